@@ -1,0 +1,48 @@
+"""What goes wrong on our side of the wall; an outcome of a submission is never one of these.
+
+    GraderError           ours or the machine's fault: exit code 3, costs nobody a point
+    ├── CourseError       the course's author has to mend something
+    ├── SubmissionError   there is nothing to grade at the given path: exit code 2
+    ├── SandboxError      no sandbox could be started, or the fork server is gone
+    ├── IsolationError    a wall that was asked for does not stand on this machine
+    └── JudgeError        the judge ended without a verdict, or its verdict does not add up
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CourseError",
+    "GraderError",
+    "IsolationError",
+    "JudgeError",
+    "SandboxError",
+    "SubmissionError",
+]
+
+
+class GraderError(Exception):
+    """A fault of the grader, the course or the machine; the text says what, where and what to do."""
+
+    exit_code = 3
+
+
+class CourseError(GraderError):
+    """The course is not in order: its author has to mend it."""
+
+
+class SubmissionError(GraderError):
+    """There is nothing to grade where the caller pointed."""
+
+    exit_code = 2
+
+
+class SandboxError(GraderError):
+    """A sandbox could not be started, or the process that starts them is gone."""
+
+
+class IsolationError(GraderError):
+    """A wall that the caller insists on does not stand on this machine."""
+
+
+class JudgeError(GraderError):
+    """The judge ended without a verdict, or with one that does not add up."""

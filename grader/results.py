@@ -1,0 +1,165 @@
+"""The result of a grading: the typed structs that every export, report and command reads, and their schema."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "CourseInfo",
+    "Environment",
+    "ExerciseResult",
+    "Outcome",
+    "Place",
+    "Result",
+    "Status",
+    "SubmissionInfo",
+    "TestResult",
+    "Visibility",
+    "json_schema",
+    "points",
+    "to_json",
+]
+
+SCHEMA_VERSION = 1
+
+
+class Visibility(enum.Enum):
+    """Whether students may see the suite that a test stands in."""
+
+    PUBLIC = "public"
+    HIDDEN = "hidden"
+
+
+class Outcome(enum.Enum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_IMPLEMENTED = "not_implemented"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    SKIPPED = "skipped"
+
+
+class Status(enum.Enum):
+    """How one exercise ended."""
+
+    PASSED = "passed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    NOT_ATTEMPTED = "not_attempted"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where in the submission to look: `line` counts from 1."""
+
+    file: str
+    line: int
+    function: str
+
+
+class TestResult(msgspec.Struct, frozen=True):
+    """One test of a suite: its name, what it says to the student, and what it earned."""
+
+    # pytest collects classes by this prefix.
+    __test__ = False
+
+    name: str
+    title: str
+    visibility: Visibility
+    outcome: Outcome
+    score: float
+    max_score: float
+    duration_seconds: float
+    message: str
+    hint: str
+    place: Place | None = None
+
+
+class ExerciseResult(msgspec.Struct, frozen=True):
+    """One exercise of one submission; `output` is what the student's code printed, bounded."""
+
+    name: str
+    title: str
+    chapter: str
+    status: Status
+    score: float
+    max_score: float
+    duration_seconds: float
+    message: str
+    tests: tuple[TestResult, ...]
+    output: str
+
+
+class CourseInfo(msgspec.Struct, frozen=True):
+    """The course that judged; the digest covers its manifest and suites."""
+
+    name: str
+    version: str
+    digest: str
+
+
+class SubmissionInfo(msgspec.Struct, frozen=True):
+    """What was judged; the digest covers the exercise files."""
+
+    name: str
+    digest: str
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """Where it was judged; `isolation` names the walls that held in every sandbox."""
+
+    grader: str
+    python: str
+    torch: str
+    platform: str
+    isolation: tuple[str, ...]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A graded submission: `score` of `max_score` points over its exercises."""
+
+    schema_version: int = SCHEMA_VERSION
+    course: CourseInfo
+    submission: SubmissionInfo
+    score: float
+    max_score: float
+    seed: int
+    exercises: tuple[ExerciseResult, ...]
+    started_at: str
+    duration_seconds: float
+    environment: Environment
+
+
+def points(earned: float, total: float, worth: float) -> float:
+    """The share `earned / total` of `worth` points, rounded to hundredths.
+
+    Full marks only for everything earned, and none only for nothing: rounding never makes a score
+    perfect or empty that is not.
+    """
+    if total <= 0 or earned <= 0:
+        return 0.0
+    if earned >= total:
+        return worth
+    return min(max(round(worth * earned / total, 2), 0.01), round(worth - 0.01, 2))
+
+
+def to_json(result: Result) -> bytes:
+    """The result as indented UTF-8 JSON, as `grade run --json` writes it."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a result."""
+    schema = msgspec.json.schema(Result)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Lab Bench result, schema version {SCHEMA_VERSION}",
+        **schema,
+    }
