@@ -1,0 +1,1 @@
+"""Sandboxes: the processes that run student code, and the walls around them."""

@@ -1,0 +1,221 @@
+"""The fork server: imports the heavy modules once, then forks a sandbox whenever a judge asks for one.
+
+Theory of operation. The grader starts this process with nothing but one control socket per judge;
+it holds no course, no suite, no solution and no secret, and a scrubbed environment. It trusts
+the judges' requests and nothing else. For every `Spawn` it receives two file descriptors, the
+sandbox's ends of the channel and of the output, forks, and the child confines itself, says which
+walls held, and answers calls until its judge hangs up. The parent never reads what a sandbox
+writes. A judge that goes away takes its sandboxes with it; when the last one is gone, so is the
+fork server.
+
+Between requests it works through what it was asked to preload, one module at a time, so that a
+request never waits for a module that it does not need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections import deque
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from grader.sandbox import confinement
+from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
+from grader.sandbox.warmup import warm_up
+from grader.sandbox.worker import serve
+
+__all__ = [
+    "MAX_MESSAGE",
+    "Answer",
+    "Demand",
+    "Failed",
+    "Spawn",
+    "Spawned",
+    "Start",
+    "Stop",
+    "Stopped",
+]
+
+MAX_MESSAGE = 65_536
+
+
+class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
+    """Fork a sandbox with these modules and limits; answered by `Spawned` or `Failed`."""
+
+    modules: tuple[str, ...]
+    limits: confinement.Limits
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """Kill a sandbox with all that it started; answered by `Stopped`."""
+
+    sandbox: int
+
+
+class Spawned(msgspec.Struct, frozen=True, tag="spawned"):
+    """The sandbox's number."""
+
+    sandbox: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """No sandbox: why not."""
+
+    reason: str
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
+
+    status: int
+
+
+Demand = Spawn | Stop
+Answer = Spawned | Failed | Stopped
+
+_decode = msgspec.msgpack.Decoder(Demand).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class ForkServer:
+    """The loop over the judges' requests."""
+
+    def __init__(self, controls: list[socket.socket], scratch: Path, plan: confinement.Plan | None, preload: tuple[str, ...]) -> None:
+        self._controls = controls
+        self._scratch = scratch
+        self._plan = plan
+        self._pending = deque(preload)
+        self._loaded: set[str] = set()
+        self._loaded_since_freeze = True
+        self._sandboxes: dict[int, tuple[socket.socket, Path]] = {}
+
+    def run(self) -> None:
+        """Serve until the last judge hangs up."""
+        while self._controls:
+            # With modules still to load, only look whether somebody waits.
+            timeout = 0 if self._pending else None
+            ready, _, _ = select.select(self._controls, [], [], timeout)
+            for control in ready:
+                self._receive(control)
+            if not ready and self._pending:
+                self._load(self._pending.popleft())
+
+    def _receive(self, control: socket.socket) -> None:
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 2)
+        if not message:
+            self._hang_up(control)
+            return
+        match _decode(message):
+            case Spawn() as spawn:
+                control.sendall(_encode(self._spawn(spawn, control, descriptors)))
+            case Stop(sandbox):
+                control.sendall(_encode(Stopped(self._stop(sandbox))))
+
+    def _hang_up(self, control: socket.socket) -> None:
+        for sandbox, (owner, _) in list(self._sandboxes.items()):
+            if owner is control:
+                self._stop(sandbox)
+        self._controls.remove(control)
+        control.close()
+
+    def _load(self, module: str) -> None:
+        if module not in self._loaded:
+            self._loaded.add(module)
+            self._loaded_since_freeze = True
+            warm_up(module)
+
+    def _spawn(self, spawn: Spawn, control: socket.socket, descriptors: list[int]) -> Spawned | Failed:
+        for module in spawn.modules:
+            self._load(module)
+        self._freeze()
+        scratch = Path(tempfile.mkdtemp(dir=self._scratch))
+        try:
+            pid = confinement.fork(self._plan, spawn.limits) if self._plan else os.fork()
+        except OSError as error:
+            shutil.rmtree(scratch, ignore_errors=True)
+            return Failed(f"no further process can be started ({error.strerror})")
+        if pid == 0:
+            _become_sandbox(self._plan, spawn.limits, scratch, *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self._sandboxes[pid] = (control, scratch)
+        return Spawned(pid)
+
+    def _freeze(self) -> None:
+        # What is alive now is shared with every fork; the collector must not touch its pages.
+        if self._loaded_since_freeze:
+            gc.collect()
+            gc.freeze()
+            self._loaded_since_freeze = False
+
+    def _stop(self, sandbox: int) -> int:
+        _, scratch = self._sandboxes.pop(sandbox)
+        # The whole group first, for what it started; then itself, if it never got so far as to
+        # have a group. One that has ended by itself is not reaped yet, so the number is its own.
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(sandbox, signal.SIGKILL)
+        _, status = os.waitpid(sandbox, 0)
+        shutil.rmtree(scratch, ignore_errors=True)
+        return os.waitstatus_to_exitcode(status)
+
+
+def _become_sandbox(
+    plan: confinement.Plan | None, limits: confinement.Limits, scratch: Path, channel: int, output: int
+) -> NoReturn:
+    """In the child: let go of what is the fork server's, raise the walls, serve, and never return."""
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(channel, 3)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        os.chdir(scratch)
+        tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+        connection = Channel(socket.socket(fileno=3))
+        walls = confinement.confine(plan, limits, scratch) if plan else []
+        connection.send(Ready(tuple(walls)), Packing(), timeout=None)
+        serve(connection, scratch)
+    except (ChannelClosed, KeyboardInterrupt):
+        os._exit(0)
+    except BaseException:  # the end of the process: an error of ours must be seen by the judge
+        traceback.print_exc()
+    os._exit(70)
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What the fork server is told when it starts, as its one argument.
+
+    `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
+    import when there is nothing else to do; without `walls` it confines nobody.
+    """
+
+    controls: tuple[int, ...]
+    preload: tuple[str, ...]
+    walls: bool
+
+
+def main(start: Start) -> None:
+    """Serve the judges."""
+    # A Ctrl-C in the terminal is for the grader, which hangs up when it is ready to.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.dont_write_bytecode = True
+    plan = confinement.prepare(confinement.python_environment()) if start.walls else None
+    controls = [socket.socket(fileno=each) for each in start.controls]
+    with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+        ForkServer(controls, Path(scratch), plan, start.preload).run()
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Start))

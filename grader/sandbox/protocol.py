@@ -1,0 +1,515 @@
+"""The wire between the judge and a sandbox: what may be said, how it is written, and how much of it.
+
+Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths, then a
+MessagePack *structure* (msgspec, one of the typed requests or replies below), then the raw bytes
+of all tensors and arrays, one after the other. The structure refers to these bytes by position, so
+that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
+direction: a reply is data from an enemy.
+
+The judge asks, the sandbox answers, one reply a request. The judge reads a reply with a deadline
+for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
+allocates, decodes into typed structs, and unpacks values into plain data: None, bool, int, float,
+str, bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple and `Opaque` for
+everything else. Whatever does not fit is a `ProtocolError`, which costs the sandbox its test.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy
+    import torch
+
+__all__ = [
+    "Backward",
+    "Build",
+    "Built",
+    "Call",
+    "Channel",
+    "ForbiddenReply",
+    "Forward",
+    "Guard",
+    "Load",
+    "LoadProbe",
+    "Loaded",
+    "Opaque",
+    "ProtocolError",
+    "Raised",
+    "Ready",
+    "Record",
+    "Reply",
+    "Request",
+    "Returned",
+]
+
+MAX_STRUCTURE_BYTES = 2 * 2**20
+MAX_BLOB_BYTES = 256 * 2**20
+MAX_DEPTH = 24
+MAX_TEXT = 2_000
+MAX_DIMENSIONS = 16
+
+_HEADER = struct.Struct("<IQ")
+_TENSOR, _ARRAY, _TUPLE, _RECORD, _OPAQUE = 1, 2, 3, 4, 5
+
+
+class ProtocolError(Exception):
+    """The other side said something that does not fit; the text says what."""
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """Something that is not plain data: only the name of its type crossed the wire."""
+
+    type_name: str
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A named tuple: its fields are attributes, in the order of the tuple."""
+
+    type_name: str
+    fields: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        # A field may well be called `fields`; the struct's own attributes come first.
+        try:
+            return self.fields[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fields.values())
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """What calls of these entry points may not use, watched as they run."""
+
+    entry_points: frozenset[str]
+    operators: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Run the student's file as the module `name`; `file` is what its tracebacks show."""
+
+    name: str
+    file: str
+    source: bytes
+    guards: tuple[Guard, ...]
+
+
+class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
+    """Keep the suite's probe functions under `name` for later calls."""
+
+    name: str
+    source: str
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """Call a function of the student's module, or of a probe module if `probe` names one.
+
+    `seed` seeds the sandbox first (None: go on). `wants` are the positions of tensors, in the order
+    in which they were packed, for which the judge needs gradients.
+    """
+
+    function: str
+    arguments: Any
+    keywords: Any
+    probe: str | None = None
+    seed: int | None = None
+    wants: tuple[int, ...] = ()
+
+
+class Build(msgspec.Struct, frozen=True, tag="build"):
+    """Construct a module of the student's class and keep it under the next handle."""
+
+    class_name: str
+    arguments: Any
+    keywords: Any
+    seed: int | None = None
+
+
+class Forward(msgspec.Struct, frozen=True, tag="forward"):
+    """Call a built module with this state: parameters and buffers by name, and the training mode."""
+
+    handle: int
+    parameters: Any
+    buffers: Any
+    trainable: tuple[str, ...]
+    training: bool
+    arguments: Any
+    keywords: Any
+    seed: int | None = None
+    wants: tuple[int, ...] = ()
+
+
+class Backward(msgspec.Struct, frozen=True, tag="backward"):
+    """The vector-Jacobian product of an earlier call `graph` with these output gradients.
+
+    With `differentiable` the product is a new graph of its own, over the inputs of the first
+    and then the output gradients.
+    """
+
+    graph: int
+    gradients: Any
+    differentiable: bool
+    seed: int | None = None
+
+
+Request = Load | LoadProbe | Call | Build | Forward | Backward
+
+# --- replies ------------------------------------------------------------------------------------
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The first frame of a sandbox, written before it knows any student's code: its walls."""
+
+    walls: tuple[str, ...]
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The module, or the probe, is there."""
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """A module was constructed: its parameters and buffers by name, and which of them it saves."""
+
+    handle: int
+    parameters: Any
+    buffers: Any
+    saved: tuple[str, ...]
+    trainable: tuple[str, ...]
+    training: bool
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    """A call returned.
+
+    `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
+    positions of those among the packed tensors; `mutated` names the arguments changed in place.
+    """
+
+    value: Any
+    graph: int | None = None
+    differentiable: tuple[int, ...] = ()
+    mutated: tuple[str, ...] = ()
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised"):
+    """A call raised: the type, the names of its bases, and the lines of the student's own file."""
+
+    type_name: str
+    ancestry: tuple[str, ...]
+    text: str
+    frames: tuple[tuple[int, str], ...]
+    in_probe: bool = False
+
+
+class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
+    """A call reached an operator or a name that a guard watches."""
+
+    name: str
+    frames: tuple[tuple[int, str], ...]
+
+
+Reply = Ready | Loaded | Built | Returned | Raised | ForbiddenReply
+
+# --- values -------------------------------------------------------------------------------------
+
+
+class _TensorHead(msgspec.Struct, frozen=True, array_like=True):
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+class _RecordHead(msgspec.Struct, frozen=True, array_like=True):
+    type_name: str
+    names: tuple[str, ...]
+    values: list[Any]
+
+
+class Packing:
+    """The tensors and arrays of one frame, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.blobs: list[bytes] = []
+        self.tensors: list[torch.Tensor] = []
+
+    def pack(self, value: Any, depth: int = 0) -> Any:
+        """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
+        if value is None or type(value) in (bool, float, str, bytes):
+            return value
+        if depth > MAX_DEPTH:
+            return _extension(_OPAQUE, "something nested too deeply")
+        if type(value) is int:
+            return value if -(2**63) <= value < 2**64 else _extension(_OPAQUE, "int (huge)")
+        if type(value) is list:
+            return [self.pack(each, depth + 1) for each in value]
+        if type(value) is dict:
+            return self._pack_dict(value, depth)
+        if isinstance(value, tuple):
+            return self._pack_tuple(value, depth)
+        return self._pack_object(value, depth)
+
+    def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
+        # Keys are strings, integers and the like; MessagePack and msgspec carry these as they are.
+        if all(isinstance(key, (str, int, float, bool)) for key in value):
+            return {key: self.pack(each, depth + 1) for key, each in value.items()}
+        return _extension(_OPAQUE, "dict with keys that are neither strings nor numbers")
+
+    def _pack_tuple(self, value: tuple[Any, ...], depth: int) -> Any:
+        names = getattr(value, "_fields", None)
+        packed = [self.pack(each, depth + 1) for each in tuple.__iter__(value)]
+        if isinstance(names, tuple) and len(names) == len(packed):
+            head = _RecordHead(type(value).__name__, tuple(map(str, names)), packed)
+            return msgspec.msgpack.Ext(_RECORD, _encode(head))
+        return msgspec.msgpack.Ext(_TUPLE, _encode(packed))
+
+    def _pack_object(self, value: Any, depth: int) -> Any:
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return self._pack_tensor(value, torch)
+        if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            return self._pack_array(value, numpy)
+        if isinstance(value, (bool, int, float, str, bytes)):
+            # numpy.float64, enums of strings and other children of the plain types.
+            plain = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
+            return self.pack(plain(value), depth + 1)
+        if isinstance(value, dict):
+            return self._pack_dict(dict(value), depth)
+        if isinstance(value, list):
+            return [self.pack(each, depth + 1) for each in value]
+        return _extension(_OPAQUE, _type_name(value))
+
+    def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
+        dtype = str(value.dtype).removeprefix("torch.")
+        if value.layout is not torch.strided or value.is_meta or dtype not in _DTYPES:
+            return _extension(_OPAQUE, f"Tensor ({value.layout}, {value.dtype}, {value.device})")
+        plain = value.detach().cpu().resolve_conj().resolve_neg()
+        if value.dtype is torch.bfloat16:
+            plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
+        self.tensors.append(value)
+        return self._blob(_TENSOR, dtype, value.shape, plain.numpy().tobytes())
+
+    def _pack_array(self, value: numpy.ndarray[Any, Any], numpy: Any) -> Any:
+        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        return self._blob(_ARRAY, little.dtype.str, value.shape, little.tobytes())
+
+    def _blob(self, code: int, dtype: str, shape: Any, data: bytes) -> Any:
+        self.blobs.append(data)
+        return msgspec.msgpack.Ext(code, _encode(_TensorHead(dtype, tuple(shape), len(data))))
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    module = getattr(kind, "__module__", "")
+    return str(kind.__qualname__ if module in ("builtins", "") else f"{module}.{kind.__qualname__}")
+
+
+def _extension(code: int, text: str) -> Any:
+    return msgspec.msgpack.Ext(code, text[:MAX_TEXT].encode("utf-8", "replace"))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_tensor = msgspec.msgpack.Decoder(_TensorHead).decode
+_decode_record = msgspec.msgpack.Decoder(_RecordHead).decode
+_decode_list = msgspec.msgpack.Decoder(list[Any]).decode
+
+
+class Unpacking:
+    """The values of one received frame; `tensors` lists its tensors in the order of the sender."""
+
+    def __init__(self, blob: bytearray) -> None:
+        self._blob = memoryview(blob)
+        self._position = 0
+        self.tensors: list[torch.Tensor] = []
+
+    def unpack(self, value: Any) -> Any:
+        """Plain data from a decoded structure; raises ProtocolError for what does not fit."""
+        try:
+            return self._unpack(value, 0)
+        except _UNREADABLE as error:
+            raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
+
+    def _unpack(self, value: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH + 2:
+            raise ProtocolError("a value is nested too deeply")
+        if isinstance(value, list):
+            return [self._unpack(each, depth + 1) for each in value]
+        if isinstance(value, dict):
+            return {key: self._unpack(each, depth + 1) for key, each in value.items()}
+        if isinstance(value, msgspec.msgpack.Ext):
+            return self._unpack_extension(value, depth)
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return value
+        raise ProtocolError(f"a value of type {type(value).__name__} does not belong here")
+
+    def _unpack_extension(self, value: Any, depth: int) -> Any:
+        match value.code:
+            case 1:
+                return self._unpack_tensor(_decode_tensor(value.data))
+            case 2:
+                return self._unpack_array(_decode_tensor(value.data))
+            case 3:
+                return tuple(self._unpack(each, depth + 1) for each in _decode_list(value.data))
+            case 4:
+                head = _decode_record(value.data)
+                values = [self._unpack(each, depth + 1) for each in head.values]
+                return Record(head.type_name, dict(zip(head.names, values, strict=True)))
+            case 5:
+                return Opaque(bytes(value.data).decode("utf-8", "replace")[:MAX_TEXT])
+        raise ProtocolError(f"unknown extension {value.code}")
+
+    def _take(self, head: _TensorHead, itemsize: int) -> memoryview:
+        if len(head.shape) > MAX_DIMENSIONS or any(not 0 <= n < 2**40 for n in head.shape):
+            raise ProtocolError("a tensor has an impossible shape")
+        end = self._position + head.nbytes
+        if head.nbytes != math.prod(head.shape) * itemsize or not 0 <= head.nbytes:
+            raise ProtocolError("a tensor's bytes do not fit its shape")
+        if end > len(self._blob):
+            raise ProtocolError("a tensor's bytes are missing")
+        data = self._blob[self._position : end]
+        self._position = end
+        return data
+
+    def _unpack_tensor(self, head: _TensorHead) -> torch.Tensor:
+        import torch
+
+        dtype = getattr(torch, head.dtype, None)
+        if head.dtype not in _DTYPES or not isinstance(dtype, torch.dtype):
+            raise ProtocolError(f"unknown dtype {head.dtype[:40]!r}")
+        data = self._take(head, dtype.itemsize)
+        if data.nbytes:
+            # Through bytes of its own: offsets in the frame need not suit the dtype's alignment.
+            tensor = torch.frombuffer(bytearray(data), dtype=dtype).reshape(head.shape)
+        else:
+            tensor = torch.empty(head.shape, dtype=dtype)
+        self.tensors.append(tensor)
+        return tensor
+
+    def _unpack_array(self, head: _TensorHead) -> Any:
+        import numpy
+
+        if head.dtype not in _ARRAY_DTYPES:
+            raise ProtocolError(f"unknown array dtype {head.dtype[:40]!r}")
+        dtype = numpy.dtype(head.dtype)
+        data = self._take(head, dtype.itemsize)
+        return numpy.frombuffer(bytearray(data), dtype=dtype).reshape(head.shape)
+
+
+# What a decoder raises for bytes that make no sense, and for more of them than it can hold.
+_UNREADABLE = (
+    msgspec.DecodeError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_DTYPES = frozenset(
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 "
+    "float16 bfloat16 float32 float64 complex64 complex128".split()
+)
+_ARRAY_DTYPES = frozenset(
+    "|b1 |i1 |u1 <i2 <i4 <i8 <u2 <u4 <u8 <f2 <f4 <f8 <c8 <c16".split()
+)
+
+# --- frames -------------------------------------------------------------------------------------
+
+_decode_request = msgspec.msgpack.Decoder(Request).decode
+_decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+class Channel:
+    """Frames over a connected stream socket; `fileno` lets a caller wait for it beside others."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, message: Request | Reply, packing: Packing, timeout: float | None) -> None:
+        """Write one frame; raises TimeoutError or ChannelClosed."""
+        structure = _encode(message)
+        blob = b"".join(packing.blobs)
+        self._socket.settimeout(timeout)
+        try:
+            self._socket.sendall(_HEADER.pack(len(structure), len(blob)) + structure + blob)
+        except (BrokenPipeError, ConnectionError) as error:
+            raise ChannelClosed from error
+
+    def receive_request(self) -> tuple[Request, Unpacking]:
+        """Wait for the next request (in the sandbox, which trusts the judge)."""
+        structure, blob = self._receive(None, None)
+        return _decode_request(structure), Unpacking(blob)
+
+    def receive_reply(
+        self, deadline: float, idle: Callable[[float], None]
+    ) -> tuple[Reply, Unpacking]:
+        """Read one reply before `deadline` (of time.monotonic).
+
+        `idle` waits until this channel is readable or the seconds that it is given are over, and
+        may serve others while it waits. Raises TimeoutError, ChannelClosed or ProtocolError.
+        """
+        structure, blob = self._receive(deadline, idle)
+        try:
+            return _decode_reply(structure), Unpacking(blob)
+        except _UNREADABLE as error:
+            raise ProtocolError(f"a reply cannot be read: {error}"[:MAX_TEXT]) from error
+
+    def _receive(
+        self, deadline: float | None, idle: Callable[[float], None] | None
+    ) -> tuple[bytearray, bytearray]:
+        header = self._receive_exactly(_HEADER.size, deadline, idle)
+        structure_bytes, blob_bytes = _HEADER.unpack(header)
+        if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
+            raise ProtocolError("a reply is larger than is allowed")
+        structure = self._receive_exactly(structure_bytes, deadline, idle)
+        return structure, self._receive_exactly(blob_bytes, deadline, idle)
+
+    def _receive_exactly(
+        self, size: int, deadline: float | None, idle: Callable[[float], None] | None
+    ) -> bytearray:
+        # Grows with what arrives: an announced length alone costs no memory.
+        data = bytearray()
+        while len(data) < size:
+            if deadline is not None and idle is not None:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    raise TimeoutError
+                idle(remaining)
+                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            else:
+                self._socket.settimeout(None)
+            try:
+                part = self._socket.recv(min(size - len(data), 2**20))
+            except ConnectionError as error:
+                raise ChannelClosed from error
+            if not part:
+                raise ChannelClosed
+            data += part
+        return data

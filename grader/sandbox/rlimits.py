@@ -1,0 +1,89 @@
+"""What a sandbox may use up: processor time, address space, file size, descriptors, processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["available", "limit"]
+
+_RESERVED = 64
+
+
+def available() -> bool:
+    """Whether this system has resource limits; Windows has none."""
+    try:
+        import resource  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def address_space() -> int:
+    """The bytes of address space in use now; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def limit(
+    *,
+    cpu_seconds: int,
+    memory_bytes: int,
+    file_bytes: int,
+    open_files: int,
+    processes: int | None,
+) -> bool:
+    """Set the limits of this process and its descendants; False where there is no such thing.
+
+    Args:
+        cpu_seconds: of all threads of one process together.
+        memory_bytes: on top of what is mapped now: torch alone reserves gigabytes that it never
+            touches, so that a fixed limit would say little about what the student's code took.
+        file_bytes: of one file.
+        open_files: descriptors.
+        processes: threads and processes; None where the system would count those of the same
+            user outside of the sandbox as well.
+    """
+    try:
+        import resource
+    except ImportError:
+        return False
+    wanted = {
+        # The soft limit's SIGXCPU can be caught, so the hard one follows closely.
+        "RLIMIT_CPU": (cpu_seconds, cpu_seconds + 1),
+        "RLIMIT_AS": (address_space() + memory_bytes,) * 2,
+        "RLIMIT_FSIZE": (file_bytes, file_bytes),
+        "RLIMIT_NOFILE": (open_files, open_files),
+        "RLIMIT_CORE": (0, 0),
+        "RLIMIT_MEMLOCK": (0, 0),
+        "RLIMIT_MSGQUEUE": (0, 0),
+        "RLIMIT_SIGPENDING": (256, 256),
+        "RLIMIT_RTPRIO": (0, 0),
+        "RLIMIT_NICE": (0, 0),
+    }
+    if processes is not None:
+        wanted["RLIMIT_NPROC"] = (processes, processes)
+    held = True
+    for name, (soft, hard) in wanted.items():
+        held &= _lower(resource, name, soft, hard)
+    return held
+
+
+def _lower(resource: object, name: str, soft: int, hard: int) -> bool:
+    number = getattr(resource, name, None)
+    if number is None:
+        return True
+    import resource as limits
+
+    _, old = limits.getrlimit(number)
+    if old != limits.RLIM_INFINITY:
+        soft, hard = min(soft, old), min(hard, old)
+    try:
+        limits.setrlimit(number, (soft, hard))
+    except (OSError, ValueError):
+        # macOS refuses some that it lists, RLIMIT_AS among them.
+        return name not in ("RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+    return True

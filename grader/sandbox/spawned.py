@@ -1,0 +1,81 @@
+"""A sandbox that is a Python process of its own: where nothing can be forked, and nothing is warm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from grader.sandbox import confinement
+from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
+from grader.sandbox.warmup import warm_up
+from grader.sandbox.worker import serve
+
+__all__ = ["SpawnedStart"]
+
+
+class SpawnedStart(msgspec.Struct, frozen=True):
+    """What such a process reads from its standard input: where to call, and as whom."""
+
+    port: int
+    token: bytes
+    modules: tuple[str, ...]
+    limits: confinement.Limits
+    walls: bool
+    scratch: str
+
+
+class _Printer:
+    """A text stream over a socket, for platforms on which a socket cannot stand at descriptor 1."""
+
+    encoding = "utf-8"
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def write(self, text: str) -> int:
+        self._connection.sendall(text.encode("utf-8", "replace"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Everything is sent as it is written."""
+
+
+def _call(start: SpawnedStart) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", start.port))
+    connection.sendall(start.token)
+    return connection
+
+
+def main() -> None:
+    """Call the judge back, import, confine, serve."""
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=SpawnedStart)
+    channel, output = _call(start), _call(start)
+    if os.name == "posix":
+        for descriptor in (1, 2):
+            os.dup2(output.fileno(), descriptor)
+    else:
+        sys.stdout = sys.stderr = _Printer(output)  # type: ignore[assignment]  # a stream, near enough
+    sys.dont_write_bytecode = True
+    for module in start.modules:
+        warm_up(module)
+    scratch = Path(start.scratch)
+    os.chdir(scratch)
+    tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+    walls: list[str] = []
+    if start.walls:
+        plan = confinement.prepare(confinement.python_environment())
+        walls = confinement.confine(plan, start.limits, scratch)
+    connection = Channel(channel)
+    connection.send(Ready(tuple(walls)), Packing(), timeout=None)
+    with contextlib.suppress(ChannelClosed):
+        serve(connection, scratch)
+
+
+if __name__ == "__main__":
+    main()

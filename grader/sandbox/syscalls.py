@@ -1,0 +1,108 @@
+"""The few Linux system calls that Python 3.11 does not offer, through ctypes, with errors as OSError."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+
+__all__ = [
+    "CLONE_NEWIPC",
+    "CLONE_NEWNET",
+    "CLONE_NEWNS",
+    "CLONE_NEWPID",
+    "CLONE_NEWUSER",
+    "CLONE_NEWUTS",
+    "call",
+    "drop_capabilities",
+    "mount",
+    "pivot_root",
+    "prctl",
+    "set_host_name",
+    "setns",
+    "umount",
+    "unshare",
+]
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWUTS = 0x0400_0000
+CLONE_NEWIPC = 0x0800_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+
+_CAPABILITY_VERSION_3 = 0x2008_0522
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def call(number: int, *arguments: int | ctypes.c_void_p | ctypes.c_char_p | None) -> int:
+    """Make the system call of this number; for calls that the C library has no function for."""
+    # Through varargs a Python int would be passed as a C int: 64-bit arguments lose their top.
+    wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    function = _libc().syscall
+    function.restype = ctypes.c_long
+    return _checked(function(ctypes.c_long(number), *wide), f"system call {number}")
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """Change or ask an attribute of this process; see prctl(2)."""
+    padded = [*arguments, 0, 0, 0, 0][:4]
+    return _checked(
+        _libc().prctl(ctypes.c_int(option), *map(ctypes.c_ulong, padded)), f"prctl {option}"
+    )
+
+
+def unshare(flags: int) -> None:
+    """Leave the shared namespaces that the flags name for new ones."""
+    _checked(_libc().unshare(ctypes.c_int(flags)), "unshare")
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """Enter the namespace that the descriptor refers to."""
+    _checked(_libc().setns(ctypes.c_int(descriptor), ctypes.c_int(kind)), "setns")
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str | None) -> None:
+    """Mount a file system; see mount(2)."""
+    strings = [None if s is None else os.fsencode(s) for s in (source, target, kind, options)]
+    source_, target_, kind_, options_ = strings
+    _checked(
+        _libc().mount(source_, target_, kind_, ctypes.c_ulong(flags), options_), f"mount {target}"
+    )
+
+
+def umount(target: str, flags: int) -> None:
+    """Take a file system away; see umount2(2)."""
+    _checked(_libc().umount2(os.fsencode(target), ctypes.c_int(flags)), f"umount {target}")
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make a mounted folder the root, and move the old root to another; see pivot_root(2)."""
+    _checked(_libc().pivot_root(os.fsencode(new), os.fsencode(old)), "pivot_root")
+
+
+def set_host_name(name: str) -> None:
+    """Call this machine so, in our UTS namespace."""
+    encoded = os.fsencode(name)
+    _checked(_libc().sethostname(encoded, ctypes.c_size_t(len(encoded))), "sethostname")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, in all sets that a process may shrink by itself."""
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_libc().capset(header, nothing), "capset")

@@ -1,0 +1,358 @@
+"""The inside of a sandbox: load one student's module and answer the judge's calls, trusted by nobody.
+
+Everything here runs beside the student's code, in a process that the student owns. It holds no
+expected value, no suite and no secret; whatever it says is checked by the judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import random
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.sandbox.guard import Watch
+from grader.sandbox.protocol import (
+    MAX_TEXT,
+    Backward,
+    Build,
+    Built,
+    Call,
+    Channel,
+    ForbiddenReply,
+    Forward,
+    Load,
+    Loaded,
+    LoadProbe,
+    Packing,
+    Raised,
+    Reply,
+    Request,
+    Returned,
+    Unpacking,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["serve"]
+
+MAX_FRAMES = 20
+_PROBE_FILE = "<probe>"
+
+
+class _Graph:
+    """A call whose autograd graph the judge may come back to."""
+
+    def __init__(
+        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watch: Watch | None
+    ) -> None:
+        self.inputs, self.outputs, self.watch = inputs, outputs, watch
+
+
+class Worker:
+    """One student's module and what the judge built from it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._file = ""
+        self._student = types.ModuleType("student")
+        self._probes: dict[str, types.ModuleType] = {}
+        self._built: list[Any] = []
+        self._built_by: list[str] = []
+        self._graphs: list[_Graph] = []
+        self._watches: dict[str, Watch] = {}
+
+    def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
+        """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
+        packing = Packing()
+        for watch in self._watches.values():
+            watch.seen = None
+        try:
+            reply = self._dispatch(request, unpacking, packing)
+        except BaseException as error:  # the border to the student's code: sys.exit comes here too
+            reply = self._raised(error)
+            packing = Packing()
+        for watch in self._watches.values():
+            if watch.seen is not None:
+                return ForbiddenReply(watch.seen.name, self._frames(watch.seen.stack)), Packing()
+        return reply, packing
+
+    def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
+        match request:
+            case Load():
+                return self._load(request)
+            case LoadProbe():
+                module = types.ModuleType(request.name)
+                exec(compile(request.source, _PROBE_FILE, "exec"), module.__dict__)  # noqa: S102
+                self._probes[request.name] = module
+                return Loaded()
+            case Call():
+                self._seed(request.seed)
+                return self._call(request, unpacking, packing)
+            case Build():
+                self._seed(request.seed)
+                return self._build(request, unpacking, packing)
+            case Forward():
+                self._seed(request.seed)
+                return self._forward(request, unpacking, packing)
+            case Backward():
+                self._seed(request.seed)
+                return self._backward(request, unpacking, packing)
+
+    # --- loading --------------------------------------------------------------------------------
+
+    def _load(self, request: Load) -> Reply:
+        self._file = request.file
+        path = self._scratch / request.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(request.source)
+        for guard in request.guards:
+            watch = Watch(guard)
+            self._watches.update(dict.fromkeys(guard.entry_points, watch))
+        # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
+        # Compiled under the relative name, so that what Python prints shows the student's own path.
+        self._student = types.ModuleType(request.name)
+        self._student.__file__ = str(path)
+        sys.modules[request.name] = self._student
+        exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
+        return Loaded()
+
+    def _attribute(self, name: str) -> Any:
+        try:
+            return getattr(self._student, name)
+        except AttributeError:
+            raise AttributeError(
+                f"{self._file} defines no {name!r}; keep the names of the stub"
+            ) from None
+
+    def _seed(self, seed: int | None) -> None:
+        if seed is None:
+            return
+        # A new test begins: what the last one kept for its backward passes is of no use any more.
+        self._graphs.clear()
+        random.seed(seed)
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.manual_seed(seed)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed(seed % 2**32)
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _call(self, request: Call, unpacking: Unpacking, packing: Packing) -> Reply:
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        if request.probe is not None:
+            probe = getattr(self._probes[request.probe], request.function)
+            return Returned(packing.pack(probe(self._student, *arguments, **keywords)))
+        function = self._attribute(request.function)
+        watch = self._watches.get(request.function)
+        inputs = [unpacking.tensors[index].requires_grad_() for index in request.wants]
+        return self._run(function, arguments, keywords, inputs, unpacking, watch, packing)
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        inputs: list[torch.Tensor],
+        unpacking: Unpacking,
+        watch: Watch | None,
+        packing: Packing,
+    ) -> Reply:
+        before = [(tensor._version, tensor.requires_grad) for tensor in unpacking.tensors]
+        with watch or contextlib.nullcontext():
+            value = function(*arguments, **keywords)
+        packed = packing.pack(value)
+        after = [(tensor._version, tensor.requires_grad) for tensor in unpacking.tensors]
+        changed = [
+            tensor
+            for tensor, old, new in zip(unpacking.tensors, before, after, strict=True)
+            if old != new or (tensor.grad is not None)
+        ]
+        mutated = _names_of(function, arguments, keywords, changed) if changed else ()
+        positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
+        if not positions or not inputs:
+            return Returned(packed, mutated=mutated)
+        outputs = [packing.tensors[index] for index in positions]
+        self._graphs.append(_Graph(inputs, outputs, watch))
+        return Returned(packed, len(self._graphs) - 1, positions, mutated)
+
+    def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        module = self._attribute(request.class_name)(*arguments, **keywords)
+        torch = sys.modules["torch"]
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"{request.class_name} is no torch.nn.Module")
+        self._built.append(module)
+        self._built_by.append(request.class_name)
+        parameters = dict(module.named_parameters())
+        return Built(
+            handle=len(self._built) - 1,
+            parameters=packing.pack(parameters),
+            buffers=packing.pack(dict(module.named_buffers())),
+            saved=tuple(module.state_dict()),
+            trainable=tuple(name for name, each in parameters.items() if each.requires_grad),
+            training=bool(module.training),
+        )
+
+    def _forward(self, request: Forward, unpacking: Unpacking, packing: Packing) -> Reply:
+        module = self._built[request.handle]
+        parameters = unpacking.unpack(request.parameters)
+        buffers = unpacking.unpack(request.buffers)
+        _set_state(module, parameters, buffers, frozenset(request.trainable), request.training)
+        # Only the arguments are looked at for changes from here on.
+        unpacking.tensors.clear()
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        own = [each for each in module.parameters() if each.requires_grad]
+        inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
+        before = {name: each._version for name, each in module.named_parameters()}
+        watch = self._watches.get(self._built_by[request.handle])
+        reply = self._run(module, arguments, keywords, inputs, unpacking, watch, packing)
+        assert isinstance(reply, Returned)
+        changed = [n for n, each in module.named_parameters() if each._version != before.get(n)]
+        return Returned(
+            reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed)
+        )
+
+    def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
+        torch = sys.modules["torch"]
+        graph = self._graphs[request.graph]
+        given = unpacking.unpack(request.gradients)
+        gradients = [
+            torch.zeros_like(output) if gradient is None else gradient
+            for output, gradient in zip(graph.outputs, given, strict=True)
+        ]
+        if request.differentiable:
+            for gradient in gradients:
+                gradient.requires_grad_()
+        packed = packing.pack(_products(graph, gradients, request.differentiable))
+        positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
+        if not request.differentiable or not positions:
+            return Returned(packed)
+        outputs = [packing.tensors[index] for index in positions]
+        self._graphs.append(_Graph([*graph.inputs, *gradients], outputs, graph.watch))
+        return Returned(packed, len(self._graphs) - 1, positions)
+
+    # --- errors ---------------------------------------------------------------------------------
+
+    def _raised(self, error: BaseException) -> Reply:
+        stack = traceback.extract_tb(error.__traceback__, limit=-200)
+        files = [frame.filename for frame in stack]
+        last_probe = max((i for i, file in enumerate(files) if file == _PROBE_FILE), default=-1)
+        try:
+            text = str(error)
+        except BaseException:  # the student's own __str__
+            text = ""
+        return Raised(
+            type_name=type(error).__name__[:MAX_TEXT],
+            ancestry=tuple(kind.__name__[:MAX_TEXT] for kind in type(error).__mro__[:20]),
+            text=text[:MAX_TEXT],
+            frames=self._frames(stack),
+            in_probe=last_probe >= 0 and self._file not in files[last_probe:],
+        )
+
+    def _frames(self, stack: Sequence[traceback.FrameSummary]) -> tuple[tuple[int, str], ...]:
+        own = [f for f in stack if f.filename == self._file]
+        return tuple((f.lineno or 0, f.name[:MAX_TEXT]) for f in own[-MAX_FRAMES:])
+
+
+def _products(graph: _Graph, gradients: list[torch.Tensor], differentiable: bool) -> list[Any]:
+    """The vector-Jacobian products of a graph, one for each input (None where it is not reached).
+
+    The gradients go in as factors of a sum and not as `grad_outputs`: for these torch imports
+    its symbolic shapes, and with them sympy (0.3 s in every cold start).
+    """
+    torch = sys.modules["torch"]
+    total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
+    # The public name may have a guard around it, which is for the student.
+    grad = inspect.unwrap(torch.autograd.grad)
+    with graph.watch or contextlib.nullcontext():
+        products = grad(
+            total,
+            graph.inputs,
+            create_graph=differentiable,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return list(products)
+
+
+def _set_state(
+    module: Any,
+    parameters: dict[str, Any],
+    buffers: dict[str, Any],
+    trainable: frozenset[str],
+    training: bool,
+) -> None:
+    """Make the student's module what the judge's local copy of it is."""
+    torch = sys.modules["torch"]
+    for own, given in ((module.named_parameters(), parameters), (module.named_buffers(), buffers)):
+        for name, tensor in own:
+            new = given.get(name)
+            # Replaced only if it differs: graphs of earlier calls refer to the tensor as it is.
+            same = new is None or (tensor.dtype == new.dtype and torch.equal(tensor, new))
+            if not same:
+                tensor.data = new
+    for name, tensor in module.named_parameters():
+        if tensor.requires_grad != (name in trainable):
+            tensor.requires_grad_(name in trainable)
+    if module.training != training:
+        module.train(training)
+
+
+def _names_of(
+    function: Callable[..., Any],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    changed: list[torch.Tensor],
+) -> tuple[str, ...]:
+    """What the function itself calls the arguments that hold the changed tensors."""
+    target = getattr(function, "forward", function)
+    try:
+        bound = inspect.signature(target).bind(*arguments, **keywords).arguments
+    except (TypeError, ValueError):
+        bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
+    return tuple(
+        name for name, value in bound.items() if any(_holds(value, each) for each in changed)
+    )
+
+
+def _holds(value: Any, tensor: torch.Tensor) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds(each, tensor) for each in value)
+    if isinstance(value, dict):
+        return any(_holds(each, tensor) for each in value.values())
+    return value is tensor
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the student may have closed or replaced it
+                stream.flush()
+
+
+def serve(channel: Channel, scratch: Path) -> None:
+    """Answer requests until the judge hangs up."""
+    worker = Worker(scratch)
+    here = os.getpid()
+    while True:
+        request, unpacking = channel.receive_request()
+        with _flushed():
+            reply, packing = worker.answer(request, unpacking)
+        if os.getpid() != here:
+            # A process that the student forked came back here; it may not speak for its parent.
+            os._exit(1)
+        channel.send(reply, packing, timeout=None)
