@@ -1,0 +1,108 @@
+"""What a submission can do to end a test: every one of these is about the submission and may cost it points.
+
+A fault of ours is a `grader.errors.GraderError` and never stands here.
+
+    Outcome (Exception)
+    ├── CheckFailed        a check of the suite did not hold
+    ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
+    ├── Forbidden          the student's code used what the exercise does not allow
+    ├── TimedOut           no answer before the deadline
+    └── SandboxDied        the process ended in the middle of a call
+"""
+
+from __future__ import annotations
+
+import builtins
+from functools import cache
+
+import msgspec
+
+__all__ = [
+    "CheckFailed",
+    "Forbidden",
+    "Frame",
+    "Outcome",
+    "SandboxDied",
+    "StudentError",
+    "TimedOut",
+    "student_error",
+]
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """One line of the student's own file in a traceback."""
+
+    line: int
+    function: str
+
+
+class Outcome(Exception):
+    """The submission ended the test; the text is for the student."""
+
+
+class CheckFailed(Outcome, AssertionError):
+    """A check of the suite did not hold."""
+
+
+class Forbidden(Outcome):
+    """The submission used an operator or a name that the exercise does not allow, at `frame`."""
+
+    def __init__(self, text: str, frame: Frame) -> None:
+        super().__init__(text)
+        self.frame = frame
+
+
+class TimedOut(Outcome):
+    """The submission did not answer before its deadline."""
+
+
+class SandboxDied(Outcome):
+    """The sandbox's process ended while it owed an answer."""
+
+
+class StudentError(Outcome):
+    """An exception that the student's code raised: its type, message and the student's own lines.
+
+    `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the
+    lines of the student's file from the outermost call inward.
+    """
+
+    type_name: str = "Exception"
+    text: str = ""
+    frames: tuple[Frame, ...] = ()
+
+    def __str__(self) -> str:
+        # KeyError, which may stand beside us in the bases, would show the repr.
+        return f"{self.type_name}: {self.text}" if self.text else self.type_name
+
+
+# Only these builtin types are taken at their name: an enemy can say any name it likes.
+_ADOPTED = frozenset(
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    # Unicode errors want five arguments; a StopIteration would end a generator of ours in silence.
+    and not issubclass(kind, (Warning, UnicodeError, BaseExceptionGroup, StopIteration))
+)
+
+
+@cache
+def _error_type(name: str) -> type[StudentError]:
+    builtin = getattr(builtins, name)
+    return type(f"Student{name}", (StudentError, builtin), {})
+
+
+def student_error(
+    type_name: str, ancestry: tuple[str, ...], text: str, frames: tuple[Frame, ...]
+) -> StudentError:
+    """The exception to raise in the judge for one raised in the sandbox.
+
+    `ancestry` names the classes of the exception, nearest first; the first one that is a builtin
+    exception becomes a base class, so that `pytest.raises(ValueError)` works as written.
+    """
+    adopted = next((name for name in ancestry if name in _ADOPTED), "Exception")
+    kind = StudentError if adopted == "Exception" else _error_type(adopted)
+    error = kind(f"{type_name}: {text}" if text else type_name)
+    error.type_name, error.text, error.frames = type_name, text, frames
+    return error

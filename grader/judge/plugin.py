@@ -1,0 +1,194 @@
+"""The pytest side of judging: the `student` fixture, seeds, prerequisites, and what an outcome means.
+
+The judge registers it for one exercise at a time; `grader.judge.plain` for plain pytest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.course import probe_of
+from grader.errors import CourseError
+from grader.judge.outcomes import (
+    CheckFailed,
+    Forbidden,
+    Frame,
+    SandboxDied,
+    StudentError,
+    TimedOut,
+)
+from grader.judge.session import Session
+from grader.judge.student import Student
+from grader.judge.wording import clean
+from grader.results import Outcome, Visibility
+from grader.sandbox.protocol import ProtocolError
+from grader.source import line_of
+from grader.suite import SuiteTest
+
+__all__ = ["PROPERTY", "Judged", "Report", "SuitePlugin", "meaning_of", "visibility_of"]
+
+PROPERTY = "grader"
+MAX_MESSAGE = 2_000
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the plugin says of one test, beside pytest's own outcome; it travels as a user property."""
+
+    outcome: Outcome
+    message: str
+    line: int | None = None
+    function: str = ""
+    fault: str = ""
+
+
+class Judged:
+    """An exercise under judgment: its session, its tests by visibility and name, and who passed."""
+
+    def __init__(self, session: Session, tests: list[SuiteTest], seed: int) -> None:
+        self.session = session
+        self.tests = {(test.visibility, test.name): test for test in tests}
+        self.seed = seed
+        self.passed: set[tuple[Visibility, str]] = set()
+
+
+class SuitePlugin:
+    """Gives every test of a suite a `student`, a seed, its prerequisites and a report.
+
+    `find` says what a suite's file judges; None for a file that is no suite.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Path], Judged | None],
+        done: Callable[[SuiteTest, Report], None] = lambda test, report: None,
+    ) -> None:
+        self._find = find
+        self._done = done
+
+    @pytest.fixture
+    def student(self, request: pytest.FixtureRequest) -> Student:
+        """The student's module, seen from here."""
+        judged = self._find(request.path)
+        if judged is None:
+            raise CourseError(f"{request.path} is no suite of a course: it has no student.")
+        probe = probe_of(request.path)
+        return Student(judged.session, probe if probe.is_file() else None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if (judged := self._find(item.path)) is None:
+            return
+        test = _declared(judged, item)
+        for required in test.requires:
+            if (test.visibility, required) not in judged.passed:
+                title = judged.tests[test.visibility, required].title
+                pytest.skip(f"Not judged yet: first mend \"{title}\".")
+        seed = derive_seed(judged.seed, test)
+        judged.session.begin_test(seed)
+        seed_here(seed)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        error = call.excinfo.value if call.excinfo is not None else None
+        ends = call.when == "call" or (call.when == "setup" and error is not None)
+        if ends and (judged := self._find(item.path)) is not None:
+            test = _declared(judged, item)
+            said = _placed(judged, test, meaning_of(error))
+            if said.outcome is Outcome.PASSED:
+                judged.passed.add((test.visibility, test.name))
+            # On the item: the reports of all of its stages, this one among them, take it from there.
+            item.user_properties.append((PROPERTY, msgspec.to_builtins(said)))
+            report.user_properties = list(item.user_properties)
+            self._done(test, said)
+        return report
+
+
+def _declared(judged: Judged, item: pytest.Item) -> SuiteTest:
+    return judged.tests[visibility_of(item.path), item.name]
+
+
+def visibility_of(suite: Path) -> Visibility:
+    """Public or hidden, from the folder that a suite stands in."""
+    return Visibility(suite.parent.parent.name)
+
+
+def _placed(judged: Judged, test: SuiteTest, said: Report) -> Report:
+    """A report that says where to look, if the test knows it and the error did not."""
+    if said.outcome is Outcome.PASSED or said.line is not None or not test.place:
+        return said
+    line = line_of(judged.session.tree, test.place)
+    return msgspec.structs.replace(said, line=line, function=test.place if line else "")
+
+
+def meaning_of(error: BaseException | None) -> Report:
+    """What the end of a test says about the submission; anything unknown is a fault of ours."""
+    match error:
+        case None:
+            return Report(Outcome.PASSED, "")
+        case pytest.skip.Exception():
+            return Report(Outcome.SKIPPED, str(error))
+        case Forbidden(frame=Frame(line, function)):
+            return Report(Outcome.FAILED, str(error), line or None, function)
+        case StudentError():
+            return _student_error(error)
+        case TimedOut():
+            return Report(Outcome.TIMEOUT, str(error))
+        case SandboxDied():
+            return Report(Outcome.ERROR, str(error))
+        case ProtocolError():
+            text = f"Your code gave an answer that cannot be read: {error}."
+            return Report(Outcome.ERROR, clean(text, 400))
+        case CheckFailed() | AssertionError():
+            # A bare assert says nothing that a student may read; the title says what is wrong.
+            return Report(Outcome.FAILED, str(error)[:MAX_MESSAGE])
+        case _:
+            where = traceback.extract_tb(error.__traceback__)[-1:]
+            at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
+            fault = f"{type(error).__name__}: {error}{at}"
+            return Report(Outcome.ERROR, "", fault=clean(fault, 400))
+
+
+def _student_error(error: StudentError) -> Report:
+    place = error.frames[-1] if error.frames else None
+    line, function = (place.line, place.function) if place else (None, "")
+    if isinstance(error, NotImplementedError):
+        text = f"Still to do: {error.text}" if error.text else "This part is still to be written."
+        return Report(Outcome.NOT_IMPLEMENTED, text, line, function)
+    where = f" (line {line}, in {function})" if place else ""
+    return Report(Outcome.ERROR, f"Your code raised {error}{where}.{_advice(error)}", line, function)
+
+
+def _advice(error: StudentError) -> str:
+    if isinstance(error, MemoryError) or "allocate memory" in error.text:
+        return " It asked for more memory than an exercise may use."
+    if isinstance(error, RecursionError):
+        return " A function calls itself without an end."
+    if error.type_name == "SystemExit":
+        return " A module must not end the program: remove the call of exit."
+    return ""
+
+
+def derive_seed(seed: int, test: SuiteTest) -> int:
+    """The seed of one test: from the run's seed and the test's own name, the same everywhere."""
+    text = f"{seed}/{test.visibility.value}/{test.name}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+
+
+def seed_here(seed: int) -> None:
+    """Seed what a suite may draw from in this process."""
+    random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)

@@ -1,0 +1,201 @@
+"""The judge as a process of its own: what the grader asks of it, and what it says, one JSON line each.
+
+Theory of operation. Whoever grades (a command, a batch, a notebook in which a student's code has
+already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds pytest,
+the suites and, once they import it, torch; and one fork server for all of them. A judge reads
+`Assignment`s from its standard input and writes `TestEnded`, then `Judged`, `Unparsable` or `Fault` to what
+was its standard output; nothing else can be written there, since descriptor 1 leads to stderr from then on.
+A judge ends when its input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.course import load_course
+from grader.errors import GraderError, JudgeError
+from grader.results import ExerciseResult, TestResult, Visibility
+from grader.sandbox.client import CAN_FORK, ForkServerProcess
+
+__all__ = ["Assignment", "Judge", "Judged", "judges"]
+
+
+class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
+    """Judge the source of one exercise file against the chosen suites."""
+
+    course: str
+    exercise: str
+    source: bytes
+    seed: int
+    chosen: tuple[Visibility, ...]
+
+
+class TestEnded(msgspec.Struct, frozen=True, tag="test_ended"):
+    """One test is over; more may follow."""
+
+    __test__ = False
+
+    result: TestResult
+
+
+class Judged(msgspec.Struct, frozen=True, tag="judged"):
+    """The exercise is judged; `walls` held around the code."""
+
+    result: ExerciseResult
+    walls: tuple[str, ...]
+
+
+class Fault(msgspec.Struct, frozen=True, tag="fault"):
+    """A fault of ours; the judge is ready for the next assignment."""
+
+    message: str
+
+
+_decode_assignment = msgspec.json.Decoder(Assignment).decode
+_decode_answer = msgspec.json.Decoder(TestEnded | Judged | Fault).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Judge:
+    """A judge process, seen from whoever grades."""
+
+    def __init__(self, control: socket.socket | None, *, walls: bool) -> None:
+        arguments = ["--no-walls"] if not walls else []
+        descriptors = []
+        if control is not None:
+            descriptors = [control.fileno()]
+            arguments.append(str(control.fileno()))
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "grader.judge.process", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=descriptors,
+            # Not the terminal's group: a Ctrl-C is for the grader, which hangs up.
+            start_new_session=os.name == "posix",
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"},
+        )
+
+    def judge(
+        self, assignment: Assignment, done: Callable[[TestResult], None] = lambda result: None
+    ) -> Judged:
+        """Have an exercise judged; raises JudgeError for a fault of ours or a judge that is gone."""
+        self._send(assignment)
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            match _decode_answer(line):
+                case TestEnded(result):
+                    done(result)
+                case Judged() as judged:
+                    return judged
+                case Fault(message):
+                    raise JudgeError(message)
+        raise JudgeError(
+            f"The judge ended without a verdict on {assignment.exercise!r} "
+            f"(exit code {self._process.wait()}); what it printed last stands above."
+        )
+
+    def close(self) -> None:
+        """Hang up; a judge in the middle of something is not waited for."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.terminate()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _send(self, assignment: Assignment) -> None:
+        assert self._process.stdin is not None
+        # The answers say more about a judge that is gone than the broken pipe does.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(_encode(assignment) + b"\n")
+            self._process.stdin.flush()
+
+
+@contextlib.contextmanager
+def judges(
+    count: int = 1,
+    *,
+    preload: Sequence[str] = (),
+    walls: bool = True,
+    fork: bool = CAN_FORK,
+) -> Iterator[list[Judge]]:
+    """Start judges and, where processes can be forked, the fork server that they share.
+
+    `preload` names the modules that the sandboxes are going to need, the first one first.
+    """
+    server = ForkServerProcess(count, walls=walls, preload=preload) if fork else None
+    controls = server.controls if server is not None else [None] * count
+    started = [Judge(control, walls=walls) for control in controls]
+    try:
+        # Each judge holds its end now; the fork server goes when the last judge does.
+        for control in controls:
+            if control is not None:
+                control.close()
+        yield started
+    finally:
+        for judge in started:
+            judge.close()
+        if server is not None:
+            server.close()
+
+
+# --- inside the judge -----------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> None:
+    """Serve assignments until the input ends."""
+    from grader.sandbox.client import ForkServerSandboxes, SandboxSource, SpawnedSandboxes
+
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.dont_write_bytecode = True
+    controls = [int(each) for each in arguments if each.isdecimal()]
+    sandboxes: SandboxSource
+    if controls:
+        sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]))
+    else:
+        sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
+
+    def answer(message: TestEnded | Judged | Fault) -> None:
+        answers.write(_encode(message) + b"\n")
+        answers.flush()
+
+    for line in sys.stdin.buffer:
+        answer(_judge(_decode_assignment(line), sandboxes, lambda test: answer(TestEnded(test))))
+
+
+def _judge(
+    assignment: Assignment, sandboxes: "SandboxSource", done: Callable[[TestResult], None]
+) -> Judged | Fault:
+    # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
+    from grader.judge.run import judge_exercise
+
+    try:
+        course = load_course(Path(assignment.course))
+        judgment = judge_exercise(
+            course,
+            course.exercise(assignment.exercise),
+            assignment.source,
+            seed=assignment.seed,
+            chosen=assignment.chosen,
+            sandboxes=sandboxes,
+            done=done,
+        )
+    except GraderError as error:
+        return Fault(str(error))
+    except Exception as error:  # the border of the process: a fault of ours must not end the batch
+        sys.excepthook(type(error), error, error.__traceback__)
+        return Fault(f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}")
+    return Judged(judgment.result, judgment.walls)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,187 @@
+"""Ordinary PyTorch in the judge for code that runs elsewhere: autograd nodes and a module proxy.
+
+A call of the student's code returns plain tensors and, where they need gradients, the number of the
+graph that the sandbox keeps. `_Attach` ties such tensors to the judge's own inputs: its backward asks
+the sandbox for the vector-Jacobian product, and that product is attached in the same way, so that
+gradients of gradients work too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grader.judge.outcomes import SandboxDied
+from grader.judge.session import Session
+from grader.sandbox.protocol import Backward, Build, Built, Forward, Packing, Returned, Unpacking
+
+__all__ = ["RemoteModule", "attach"]
+
+
+def attach(
+    session: Session, reply: Returned, unpacking: Unpacking, inputs: list[Tensor]
+) -> Any:
+    """The returned value, its differentiable tensors attached to `inputs` (the graph's order)."""
+    value = unpacking.unpack(reply.value)
+    if reply.graph is None or not inputs:
+        return value
+    if not all(0 <= index < len(unpacking.tensors) for index in reply.differentiable):
+        raise SandboxDied("Your code gave an answer that cannot be read: no such tensor.")
+    remote = [unpacking.tensors[index] for index in reply.differentiable]
+    # Integers have no gradient, whatever a reply says.
+    remote = [each for each in remote if each.is_floating_point() or each.is_complex()]
+    if len(remote) != len(reply.differentiable):
+        raise SandboxDied("Your code gave an answer that cannot be read: a gradient of integers.")
+    attached = _Attach.apply(session, reply.graph, remote, *inputs)
+    replacement = {id(old): new for old, new in zip(remote, attached, strict=True)}
+    return _replace(value, replacement)
+
+
+def _replace(value: Any, replacement: dict[int, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return replacement.get(id(value), value)
+    if isinstance(value, list):
+        return [_replace(each, replacement) for each in value]
+    if isinstance(value, tuple):
+        return tuple(_replace(each, replacement) for each in value)
+    if isinstance(value, dict):
+        return {key: _replace(each, replacement) for key, each in value.items()}
+    return value
+
+
+class _Attach(torch.autograd.Function):
+    """The node between the judge's inputs and tensors that were computed elsewhere."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, session: Session, graph: int, remote: list[Tensor], *inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.session, ctx.graph = session, graph
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs)
+        return tuple(remote)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        products = _products(ctx.session, ctx.graph, list(ctx.saved_tensors), list(gradients))
+        return None, None, None, *products
+
+
+def _products(
+    session: Session, graph: int, inputs: list[Tensor], gradients: list[Tensor | None]
+) -> list[Tensor | None]:
+    differentiable = torch.is_grad_enabled()
+    packing = Packing()
+    request = Backward(graph, packing.pack(gradients), differentiable)
+    reply, unpacking = session.ask(request, packing)
+    assert isinstance(reply, Returned)
+    given = [each for each in gradients if each is not None]
+    if differentiable and len(given) != len(gradients):
+        # The sandbox differentiates by all gradients; an absent one stands there as zeros.
+        gradients = [g if g is not None else torch.zeros(()) for g in gradients]
+    leaves = [*inputs, *(each for each in gradients if each is not None)]
+    products = attach(session, reply, unpacking, leaves if differentiable else [])
+    return _fitting(products, inputs)
+
+
+def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
+    """The gradients, one for each input, as autograd would have them; else the reply is odd."""
+    if not isinstance(products, list) or len(products) != len(inputs):
+        raise SandboxDied("Your code gave an answer that cannot be read: wrong number of gradients.")
+    # Nobody asks for the gradient of what needs none (the zeros of an absent gradient, say).
+    products = [p if t.requires_grad else None for p, t in zip(products, inputs, strict=True)]
+    for product, tensor in zip(products, inputs, strict=True):
+        fits = product is None or (
+            isinstance(product, Tensor)
+            and product.shape == tensor.shape
+            and product.dtype == tensor.dtype
+        )
+        if not fits:
+            raise SandboxDied("Your code gave a gradient whose shape or dtype is not its input's.")
+    return products
+
+
+def wanted(packing: Packing) -> tuple[list[Tensor], tuple[int, ...]]:
+    """The packed tensors that need gradients, and their positions."""
+    if not torch.is_grad_enabled():
+        return [], ()
+    positions = tuple(i for i, tensor in enumerate(packing.tensors) if tensor.requires_grad)
+    return [packing.tensors[index] for index in positions], positions
+
+
+class RemoteModule(nn.Module):
+    """A module of the student's class: its state is here, its `forward` runs in the sandbox."""
+
+    def __init__(
+        self,
+        session: Session,
+        class_name: str,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        on_mutation: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        super().__init__()
+        packing = Packing()
+        session.refuse_forbidden(class_name)
+        request = Build(class_name, packing.pack(list(arguments)), packing.pack(keywords))
+        reply, unpacking = session.ask(request, packing)
+        if not isinstance(reply, Built):
+            raise SandboxDied("Your code gave an answer that cannot be read: no module.")
+        parameters = _named_tensors(unpacking.unpack(reply.parameters))
+        buffers = _named_tensors(unpacking.unpack(reply.buffers))
+        for name, tensor in parameters.items():
+            learnable = tensor.is_floating_point() or tensor.is_complex()
+            trainable = learnable and name in reply.trainable
+            _register(self, name, nn.Parameter(tensor, requires_grad=trainable), True)
+        for name, tensor in buffers.items():
+            _register(self, name, tensor, name in reply.saved)
+        self.training = reply.training
+        # Not as attributes of the module: nn.Module would look into them.
+        object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        session, handle, on_mutation = self._remote
+        packing = Packing()
+        parameters = packing.pack(dict(self.named_parameters()))
+        buffers = packing.pack(dict(self.named_buffers()))
+        # The positions of wanted gradients count the arguments alone.
+        packing.tensors.clear()
+        packed = packing.pack(list(arguments)), packing.pack(keywords)
+        inputs, positions = wanted(packing)
+        trainable = {name: each for name, each in self.named_parameters() if each.requires_grad}
+        request = Forward(
+            handle, parameters, buffers, tuple(trainable), self.training, *packed, wants=positions
+        )
+        reply, unpacking = session.ask(request, packing)
+        assert isinstance(reply, Returned)
+        on_mutation(reply.mutated)
+        own = list(trainable.values()) if torch.is_grad_enabled() else []
+        return attach(session, reply, unpacking, [*own, *inputs])
+
+
+def _named_tensors(value: Any) -> dict[str, Tensor]:
+    if isinstance(value, dict) and all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items()
+    ):
+        return value
+    raise SandboxDied("Your code gave an answer that cannot be read: odd parameters.")
+
+
+def _register(
+    module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool
+) -> None:
+    """Register under a dotted name, with plain modules on the way, so that names stay as they are."""
+    *path, name = dotted.split(".")
+    for part in path:
+        if part not in module._modules:
+            module.add_module(part, nn.Module())
+        inner = module._modules[part]
+        assert inner is not None
+        module = inner
+    if isinstance(tensor, nn.Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor, persistent=saved)

@@ -1,0 +1,219 @@
+"""One exercise of one submission while it is judged: its sandbox, its time, and what its replies mean."""
+
+from __future__ import annotations
+
+import ast
+import signal
+import time
+
+import msgspec
+
+from grader.course import Exercise
+from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
+from grader.judge.wording import clean
+from grader.sandbox import confinement
+from grader.sandbox.client import Output, Sandbox, SandboxSource
+from grader.sandbox.protocol import (
+    Build,
+    Call,
+    ChannelClosed,
+    ForbiddenReply,
+    Forward,
+    Guard,
+    Load,
+    LoadProbe,
+    Packing,
+    ProtocolError,
+    Raised,
+    Reply,
+    Request,
+    Unpacking,
+)
+from grader.source import find_forbidden, parse
+
+__all__ = ["Session"]
+
+# One test may use this share of its exercise's time, so that an endless loop costs a few of them.
+TEST_SHARE = 0.25
+
+
+class Session:
+    """The student's module behind the wall, in a sandbox that is replaced when it is lost.
+
+    Time counts while the sandbox owes an answer, and not while a sandbox is started or the judge
+    thinks: what is slow about the machine's start is not the student's.
+    """
+
+    def __init__(self, sandboxes: SandboxSource, exercise: Exercise, source: bytes) -> None:
+        self.exercise = exercise
+        self.tree: ast.Module = parse(source)
+        self.walls: tuple[str, ...] = ()
+        self.output = Output()
+        self._sandboxes = sandboxes
+        self._source = source
+        self._sandbox: Sandbox | None = None
+        self._probes: dict[str, str] = {}
+        self._exercise_left = exercise.seconds
+        self._test_left = exercise.seconds * TEST_SHARE
+        self._seed: int | None = None
+        self._findings = find_forbidden(self.tree, exercise.forbidden)
+
+    # --- tests ----------------------------------------------------------------------------------
+
+    def begin_test(self, seed: int) -> None:
+        """A new test: its share of the time, and a seed for the sandbox's next call."""
+        self._test_left = min(self.exercise.seconds * TEST_SHARE, self._exercise_left)
+        self._seed = seed
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        self._stop()
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def ask(self, request: Request, packing: Packing) -> tuple[Reply, Unpacking]:
+        """Ask the sandbox; whatever the submission did instead of answering is raised."""
+        sandbox = self._running()
+        if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
+            request = msgspec.structs.replace(request, seed=self._seed)
+            self._seed = None
+        return self._exchange(sandbox, request, packing)
+
+    def refuse_forbidden(self, entry_point: str) -> None:
+        """Raise Forbidden if the source of this entry point names what is not allowed."""
+        for finding in self._findings:
+            if entry_point in finding.rule.entry_points:
+                raise Forbidden(
+                    f"{finding.name} is not allowed here: {finding.rule.reason}.",
+                    Frame(finding.line, finding.function),
+                )
+
+    def keep_probe(self, name: str, source: str) -> None:
+        """Load a probe module into the sandbox, once for each sandbox."""
+        if self._probes.get(name) != source:
+            self._probes[name] = source
+            if self._sandbox is not None:
+                self._exchange(self._sandbox, LoadProbe(name, source), Packing())
+
+    def load(self) -> None:
+        """Start a sandbox and run the student's module in it; raises what stands in the way."""
+        self._running()
+
+    def _running(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = self._start()
+            self._load(self._sandbox)
+        return self._sandbox
+
+    def _start(self) -> Sandbox:
+        exercise = self.exercise
+        limits = confinement.Limits(
+            cpu_seconds=int(exercise.seconds * 2) + 1,
+            memory_bytes=exercise.memory_mb * 2**20,
+            processes="processes" in exercise.needs,
+            loopback="loopback" in exercise.needs,
+        )
+        sandbox = self._sandboxes.spawn(exercise.preload, limits)
+        # One output for the exercise, however many sandboxes it takes.
+        sandbox.output = self.output
+        self.walls = sandbox.walls
+        return sandbox
+
+    def _load(self, sandbox: Sandbox) -> None:
+        guards = tuple(
+            Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
+        )
+        load = Load(self.exercise.id, self.exercise.file, self._source, guards)
+        try:
+            self._exchange(sandbox, load, Packing())
+        except Exception:
+            self._stop()
+            raise
+        for name, source in self._probes.items():
+            self._exchange(sandbox, LoadProbe(name, source), Packing())
+
+    def _exchange(
+        self, sandbox: Sandbox, request: Request, packing: Packing
+    ) -> tuple[Reply, Unpacking]:
+        seconds = min(self._test_left, self._exercise_left)
+        if seconds <= 0:
+            raise TimedOut(self._time_is_up())
+        begin = time.monotonic()
+        try:
+            reply, unpacking = sandbox.ask(request, packing, seconds)
+        except TimeoutError:
+            self._stop()
+            self._spend(begin)
+            raise TimedOut(self._time_is_up()) from None
+        except ChannelClosed:
+            raise SandboxDied(_cause_of_death(self._stop())) from None
+        except ProtocolError as error:
+            self._stop()
+            raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
+        self._spend(begin)
+        return self._meaning(reply), unpacking
+
+    def _spend(self, begin: float) -> None:
+        spent = time.monotonic() - begin
+        self._test_left -= spent
+        self._exercise_left -= spent
+
+    def _time_is_up(self) -> str:
+        if self._exercise_left <= 0:
+            return (
+                f"The time for this exercise ({self.exercise.seconds:g} s) is used up. "
+                "Mend what takes so long first."
+            )
+        seconds = self.exercise.seconds * TEST_SHARE
+        return (
+            f"Your code gave no answer within {seconds:g} s. "
+            "Is there a loop that never ends, or a wait for something that never comes?"
+        )
+
+    def _stop(self) -> int:
+        sandbox, self._sandbox = self._sandbox, None
+        return sandbox.stop() if sandbox is not None else 0
+
+    def _meaning(self, reply: Reply) -> Reply:
+        match reply:
+            case Raised():
+                raise _raised(reply)
+            case ForbiddenReply(name, frames):
+                reason = next(
+                    (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),
+                    "see the exercise's text",
+                )
+                line, function = frames[-1] if frames else (0, "")
+                raise Forbidden(
+                    f"{clean(name, 80)} is not allowed here: {reason}.",
+                    Frame(line, clean(function, 80)),
+                )
+        return reply
+
+
+def _raised(reply: Raised) -> Exception:
+    text = clean(reply.text, 400)
+    if reply.in_probe:
+        text = f"your code returned something that could not be used ({text})"
+    frames = tuple(Frame(line, clean(function, 80)) for line, function in reply.frames)
+    return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
+
+
+def _cause_of_death(status: int) -> str:
+    if status >= 0:
+        return (
+            f"Your code ended the whole process (exit code {status}): a module must not call "
+            "os._exit, and nothing after it was run."
+        )
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    causes = {
+        "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
+        "SIGKILL": "it was killed: most often it used more memory than there is",
+        "SIGXCPU": "it used up the processor time that an exercise may use",
+        "SIGXFSZ": "it wrote a file larger than is allowed",
+        "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",
+    }
+    return f"Your code crashed the whole process ({name}): {causes.get(name, 'a signal ended it')}."
