@@ -1,12 +1,12 @@
-"""A course: its manifest `course.toml` and the files that belong to each exercise, by convention beside it.
+"""A course: its manifest `course.toml`, and by convention the files of each exercise beside it.
 
-    exercises/course.toml                          the manifest
-    exercises/<chapter>/<exercise>.py              the stub that students get
-    solutions/<chapter>/<exercise>.py              the reference
-    tests/public/<chapter>/test_<exercise>.py      the suite that students may see
-    tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
-    tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
-    tests/wrong/<chapter>/<exercise>/*.py          wrong answers, each of which must be caught
+exercises/course.toml                          the manifest
+exercises/<chapter>/<exercise>.py              the stub that students get
+solutions/<chapter>/<exercise>.py              the reference
+tests/public/<chapter>/test_<exercise>.py      the suite that students may see
+tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
+tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
+tests/wrong/<chapter>/<exercise>/*.py          wrong answers, each of which must be caught
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def file(self) -> str:
-        """The file that a student hands in, relative to the submission: `<chapter>/<exercise>.py`."""
+        """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"
 
 
@@ -158,10 +158,8 @@ def probe_of(suite: Path) -> Path:
 
 
 def find_course(start: Path) -> Path:
-    """The manifest at or above `start`: a `course.toml`, a folder with one, or one with `exercises/`."""
+    """The manifest at or above `start`, in a folder or in its `exercises/`."""
     start = start.resolve()
-    if start.is_file():
-        return start
     for folder in (start, *start.parents):
         for manifest in (folder / MANIFEST, folder / "exercises" / MANIFEST):
             if manifest.is_file():
@@ -177,7 +175,7 @@ def load_course(path: Path | str = ".") -> Course:
     manifest = find_course(Path(path))
     try:
         read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{manifest}: {_explain(error)}") from error
     _check(manifest, read)
     folder = manifest.parent

@@ -1,11 +1,11 @@
 """What goes wrong on our side of the wall; an outcome of a submission is never one of these.
 
-    GraderError           ours or the machine's fault: exit code 3, costs nobody a point
-    ├── CourseError       the course's author has to mend something
-    ├── SubmissionError   there is nothing to grade at the given path: exit code 2
-    ├── SandboxError      no sandbox could be started, or the fork server is gone
-    ├── IsolationError    a wall that was asked for does not stand on this machine
-    └── JudgeError        the judge ended without a verdict, or its verdict does not add up
+GraderError           ours or the machine's fault: exit code 3, costs nobody a point
+├── CourseError       the course's author has to mend something
+├── SubmissionError   there is nothing to grade at the given path: exit code 2
+├── SandboxError      no sandbox could be started, or the fork server is gone
+├── IsolationError    a wall that was asked for does not stand on this machine
+└── JudgeError        the judge ended without a verdict, or its verdict does not add up
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class GraderError(Exception):
-    """A fault of the grader, the course or the machine; the text says what, where and what to do."""
+    """A fault of ours or the machine's; the text says what, where and what to do next."""
 
     exit_code = 3
 

@@ -14,6 +14,7 @@ and these marks, with literal arguments:
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,16 @@ def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...])
     ]
 
 
-def read_suite(path: Path, visibility: Visibility) -> list[SuiteTest]:
+def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
     """The tests of one file; what breaks the rules is a CourseError with file and line."""
+    return _read(path, path.read_bytes(), visibility)
+
+
+# A judge reads the same suites for every submission.
+@functools.lru_cache(maxsize=256)
+def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest, ...]:
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source)
     except SyntaxError as error:
         raise CourseError(f"{path}, line {error.lineno}: {error.msg}.") from error
     tests: list[SuiteTest] = []
@@ -68,7 +75,7 @@ def read_suite(path: Path, visibility: Visibility) -> list[SuiteTest]:
             raise _error(path, node, "tests stand in functions of the module, not in classes")
     if not tests:
         raise CourseError(f"{path}: there is no test in it; a suite without tests proves nothing.")
-    return tests
+    return tuple(tests)
 
 
 def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
@@ -90,6 +97,8 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
     marks: dict[str, Any] = {}
     for decorator in node.decorator_list:
         name, arguments = _mark(path, decorator)
+        if name in marks:
+            raise _error(path, decorator, f"pytest.mark.{name} stands there twice; use one")
         marks[name] = arguments if name == "requires" else arguments[0]
     if "points" in marks:
         marks["points"] = float(marks["points"])

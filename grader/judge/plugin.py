@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from _pytest.outcomes import Skipped  # pytest.skip.Exception, by a name that can be typed
 
 from grader.course import probe_of
 from grader.errors import CourseError
@@ -47,6 +48,10 @@ class Report(msgspec.Struct, frozen=True):
     line: int | None = None
     function: str = ""
     fault: str = ""
+
+
+class NotYet(Skipped):
+    """A prerequisite of the test did not pass. A skip of a suite's own is none of these, and a fault."""
 
 
 class Judged:
@@ -90,7 +95,7 @@ class SuitePlugin:
         for required in test.requires:
             if (test.visibility, required) not in judged.passed:
                 title = judged.tests[test.visibility, required].title
-                pytest.skip(f"Not judged yet: first mend \"{title}\".")
+                raise NotYet(f'Not judged yet: first mend "{title}".')
         seed = derive_seed(judged.seed, test)
         judged.session.begin_test(seed)
         seed_here(seed)
@@ -136,7 +141,7 @@ def meaning_of(error: BaseException | None) -> Report:
     match error:
         case None:
             return Report(Outcome.PASSED, "")
-        case pytest.skip.Exception():
+        case NotYet():
             return Report(Outcome.SKIPPED, str(error))
         case Forbidden(frame=Frame(line, function)):
             return Report(Outcome.FAILED, str(error), line or None, function)
@@ -166,7 +171,9 @@ def _student_error(error: StudentError) -> Report:
         text = f"Still to do: {error.text}" if error.text else "This part is still to be written."
         return Report(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
-    return Report(Outcome.ERROR, f"Your code raised {error}{where}.{_advice(error)}", line, function)
+    return Report(
+        Outcome.ERROR, f"Your code raised {error}{where}.{_advice(error)}", line, function
+    )
 
 
 def _advice(error: StudentError) -> str:
@@ -189,6 +196,7 @@ def seed_here(seed: int) -> None:
     """Seed what a suite may draw from in this process."""
     random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(seed)
+        # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
+        torch.default_generator.manual_seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed)

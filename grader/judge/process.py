@@ -23,7 +23,13 @@ import msgspec
 from grader.course import load_course
 from grader.errors import GraderError, JudgeError
 from grader.results import ExerciseResult, TestResult, Visibility
-from grader.sandbox.client import CAN_FORK, ForkServerProcess
+from grader.sandbox.client import (
+    CAN_FORK,
+    ForkServerProcess,
+    ForkServerSandboxes,
+    SandboxSource,
+    SpawnedSandboxes,
+)
 
 __all__ = ["Assignment", "Judge", "Judged", "judges"]
 
@@ -152,8 +158,6 @@ def judges(
 
 def main(arguments: list[str]) -> None:
     """Serve assignments until the input ends."""
-    from grader.sandbox.client import ForkServerSandboxes, SandboxSource, SpawnedSandboxes
-
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.dont_write_bytecode = True
@@ -173,7 +177,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _judge(
-    assignment: Assignment, sandboxes: "SandboxSource", done: Callable[[TestResult], None]
+    assignment: Assignment, sandboxes: SandboxSource, done: Callable[[TestResult], None]
 ) -> Judged | Fault:
     # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
     from grader.judge.run import judge_exercise
@@ -191,9 +195,11 @@ def _judge(
         )
     except GraderError as error:
         return Fault(str(error))
-    except Exception as error:  # the border of the process: a fault of ours must not end the batch
+    except Exception as error:  # noqa: BLE001 (the border of the process: a fault of ours must not end the batch)
         sys.excepthook(type(error), error, error.__traceback__)
-        return Fault(f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}")
+        return Fault(
+            f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
+        )
     return Judged(judgment.result, judgment.walls)
 
 

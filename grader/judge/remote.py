@@ -21,9 +21,7 @@ from grader.sandbox.protocol import Backward, Build, Built, Forward, Packing, Re
 __all__ = ["RemoteModule", "attach"]
 
 
-def attach(
-    session: Session, reply: Returned, unpacking: Unpacking, inputs: list[Tensor]
-) -> Any:
+def attach(session: Session, reply: Returned, unpacking: Unpacking, inputs: list[Tensor]) -> Any:
     """The returned value, its differentiable tensors attached to `inputs` (the graph's order)."""
     value = unpacking.unpack(reply.value)
     if reply.graph is None or not inputs:
@@ -35,20 +33,10 @@ def attach(
     remote = [each for each in remote if each.is_floating_point() or each.is_complex()]
     if len(remote) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: a gradient of integers.")
-    attached = _Attach.apply(session, reply.graph, remote, *inputs)
-    replacement = {id(old): new for old, new in zip(remote, attached, strict=True)}
-    return _replace(value, replacement)
-
-
-def _replace(value: Any, replacement: dict[int, Tensor]) -> Any:
-    if isinstance(value, Tensor):
-        return replacement.get(id(value), value)
-    if isinstance(value, list):
-        return [_replace(each, replacement) for each in value]
-    if isinstance(value, tuple):
-        return tuple(_replace(each, replacement) for each in value)
-    if isinstance(value, dict):
-        return {key: _replace(each, replacement) for key, each in value.items()}
+    # A function's fresh outputs become nodes themselves: the value already holds them, in whatever
+    # lists, dicts or records they stand.
+    node: Any = _Attach
+    node.apply(session, reply.graph, remote, *inputs)
     return value
 
 
@@ -90,10 +78,15 @@ def _products(
 def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
     """The gradients, one for each input, as autograd would have them; else the reply is odd."""
     if not isinstance(products, list) or len(products) != len(inputs):
-        raise SandboxDied("Your code gave an answer that cannot be read: wrong number of gradients.")
+        raise SandboxDied(
+            "Your code gave an answer that cannot be read: wrong number of gradients."
+        )
     # Nobody asks for the gradient of what needs none (the zeros of an absent gradient, say).
-    products = [p if t.requires_grad else None for p, t in zip(products, inputs, strict=True)]
-    for product, tensor in zip(products, inputs, strict=True):
+    fitting: list[Tensor | None] = [
+        product if tensor.requires_grad else None
+        for product, tensor in zip(products, inputs, strict=True)
+    ]
+    for product, tensor in zip(fitting, inputs, strict=True):
         fits = product is None or (
             isinstance(product, Tensor)
             and product.shape == tensor.shape
@@ -101,7 +94,7 @@ def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
         )
         if not fits:
             raise SandboxDied("Your code gave a gradient whose shape or dtype is not its input's.")
-    return products
+    return fitting
 
 
 def wanted(packing: Packing) -> tuple[list[Tensor], tuple[int, ...]]:
@@ -143,7 +136,7 @@ class RemoteModule(nn.Module):
         object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        session, handle, on_mutation = self._remote
+        session, handle, on_mutation = self.__dict__["_remote"]
         packing = Packing()
         parameters = packing.pack(dict(self.named_parameters()))
         buffers = packing.pack(dict(self.named_buffers()))
@@ -170,9 +163,7 @@ def _named_tensors(value: Any) -> dict[str, Tensor]:
     raise SandboxDied("Your code gave an answer that cannot be read: odd parameters.")
 
 
-def _register(
-    module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool
-) -> None:
+def _register(module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool) -> None:
     """Register under a dotted name, with plain modules on the way, so that names stay as they are."""
     *path, name = dotted.split(".")
     for part in path:

@@ -60,7 +60,9 @@ class Recorder:
 def _reported(test: dict[str, Any], root: Path) -> Reported:
     file, _, name = test["nodeid"].partition("::")
     stages = [test[stage] for stage in ("setup", "call", "teardown") if stage in test]
-    properties = {key: value for each in test.get("user_properties", []) for key, value in each.items()}
+    properties = {
+        key: value for each in test.get("user_properties", []) for key, value in each.items()
+    }
     said = properties.get(PROPERTY)
     return Reported(
         file=str(root / file),

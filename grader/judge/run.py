@@ -9,8 +9,10 @@ that nobody explained is a fault of ours (`JudgeError`), never a pass and never 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ import pytest
 
 from grader.course import Course, Exercise
 from grader.errors import JudgeError
-from grader.judge.outcomes import Forbidden, SandboxDied, StudentError, TimedOut
+from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.plugin import Judged, Report, SuitePlugin, meaning_of, visibility_of
 from grader.judge.reports import Recorder, Reported
 from grader.judge.session import Session
@@ -102,18 +104,40 @@ def _run(
     suites = course.suites(exercise)
     chosen = {test.visibility for test in tests}
     files = [str(path) for visibility, path in suites.items() if visibility in chosen]
+    _forget_other_suites(files)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = pytest.main(
             [*files, *_OPTIONS, f"--rootdir={course.root}", *recorder.options],
             plugins=[plugin, recorder],
         )
+    _remember_suites(files)
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise JudgeError(
             f"pytest could not run the suites of {exercise.id!r} (exit code {int(code)}): "
             f"{said.getvalue().strip()[-2000:] or 'it said nothing'}"
         )
     return _agreed(exercise, tests, recorder.tests(course.root))
+
+
+# pytest finds a suite's module again by its name below the root. In a judge that stays that may be a
+# file of another course, or one that was edited since: each module carries what it was read from.
+_READ_FROM = "__grader_read_from__"
+
+
+def _forget_other_suites(files: list[str]) -> None:
+    wanted = {(file, hashlib.sha256(Path(file).read_bytes()).hexdigest()) for file in files}
+    for name, module in list(sys.modules.items()):
+        if getattr(module, _READ_FROM, None) not in {None, *wanted}:
+            del sys.modules[name]
+
+
+def _remember_suites(files: list[str]) -> None:
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file in files and not hasattr(module, _READ_FROM):
+            digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+            setattr(module, _READ_FROM, (file, digest))
 
 
 # Plain asserts: a rewritten one would tell the student the suite's source.

@@ -33,9 +33,9 @@ class Student:
     def module(self, class_name: str, *arguments: Any, **keywords: Any) -> RemoteModule:
         """Build the student's `nn.Module` of this name; its parameters are real tensors here.
 
-            layer = student.module("GatedLinearUnit", 8, 4)
-            layer(x).sum().backward()
-            layer.weight.grad
+        layer = student.module("GatedLinearUnit", 8, 4)
+        layer(x).sum().backward()
+        layer.weight.grad
         """
         from grader.judge.remote import RemoteModule
 
@@ -44,8 +44,8 @@ class Student:
     def function(self, name: str) -> Callable[..., Any]:
         """The student's function of this name: tensors in and out carry gradients as usual.
 
-            gelu = student.function("gelu")
-            gelu(x).sum().backward()
+        gelu = student.function("gelu")
+        gelu(x).sum().backward()
         """
 
         def call(*arguments: Any, **keywords: Any) -> Any:

@@ -36,10 +36,11 @@ def python_environment() -> list[Path]:
     hidden suites and its solutions lie next to it.
     """
     grader = Path(__file__).resolve().parent.parent
-    prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    libraries = {Path(each) for each in sys.path if Path(each).name.endswith("-packages")}
-    own = {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
-    return sorted(prefixes | libraries | own)
+    found = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    found |= {Path(each) for each in sys.path if Path(each).name.endswith("-packages")}
+    found |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
+    # Both names of what is reached through a link: Python asks for the one, the kernel for the other.
+    return sorted(found | {path.resolve() for path in found})
 
 
 def system_files() -> list[Path]:

@@ -36,7 +36,6 @@ from grader.sandbox.forkserver import (
     Stop,
     Stopped,
 )
-from grader.sandbox.spawned import SpawnedStart
 from grader.sandbox.protocol import (
     Channel,
     ChannelClosed,
@@ -47,6 +46,7 @@ from grader.sandbox.protocol import (
     Request,
     Unpacking,
 )
+from grader.sandbox.spawned import SpawnedStart
 
 __all__ = [
     "CAN_FORK",
@@ -84,7 +84,9 @@ class Output:
 class Sandbox:
     """A process with one student's module, reached over a channel."""
 
-    def __init__(self, source: _Stoppable, number: int, channel: Channel, out: socket.socket) -> None:
+    def __init__(
+        self, source: _Stoppable, number: int, channel: Channel, out: socket.socket
+    ) -> None:
         self._source = source
         self._number = number
         self._channel = channel
@@ -105,9 +107,7 @@ class Sandbox:
             raise SandboxError("A sandbox did not start: its first word was not that it is ready.")
         self.walls = reply.walls
 
-    def ask(
-        self, request: Request, packing: Packing, seconds: float
-    ) -> tuple[Reply, Unpacking]:
+    def ask(self, request: Request, packing: Packing, seconds: float) -> tuple[Reply, Unpacking]:
         """Send a request and wait for its reply, `seconds` at most for both.
 
         Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
@@ -126,14 +126,15 @@ class Sandbox:
     def _wait(self, seconds: float) -> None:
         """Wait for the channel, and keep the output from filling up meanwhile."""
         end = time.monotonic() + seconds
+        channel, output = self._channel.fileno(), self._out.fileno()
         while True:
-            ready, _, _ = select.select([self._channel, self._out], [], [], seconds)
-            if self._out in ready and not self._drain():
+            ready, _, _ = select.select([channel, output], [], [], seconds)
+            if output in ready and not self._drain():
                 # Closed by the student: from now on only the channel can have something to say.
-                select.select([self._channel], [], [], max(0.0, end - time.monotonic()))
+                select.select([channel], [], [], max(0.0, end - time.monotonic()))
                 return
             seconds = end - time.monotonic()
-            if self._channel in ready or seconds <= 0:
+            if channel in ready or seconds <= 0:
                 return
 
     def _drain(self) -> bool:
@@ -207,7 +208,8 @@ class ForkServerSandboxes:
             data = b""
         if not data:
             raise SandboxError(_GONE)
-        return _decode_answer(data)
+        answer: Answer = _decode_answer(data)
+        return answer
 
     def _send(self, demand: Demand, descriptors: list[int]) -> None:
         try:

@@ -70,6 +70,7 @@ WALLS = (
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (what torch's loaders use, made private below)
+_TEMPORARY = Path("/tmp")  # noqa: S108 (a file system of the sandbox's own)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _WRITABLE_DEVICES = ("/dev/null",)
 # Harmless facts about the machine that OpenMP and torch look up.
@@ -109,6 +110,7 @@ class Plan(msgspec.Struct, frozen=True):
     readable: tuple[Path, ...]
     landlock_abi: int
     outer_walls: tuple[str, ...]
+    counts_processes: bool
 
     @property
     def namespaces(self) -> bool:
@@ -126,14 +128,16 @@ def prepare(readable: Sequence[Path]) -> Plan:
         readable: what the sandboxes may read besides the system's libraries.
     """
     if sys.platform != "linux":
-        return Plan(tuple(readable), landlock_abi=0, outer_walls=())
+        return Plan(tuple(readable), landlock_abi=0, outer_walls=(), counts_processes=False)
     from grader.sandbox import namespaces
 
     seen = (*system_files(), *readable)
+    walls = tuple(namespaces.enter(seen))
     plan = Plan(
         readable=tuple(outermost(path.resolve() for path in seen)),
         landlock_abi=landlock.abi(),
-        outer_walls=tuple(namespaces.enter(seen)),
+        outer_walls=walls,
+        counts_processes=bool(walls) and rlimits.counts_processes(),
     )
     _filter(Limits())
     return plan
@@ -196,21 +200,28 @@ def _own_namespaces(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
     from grader.sandbox import namespaces
 
     syscalls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    held = [w for w in plan.outer_walls if w != "pid_namespace" or os.getpid() == 1]
     if not plan.namespaces:
-        return held
-    held += namespaces.isolate()
+        return []
+    held = [w for w in plan.outer_walls if w != "pid_namespace" or os.getpid() == 1]
+    counted = namespaces.limit_processes() or plan.counts_processes
+    held += ["process_limit"] * counted + namespaces.isolate()
     if "mount_namespace" in held:
-        # It may be outside of the private root.
-        scratch.mkdir(parents=True, exist_ok=True)
-        private = namespaces.private_folder(scratch, limits.scratch_bytes)
-        held += ["private_scratch"] * private
-        if limits.processes:
-            namespaces.private_folder(_SHARED_MEMORY, limits.memory_bytes)
-    held += ["process_limit"] * namespaces.limit_processes()
-    # The old one may be covered by now.
+        held += _own_folders(limits, scratch, rooted="private_root" in held)
+    return held + namespaces.own_user_namespace()
+
+
+def _own_folders(limits: Limits, scratch: Path, *, rooted: bool) -> list[str]:
+    from grader.sandbox import namespaces
+
+    if limits.processes:
+        namespaces.private_folder(_SHARED_MEMORY, limits.memory_bytes)
+    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all.
+    covered = _TEMPORARY if rooted and scratch.is_relative_to(_TEMPORARY) else scratch
+    private = namespaces.private_folder(covered, limits.scratch_bytes)
+    scratch.mkdir(parents=True, exist_ok=True)
+    # The old one is covered by now.
     os.chdir(scratch)
-    return held
+    return ["private_scratch"] * private
 
 
 def _limit(limits: Limits, threads: int | None) -> bool:

@@ -33,7 +33,7 @@ import msgspec
 from grader.sandbox import confinement
 from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
 from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import serve
+from grader.sandbox.worker import print_to_descriptors, serve
 
 __all__ = [
     "MAX_MESSAGE",
@@ -91,7 +91,13 @@ _encode = msgspec.msgpack.Encoder().encode
 class ForkServer:
     """The loop over the judges' requests."""
 
-    def __init__(self, controls: list[socket.socket], scratch: Path, plan: confinement.Plan | None, preload: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        controls: list[socket.socket],
+        scratch: Path,
+        plan: confinement.Plan | None,
+        preload: tuple[str, ...],
+    ) -> None:
         self._controls = controls
         self._scratch = scratch
         self._plan = plan
@@ -135,7 +141,9 @@ class ForkServer:
             self._loaded_since_freeze = True
             warm_up(module)
 
-    def _spawn(self, spawn: Spawn, control: socket.socket, descriptors: list[int]) -> Spawned | Failed:
+    def _spawn(
+        self, spawn: Spawn, control: socket.socket, descriptors: list[int]
+    ) -> Spawned | Failed:
         for module in spawn.modules:
             self._load(module)
         self._freeze()
@@ -172,12 +180,17 @@ class ForkServer:
 
 
 def _become_sandbox(
-    plan: confinement.Plan | None, limits: confinement.Limits, scratch: Path, channel: int, output: int
+    plan: confinement.Plan | None,
+    limits: confinement.Limits,
+    scratch: Path,
+    channel: int,
+    output: int,
 ) -> NoReturn:
     """In the child: let go of what is the fork server's, raise the walls, serve, and never return."""
     try:
         os.dup2(output, 1)
         os.dup2(output, 2)
+        print_to_descriptors()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(channel, 3)
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))
@@ -189,7 +202,7 @@ def _become_sandbox(
         serve(connection, scratch)
     except (ChannelClosed, KeyboardInterrupt):
         os._exit(0)
-    except BaseException:  # the end of the process: an error of ours must be seen by the judge
+    except BaseException:  # noqa: BLE001 (the end of the process: an error of ours must be seen by the judge)
         traceback.print_exc()
     os._exit(70)
 

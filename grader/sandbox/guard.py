@@ -118,4 +118,5 @@ def _dispatch_mode(watch: Watch) -> Any:
                 watch.refuse(func._schema.name)
             return func(*args, **(kwargs or {}))
 
-    return Mode()
+    mode: Any = Mode
+    return mode()

@@ -28,12 +28,13 @@ from grader.sandbox.syscalls import (
     CLONE_NEWUTS,
 )
 
-__all__ = ["enter", "fork", "isolate", "limit_processes", "private_folder"]
+__all__ = ["enter", "fork", "isolate", "limit_processes", "own_user_namespace", "private_folder"]
 
 _PR_SET_PDEATHSIG = 1
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
+_INODES = 16_384
 # Below 301 the kernel refuses: that many numbers are its own.
 _LEAST_PID_MAX = 301
 
@@ -75,25 +76,43 @@ def fork(*, own_pids: bool) -> int:
 
 
 def isolate() -> list[str]:
-    """Leave the shared user, mount, IPC and network namespaces; returns the walls that held."""
-    user, group = os.getuid(), os.getgid()
+    """Leave the shared mount, IPC and network namespaces; returns the walls that held.
+
+    Takes rights in the user namespace that was entered, so `own_user_namespace` comes after this
+    and after everything else that mounts.
+    """
     try:
-        syscalls.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET)
-        _map(user, group)
-        _private_mounts()
+        syscalls.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET)
+        syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
     except OSError:
         return []
     with contextlib.suppress(OSError):
+        # Only our own processes in it, for kernels without Landlock. May be forbidden: see
+        # `private_root`.
+        syscalls.mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+    with contextlib.suppress(OSError):
         _raise_loopback()
-    return ["user_namespace", "mount_namespace", "ipc_namespace", "network_namespace"]
+    return ["mount_namespace", "ipc_namespace", "network_namespace"]
+
+
+def own_user_namespace() -> list[str]:
+    """Leave the fork server's user namespace and its rights; returns the wall if it held."""
+    user, group = os.getuid(), os.getgid()
+    try:
+        syscalls.unshare(CLONE_NEWUSER)
+        _map(user, group)
+    except OSError:
+        return []
+    return ["user_namespace"]
 
 
 def private_folder(path: Path, size_bytes: int) -> bool:
     """Put an empty file system of its own over a folder: bounded, unseen by others, gone with us."""
-    # noexec also refuses to map a library that the student wrote there.
+    # noexec also refuses to map a library that the student wrote there. Inodes are memory, too.
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    options = f"size={size_bytes},nr_inodes={_INODES},mode=0700"
     try:
-        syscalls.mount("tmpfs", str(path), "tmpfs", flags, f"size={size_bytes},mode=0700")
+        syscalls.mount("tmpfs", str(path), "tmpfs", flags, options)
     except OSError:
         return False
     return True
@@ -124,10 +143,6 @@ def _map(user: int, group: int) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-
-
-def _private_mounts() -> None:
-    syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
 
 
 def _pass_on(child: int) -> None:

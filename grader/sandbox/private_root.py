@@ -124,6 +124,7 @@ def outermost(paths: Iterable[Path]) -> Iterator[Path]:
     """Those of the paths that exist and lie in no other of them, once each."""
     seen: list[Path] = []
     for path in sorted(set(paths)):
-        if path.exists() and not any(path.is_relative_to(other) for other in seen):
+        # Not Path.exists: that raises where a folder on the way may not be searched.
+        if os.path.exists(path) and not any(path.is_relative_to(other) for other in seen):
             seen.append(path)
             yield path

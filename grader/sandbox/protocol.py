@@ -56,6 +56,7 @@ MAX_BLOB_BYTES = 256 * 2**20
 MAX_DEPTH = 24
 MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16
+MAX_ITEMS = 100_000
 
 _HEADER = struct.Struct("<IQ")
 _TENSOR, _ARRAY, _TUPLE, _RECORD, _OPAQUE = 1, 2, 3, 4, 5
@@ -261,6 +262,8 @@ class Packing:
             return _extension(_OPAQUE, "something nested too deeply")
         if type(value) is int:
             return value if -(2**63) <= value < 2**64 else _extension(_OPAQUE, "int (huge)")
+        if isinstance(value, (list, tuple, dict)) and len(value) > MAX_ITEMS:
+            return _extension(_OPAQUE, f"{type(value).__name__} of {len(value)} items")
         if type(value) is list:
             return [self.pack(each, depth + 1) for each in value]
         if type(value) is dict:
@@ -288,10 +291,10 @@ class Packing:
         if torch is not None and isinstance(value, torch.Tensor):
             return self._pack_tensor(value, torch)
         if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
-            return self._pack_array(value, numpy)
+            return self._pack_array(value)
         if isinstance(value, (bool, int, float, str, bytes)):
             # numpy.float64, enums of strings and other children of the plain types.
-            plain = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
+            plain: Any = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
             return self.pack(plain(value), depth + 1)
         if isinstance(value, dict):
             return self._pack_dict(dict(value), depth)
@@ -309,7 +312,7 @@ class Packing:
         self.tensors.append(value)
         return self._blob(_TENSOR, dtype, value.shape, plain.numpy().tobytes())
 
-    def _pack_array(self, value: numpy.ndarray[Any, Any], numpy: Any) -> Any:
+    def _pack_array(self, value: numpy.ndarray[Any, Any]) -> Any:
         little = value.astype(value.dtype.newbyteorder("<"), copy=False)
         return self._blob(_ARRAY, little.dtype.str, value.shape, little.tobytes())
 
@@ -382,7 +385,7 @@ class Unpacking:
         if len(head.shape) > MAX_DIMENSIONS or any(not 0 <= n < 2**40 for n in head.shape):
             raise ProtocolError("a tensor has an impossible shape")
         end = self._position + head.nbytes
-        if head.nbytes != math.prod(head.shape) * itemsize or not 0 <= head.nbytes:
+        if head.nbytes != math.prod(head.shape) * itemsize or not head.nbytes >= 0:
             raise ProtocolError("a tensor's bytes do not fit its shape")
         if end > len(self._blob):
             raise ProtocolError("a tensor's bytes are missing")
@@ -427,11 +430,41 @@ _UNREADABLE = (
     ValueError,
 )
 _DTYPES = frozenset(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 "
-    "float16 bfloat16 float32 float64 complex64 complex128".split()
+    [
+        "bool",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
 )
 _ARRAY_DTYPES = frozenset(
-    "|b1 |i1 |u1 <i2 <i4 <i8 <u2 <u4 <u8 <f2 <f4 <f8 <c8 <c16".split()
+    [
+        "|b1",
+        "|i1",
+        "|u1",
+        "<i2",
+        "<i4",
+        "<i8",
+        "<u2",
+        "<u4",
+        "<u8",
+        "<f2",
+        "<f4",
+        "<f8",
+        "<c8",
+        "<c16",
+    ]
 )
 
 # --- frames -------------------------------------------------------------------------------------

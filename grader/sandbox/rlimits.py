@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["available", "limit"]
+__all__ = ["available", "counts_processes", "limit"]
 
 _RESERVED = 64
 
@@ -26,6 +26,21 @@ def address_space() -> int:
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def counts_processes() -> bool:
+    """Whether the limit of processes holds for us; it does not for root, whatever it is called here."""
+    import resource
+
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        try:
+            os._exit(os.fork() and 1)
+        except OSError:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 2
 
 
 def limit(

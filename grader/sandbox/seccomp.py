@@ -84,6 +84,7 @@ _CLONE_THREAD = 0x0001_0000
 _CLONE_PARENT = 0x0000_8000
 _CLONE_NEW_ANY = 0x7E02_0080
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NETLINK_ROUTE = 0
 _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 0xF
 
 _BPF_LD_W_ABS, _BPF_JGE_K, _BPF_RET_K = 0x20, 0x35, 0x06
@@ -171,7 +172,8 @@ def _add_sockets(library: Any, rules: Any, *, processes: bool, loopback: bool) -
         allow("socket", _AF_INET)
         allow("socket", _AF_INET6)
         # getaddrinfo and getifaddrs ask the kernel for the addresses of `lo`.
-        rules.add_rule(library.ALLOW, "socket", library.Arg(0, library.EQ, _AF_NETLINK))
+        netlink = library.Arg(0, library.EQ, _AF_NETLINK)
+        rules.add_rule(library.ALLOW, "socket", netlink, library.Arg(2, library.EQ, _NETLINK_ROUTE))
 
 
 def _exported(rules: Any) -> bytes:

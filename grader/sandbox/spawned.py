@@ -14,7 +14,7 @@ import msgspec
 from grader.sandbox import confinement
 from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
 from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import serve
+from grader.sandbox.worker import print_to_descriptors, serve
 
 __all__ = ["SpawnedStart"]
 
@@ -59,8 +59,9 @@ def main() -> None:
     if os.name == "posix":
         for descriptor in (1, 2):
             os.dup2(output.fileno(), descriptor)
+        print_to_descriptors()
     else:
-        sys.stdout = sys.stderr = _Printer(output)  # type: ignore[assignment]  # a stream, near enough
+        sys.stdout = sys.stderr = _Printer(output)
     sys.dont_write_bytecode = True
     for module in start.modules:
         warm_up(module)

@@ -74,11 +74,12 @@ def _figure() -> None:
 
     from matplotlib.figure import Figure
 
-    axes = Figure().subplots()
+    figure = Figure()
+    axes = figure.subplots()
     axes.plot([1, 2], [1, 2], label="warm")
     axes.set(xscale="log", yscale="log", xlabel="x", ylabel="y", title="warm")
     axes.legend()
-    axes.figure.savefig(BytesIO(), format="png")
+    figure.savefig(BytesIO(), format="png")
 
 
 _WORK: dict[str, Callable[[], None]] = {

@@ -41,7 +41,7 @@ from grader.sandbox.protocol import (
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["serve"]
+__all__ = ["print_to_descriptors", "serve"]
 
 MAX_FRAMES = 20
 _PROBE_FILE = "<probe>"
@@ -51,9 +51,9 @@ class _Graph:
     """A call whose autograd graph the judge may come back to."""
 
     def __init__(
-        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watch: Watch | None
+        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[Watch]
     ) -> None:
-        self.inputs, self.outputs, self.watch = inputs, outputs, watch
+        self.inputs, self.outputs, self.watches = inputs, outputs, watches
 
 
 class Worker:
@@ -67,19 +67,20 @@ class Worker:
         self._built: list[Any] = []
         self._built_by: list[str] = []
         self._graphs: list[_Graph] = []
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, list[Watch]] = {}
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
         packing = Packing()
-        for watch in self._watches.values():
+        watches = [watch for each in self._watches.values() for watch in each]
+        for watch in watches:
             watch.seen = None
         try:
             reply = self._dispatch(request, unpacking, packing)
-        except BaseException as error:  # the border to the student's code: sys.exit comes here too
+        except BaseException as error:  # noqa: BLE001 (the border to the student's code: sys.exit comes here too)
             reply = self._raised(error)
             packing = Packing()
-        for watch in self._watches.values():
+        for watch in watches:
             if watch.seen is not None:
                 return ForbiddenReply(watch.seen.name, self._frames(watch.seen.stack)), Packing()
         return reply, packing
@@ -115,7 +116,8 @@ class Worker:
         path.write_bytes(request.source)
         for guard in request.guards:
             watch = Watch(guard)
-            self._watches.update(dict.fromkeys(guard.entry_points, watch))
+            for name in guard.entry_points:
+                self._watches.setdefault(name, []).append(watch)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
         # Compiled under the relative name, so that what Python prints shows the student's own path.
         self._student = types.ModuleType(request.name)
@@ -139,7 +141,8 @@ class Worker:
         self._graphs.clear()
         random.seed(seed)
         if (torch := sys.modules.get("torch")) is not None:
-            torch.manual_seed(seed)
+            # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
+            torch.default_generator.manual_seed(seed)
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed % 2**32)
 
@@ -152,9 +155,9 @@ class Worker:
             probe = getattr(self._probes[request.probe], request.function)
             return Returned(packing.pack(probe(self._student, *arguments, **keywords)))
         function = self._attribute(request.function)
-        watch = self._watches.get(request.function)
+        watches = self._watches.get(request.function, [])
         inputs = [unpacking.tensors[index].requires_grad_() for index in request.wants]
-        return self._run(function, arguments, keywords, inputs, unpacking, watch, packing)
+        return self._run(function, arguments, keywords, inputs, unpacking, watches, packing)
 
     def _run(
         self,
@@ -163,25 +166,24 @@ class Worker:
         keywords: dict[str, Any],
         inputs: list[torch.Tensor],
         unpacking: Unpacking,
-        watch: Watch | None,
+        watches: list[Watch],
         packing: Packing,
     ) -> Reply:
-        before = [(tensor._version, tensor.requires_grad) for tensor in unpacking.tensors]
-        with watch or contextlib.nullcontext():
+        before = [_state(tensor) for tensor in unpacking.tensors]
+        with _watched(watches):
             value = function(*arguments, **keywords)
         packed = packing.pack(value)
-        after = [(tensor._version, tensor.requires_grad) for tensor in unpacking.tensors]
         changed = [
             tensor
-            for tensor, old, new in zip(unpacking.tensors, before, after, strict=True)
-            if old != new or (tensor.grad is not None)
+            for tensor, old in zip(unpacking.tensors, before, strict=True)
+            if _state(tensor) != old
         ]
         mutated = _names_of(function, arguments, keywords, changed) if changed else ()
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not positions or not inputs:
             return Returned(packed, mutated=mutated)
         outputs = [packing.tensors[index] for index in positions]
-        self._graphs.append(_Graph(inputs, outputs, watch))
+        self._graphs.append(_Graph(inputs, outputs, watches))
         return Returned(packed, len(self._graphs) - 1, positions, mutated)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -214,14 +216,12 @@ class Worker:
         keywords = unpacking.unpack(request.keywords)
         own = [each for each in module.parameters() if each.requires_grad]
         inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
-        before = {name: each._version for name, each in module.named_parameters()}
-        watch = self._watches.get(self._built_by[request.handle])
-        reply = self._run(module, arguments, keywords, inputs, unpacking, watch, packing)
+        before = {name: _state(each) for name, each in module.named_parameters()}
+        watches = self._watches.get(self._built_by[request.handle], [])
+        reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
-        changed = [n for n, each in module.named_parameters() if each._version != before.get(n)]
-        return Returned(
-            reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed)
-        )
+        changed = [n for n, each in module.named_parameters() if _state(each) != before.get(n)]
+        return Returned(reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
         torch = sys.modules["torch"]
@@ -239,7 +239,7 @@ class Worker:
         if not request.differentiable or not positions:
             return Returned(packed)
         outputs = [packing.tensors[index] for index in positions]
-        self._graphs.append(_Graph([*graph.inputs, *gradients], outputs, graph.watch))
+        self._graphs.append(_Graph([*graph.inputs, *gradients], outputs, graph.watches))
         return Returned(packed, len(self._graphs) - 1, positions)
 
     # --- errors ---------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class Worker:
         last_probe = max((i for i, file in enumerate(files) if file == _PROBE_FILE), default=-1)
         try:
             text = str(error)
-        except BaseException:  # the student's own __str__
+        except BaseException:  # noqa: BLE001 (the student's own __str__)
             text = ""
         return Raised(
             type_name=type(error).__name__[:MAX_TEXT],
@@ -265,6 +265,22 @@ class Worker:
         return tuple((f.lineno or 0, f.name[:MAX_TEXT]) for f in own[-MAX_FRAMES:])
 
 
+@contextlib.contextmanager
+def _watched(watches: list[Watch]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for watch in watches:
+            stack.enter_context(watch)
+        yield
+
+
+def _state(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What a call must leave as it is. Not the version counter: `.data` and NumPy go around it."""
+    values = tensor.detach()
+    if values.dtype.itemsize == 2 and values.is_floating_point():
+        values = values.float()  # NumPy has no bfloat16
+    return values.numpy().tobytes(), values.shape, tensor.requires_grad, tensor.grad is None
+
+
 def _products(graph: _Graph, gradients: list[torch.Tensor], differentiable: bool) -> list[Any]:
     """The vector-Jacobian products of a graph, one for each input (None where it is not reached).
 
@@ -275,7 +291,7 @@ def _products(graph: _Graph, gradients: list[torch.Tensor], differentiable: bool
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
     # The public name may have a guard around it, which is for the student.
     grad = inspect.unwrap(torch.autograd.grad)
-    with graph.watch or contextlib.nullcontext():
+    with _watched(graph.watches):
         products = grad(
             total,
             graph.inputs,
@@ -342,6 +358,17 @@ def _flushed() -> Iterator[None]:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the student may have closed or replaced it
                 stream.flush()
+
+
+def print_to_descriptors() -> None:
+    """Give Python streams over descriptors 1 and 2 that hold nothing back.
+
+    What is printed keeps its order, and is not lost with the process.
+    """
+    sys.stdout, sys.stderr = (
+        open(n, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (stay open)
+        for n in (1, 2)
+    )
 
 
 def serve(channel: Channel, scratch: Path) -> None:

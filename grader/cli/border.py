@@ -1,0 +1,93 @@
+"""The border of the command line: here, and nowhere else, an error becomes text and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import io
+import sys
+from typing import Any
+
+import click
+
+from grader.errors import GraderError, SubmissionError
+
+__all__ = ["Command", "ExitCode", "Group"]
+
+
+class ExitCode(enum.IntEnum):
+    """What `grade` says to a script; `USAGE` is click's own."""
+
+    FULL_MARKS = 0
+    BELOW = 1
+    USAGE = 2
+    FAULT = 3
+    INTERRUPTED = 130
+
+
+class Command(click.Command):
+    """A command whose faults are one sentence each, and never look like lost points."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; whatever it raises ends as text on stderr and an exit code."""
+        try:
+            return super().invoke(context)
+        except SubmissionError as error:
+            raise click.UsageError(str(error), context) from error
+        except GraderError as error:
+            _say(f"grade: {error}")
+            context.exit(error.exit_code)
+        except KeyboardInterrupt:
+            _say("grade: interrupted.")
+            context.exit(ExitCode.INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:  # the border: a fault of ours must not exit as lost points
+            sys.excepthook(type(error), error, error.__traceback__)
+            _say("grade: this is a fault of the grader and costs nobody a point; please report it.")
+            context.exit(ExitCode.FAULT)
+
+
+class Group(click.Group):
+    """The commands; without the name of one, `run` is meant: `grade -v` is `grade run -v`."""
+
+    command_class = Command
+
+    def main(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the command line, and write to any terminal without failing."""
+        for stream in (sys.stdout, sys.stderr):
+            # An old Windows code page has no check mark: a question mark is better than a crash.
+            if isinstance(stream, io.TextIOWrapper):
+                with contextlib.suppress(ValueError):
+                    stream.reconfigure(errors="replace")
+        return super().main(*arguments, **keywords)
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        """Put `run` in front of the arguments if they name no command."""
+        own = {name for parameter in self.get_params(context) for name in parameter.opts}
+        if not arguments or (arguments[0].startswith("-") and arguments[0] not in own):
+            arguments = ["run", *arguments]
+        return super().parse_args(context, arguments)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; to an exercise in its place, say how it is judged."""
+        try:
+            return super().resolve_command(context, arguments)
+        except click.UsageError as error:
+            if _is_exercise(arguments[0]):
+                error.message += f" To judge that exercise: grade run {arguments[0]}"
+            raise
+
+
+def _is_exercise(name: str) -> bool:
+    from grader.course import load_course
+
+    with contextlib.suppress(GraderError):
+        return any(exercise.id == name for exercise in load_course().exercises)
+    return False
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

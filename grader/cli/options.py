@@ -1,0 +1,56 @@
+"""What several commands take from the command line: the course, and exercises of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.errors import CourseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grader.course import Course, Exercise
+
+__all__ = ["course_option", "exercises_argument", "known_exercises", "open_course"]
+
+course_option = click.option(
+    "--course",
+    "course_path",
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    default=Path(),
+    help="The course's folder. By default it is looked for from the current folder upward.",
+)
+exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
+
+
+def open_course(path: Path) -> Course:
+    """The course at or above `path`; that there is none is a matter of usage."""
+    from grader.course import find_course, load_course
+
+    try:
+        manifest = find_course(path)
+    except CourseError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+    return load_course(manifest)
+
+
+def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
+    """The named exercises in the order of the course, all if none is named; else a usage error."""
+    known = [exercise.id for exercise in course.exercises]
+    for name in names:
+        if name not in known:
+            raise click.UsageError(_unknown(course, name, known), click.get_current_context())
+    return course.select(names)
+
+
+def _unknown(course: Course, name: str, known: list[str]) -> str:
+    # Half of click's own start; nobody needs it who types well.
+    from difflib import get_close_matches
+
+    if close := get_close_matches(name, known, n=1):
+        return f"There is no exercise {name!r}. Did you mean {close[0]!r}?"
+    return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(known)}."

@@ -1,0 +1,276 @@
+"""Grade a submission: settle what needs no judge, have the rest judged, put the result together."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import grader
+from grader.course import Course, Exercise, load_course
+from grader.errors import CourseError, SubmissionError
+from grader.intake import Handed, State, Submission, read_submission
+from grader.results import (
+    Environment,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    TestResult,
+    Visibility,
+)
+from grader.scoring import score_exercise, score_test
+from grader.source import parse
+from grader.suite import tests_of
+
+# Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
+if TYPE_CHECKING:
+    from grader.judge.process import Judge, Judged
+
+__all__ = ["Progress", "grade", "judge_source", "modules_of", "settle", "suites_named"]
+
+
+class Progress:
+    """What a grading tells whoever watches it; every method does nothing unless overridden."""
+
+    def begin(self, exercise: Exercise, tests: int) -> None:
+        """An exercise is about to be judged by this many tests."""
+
+    def test(self, exercise: Exercise, result: TestResult) -> None:
+        """A test ended."""
+
+    def end(self, exercise: Exercise, result: ExerciseResult) -> None:
+        """The exercise is judged or settled."""
+
+
+def grade(
+    submission: Path | str,
+    *,
+    course: Course | Path | str = ".",
+    exercises: Iterable[str] = (),
+    seed: int = 0,
+    suite: str = "all",
+    walls: bool = True,
+    progress: Progress | None = None,
+) -> Result:
+    """Grade one submission and return its result.
+
+    Args:
+        submission: a folder with `<chapter>/<exercise>.py` files, or one such file.
+        course: the course, or a folder at or below it.
+        exercises: ids of the exercises to grade; all of them by default.
+        seed: seeds the inputs of every test; the same seed gives the same result.
+        suite: `public`, `hidden` or `all` suites.
+        walls: False to run the student's code unconfined (for measurements).
+        progress: is told of every test as it ends.
+
+    Raises:
+        SubmissionError: there is nothing to grade at this path.
+        CourseError: the course is not in order, or has no such exercise.
+        GraderError: any other fault that is not the submission's.
+    """
+    begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
+    if not isinstance(course, Course):
+        course = load_course(course)
+    read = read_submission(Path(submission), course)
+    chosen = suites_named(suite)
+    selected = _selected(course, read, exercises, chosen)
+    grading = _Grading(course, read, seed, chosen, progress or Progress())
+    with grading.judges_started(selected, walls=walls):
+        # While the judge loads: nobody asks for these before the end.
+        course_info, torch = course.info(), _version_of("torch")
+        results = [grading.result(exercise) for exercise in selected]
+    return Result(
+        course=course_info,
+        submission=read.info(),
+        score=round(sum(result.score for result in results), 2),
+        max_score=round(sum(result.max_score for result in results), 2),
+        seed=seed,
+        exercises=tuple(results),
+        started_at=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        duration_seconds=round(time.monotonic() - begin, 3),
+        environment=Environment(
+            grader=grader.__version__,
+            python=platform.python_version(),
+            torch=torch,
+            platform=platform.platform(),
+            isolation=grading.walls,
+        ),
+    )
+
+
+class _Grading:
+    """One submission on its way through settling and judging; `walls` held where it was judged."""
+
+    def __init__(
+        self,
+        course: Course,
+        read: Submission,
+        seed: int,
+        chosen: tuple[Visibility, ...],
+        progress: Progress,
+    ) -> None:
+        self.walls: tuple[str, ...] = ()
+        self._course, self._files = course, read.files
+        self._seed, self._chosen, self._progress = seed, chosen, progress
+        self._verdicts: dict[str, _Verdict | None] = {}
+        self._judge: Judge | None = None
+
+    @contextlib.contextmanager
+    def judges_started(self, selected: Iterable[Exercise], *, walls: bool) -> Iterator[None]:
+        """Start what takes longest first: a judge, if any of these exercises needs one."""
+        course, files = self._course, self._files
+        self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
+        open_ones = [each for each in selected if self._verdicts[each.id] is None]
+        if not open_ones:
+            yield
+            return
+        from grader.judge.process import judges
+
+        with judges(preload=modules_of(open_ones), walls=walls) as started:
+            self._judge = started[0]
+            yield
+
+    def result(self, exercise: Exercise) -> ExerciseResult:
+        """Settle or judge one exercise."""
+        verdict = self._verdicts[exercise.id]
+        if verdict is not None:
+            result = _settled(self._course, exercise, self._chosen, verdict)
+        else:
+            result = self._judged(exercise)
+        self._progress.end(exercise, result)
+        return result
+
+    def _judged(self, exercise: Exercise) -> ExerciseResult:
+        source = self._files[exercise.id].source
+        if self._judge is None or source is None:
+            raise ValueError(f"{exercise.id} is open, and no judge was started for it")
+        self._progress.begin(exercise, len(tests_of(self._course, exercise, self._chosen)))
+        judged = judge_source(
+            self._judge,
+            self._course,
+            exercise,
+            source,
+            seed=self._seed,
+            chosen=self._chosen,
+            done=functools.partial(self._progress.test, exercise),
+        )
+        self.walls = judged.walls
+        return judged.result
+
+
+def _selected(
+    course: Course, read: Submission, ids: Iterable[str], chosen: tuple[Visibility, ...]
+) -> tuple[Exercise, ...]:
+    """The exercises to grade: those named or handed in that have a suite of the chosen ones.
+
+    A hidden suite that is not here is no fault: a student has none. What would be judged by no
+    test at all is never scored.
+    """
+    named = course.select(tuple(ids) or read.files)
+    for exercise in named:
+        if exercise.id not in read.files:
+            raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
+        if not course.suites(exercise):
+            public = course.suite(exercise, Visibility.PUBLIC)
+            raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")
+    judged = tuple(each for each in named if set(chosen) & set(course.suites(each)))
+    if not judged:
+        kind = chosen[0].value
+        names = ", ".join(exercise.id for exercise in named)
+        raise SubmissionError(f"There is no {kind} suite here for {names}; choose another --suite.")
+    return judged
+
+
+def suites_named(suite: str) -> tuple[Visibility, ...]:
+    """The visibilities that `public`, `hidden` or `all` stands for."""
+    return tuple(Visibility) if suite == "all" else (Visibility(suite),)
+
+
+def modules_of(exercises: Iterable[Exercise]) -> tuple[str, ...]:
+    """What the sandboxes of these exercises want imported beforehand, the first one first."""
+    return tuple(dict.fromkeys(module for each in exercises for module in each.preload))
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """Why an exercise needs no judge: how each of its tests ends, and what the student is told."""
+
+    outcome: Outcome
+    message: str
+    place: Place | None = None
+
+
+def settle(
+    course: Course, exercise: Exercise, handed: Handed, chosen: tuple[Visibility, ...]
+) -> ExerciseResult | None:
+    """The result of an exercise that needs no judge: missing, untouched, unreadable; else None."""
+    verdict = _verdict(course, exercise, handed)
+    return None if verdict is None else _settled(course, exercise, chosen, verdict)
+
+
+def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Verdict | None:
+    """Judge without a judge; no suite is read here, so that a judge can start before one is."""
+    match handed.state(course.stub(exercise).read_bytes()):
+        case State.MISSING | State.UNREADABLE:
+            return _Verdict(Outcome.ERROR, handed.problem)
+        case State.UNTOUCHED:
+            message = f"Not attempted yet: {exercise.file} is still the stub."
+            return _Verdict(Outcome.NOT_IMPLEMENTED, message)
+        case State.INVALID:
+            line, why = _syntax_error(handed.source or b"")
+            message = f"{exercise.file} is not valid Python: line {line}: {why}."
+            return _Verdict(Outcome.ERROR, message, Place(exercise.file, line, ""))
+    return None
+
+
+def _syntax_error(source: bytes) -> tuple[int, str]:
+    try:
+        parse(source)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    return 1, "it could not be parsed"
+
+
+def _settled(
+    course: Course, exercise: Exercise, chosen: tuple[Visibility, ...], verdict: _Verdict
+) -> ExerciseResult:
+    results = [
+        score_test(test, verdict.outcome, verdict.message, verdict.place)
+        for test in tests_of(course, exercise, chosen)
+    ]
+    return score_exercise(exercise, results, message=verdict.message)
+
+
+def judge_source(
+    judge: Judge,
+    course: Course,
+    exercise: Exercise,
+    source: bytes,
+    *,
+    seed: int,
+    chosen: tuple[Visibility, ...],
+    done: Callable[[TestResult], None] = lambda _: None,
+) -> Judged:
+    """Have a judge judge a source that `settle` left open."""
+    from grader.judge.process import Assignment
+
+    manifest = str(course.folder / "course.toml")
+    return judge.judge(Assignment(manifest, exercise.id, source, seed, chosen), done)
+
+
+def _version_of(package: str) -> str:
+    """The version of an installed package, without importing it; empty if there is none."""
+    # A fifth of the start of a grading that has nothing to judge, hence not at the top.
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,73 @@
+"""A warm judge, shared by the tests of a session, and courses that tests write themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course import load_course
+from grader.grading import judge_source
+from grader.judge.process import Judge, Judged, judges
+from grader.results import Visibility
+
+MANIFEST = """\
+format_version = 1
+name = "small"
+title = "A small course"
+version = "1"
+
+[[exercise]]
+id = "task"
+chapter = "one"
+title = "A task"
+points = 10
+seconds = 8
+difficulty = 1
+minutes = 1
+teaches = "Something."
+hints = ["a", "b", "c"]
+preload = ["torch"]
+"""
+
+JudgeSource = Callable[..., Judged]
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    """One judge and one fork server for all tests."""
+    with judges(preload=("torch",)) as (judge,):
+        yield judge
+
+
+@pytest.fixture
+def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
+    """Judge `source` with a hidden suite (and probe) that the test gives as text."""
+
+    def run(
+        source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = "", stub: str = ""
+    ) -> Judged:
+        files = {
+            "exercises/course.toml": MANIFEST + extra,
+            "exercises/one/task.py": stub or "raise NotImplementedError\n",
+            "tests/hidden/one/test_task.py": "import pytest\nimport torch\n"
+            "from grader.judge.checks import assert_close, assert_equal, must_raise\n" + suite,
+        }
+        if probe:
+            files["tests/hidden/one/probe_task.py"] = probe
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        course = load_course(tmp_path)
+        return judge_source(
+            judge,
+            course,
+            course.exercises[0],
+            source.encode(),
+            seed=seed,
+            chosen=(Visibility.HIDDEN,),
+        )
+
+    return run

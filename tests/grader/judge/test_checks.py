@@ -1,0 +1,670 @@
+"""The checks of suites: what they accept, what they tell, and that nothing else escapes them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+import time
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from grader.judge.checks import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    gradcheck,
+    gradgradcheck,
+    must_raise,
+)
+from grader.judge.outcomes import (
+    CheckFailed,
+    Forbidden,
+    Frame,
+    SandboxDied,
+    TimedOut,
+    student_error,
+)
+from grader.sandbox.protocol import Opaque, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DTYPES = (
+    *(torch.bool, torch.uint8, torch.uint64, torch.int8, torch.int64, torch.float16),
+    *(torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+)
+
+
+def message_of(check: Callable[..., object], *args: Any, **options: Any) -> str:
+    """What the check tells; the test fails if it holds."""
+    with pytest.raises(CheckFailed) as caught:
+        check(*args, **options)
+    text = str(caught.value)
+    assert 0 < len(text) <= 1500
+    assert not [c for c in text if c != "\n" and unicodedata.category(c)[0] == "C"]
+    return text
+
+
+def verdict_of(check: Callable[..., object], *args: Any, **options: Any) -> str | None:
+    """What the check tells, None if it holds; any other exception fails the test."""
+    try:
+        check(*args, **options)
+    except CheckFailed as failure:
+        return str(failure)
+    return None
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+# --- what is accepted -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_tensor_is_close_to_itself(dtype: torch.dtype) -> None:
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    assert_close(x, x.clone())
+    assert_equal(x, x.clone())
+    assert_tensor(x, shape=(2, 3), dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype", [d for d in DTYPES if d.is_floating_point or d.is_complex], ids=str
+)
+def test_the_tolerance_is_that_of_torch_testing(dtype: torch.dtype) -> None:
+    expected = torch.full((3,), 100.0, dtype=dtype)
+    # Steps of whole roundings on both sides of the border, wherever it lies.
+    step = torch.finfo(dtype).eps * 100
+    for factor in (0.0, 0.5, 1.0, 2.0, 8.0, 16.0, 64.0, 1e4, 1e9):
+        actual = expected + step * factor
+        theirs = True
+        try:
+            torch.testing.assert_close(actual, expected)
+        except AssertionError:
+            theirs = False
+        assert theirs == (verdict_of(assert_close, actual, expected) is None), factor
+
+
+def test_nan_and_infinity_agree_only_with_themselves() -> None:
+    odd = torch.tensor([math.nan, math.inf, -math.inf, 0.0])
+    assert_close(odd, odd.clone())
+    assert_close(math.nan, math.nan)
+    for place in range(4):
+        other = odd.clone()
+        other[place] = 1.0
+        message_of(assert_close, odd, other)
+        message_of(assert_close, other, odd)
+    message_of(assert_close, math.inf, 1.0)
+    message_of(assert_close, 1.0, math.inf)
+
+
+def test_structures_answer_by_their_kind() -> None:
+    x = randn(2)
+    assert_close([x, 1.0], (x, 1.0))
+    assert_close((x, 1), [x, 1.0])
+    assert_close({"a": x, "b": 2.0}, {"b": 2.0, "a": x})
+    assert_close(Record("Batch", {"x": x, "n": 3}), (x, 3))
+    assert_close(np.arange(3.0), np.arange(3.0))
+    assert_equal({"a": [1, None, "x"], "b": True}, {"a": [1, None, "x"], "b": True})
+    assert_equal([0], [0.0])
+    assert_close(randn(0, 3), randn(0, 3))
+
+
+def test_tolerances_can_be_given() -> None:
+    assert_close(1.05, 1.0, rtol=0.1)
+    assert_close(torch.tensor([1.05]), torch.tensor([1.0]), atol=0.1)
+    message_of(assert_close, torch.tensor([1.0 + 1e-6]), torch.tensor([1.0]), rtol=0.0, atol=0.0)
+
+
+def test_whole_numbers_are_exact_however_large() -> None:
+    assert_close(torch.tensor([2**62]), torch.tensor([2**62]))
+    message_of(assert_close, torch.tensor([2**62 + 1]), torch.tensor([2**62]))
+    message_of(assert_equal, 10**400 + 1, 10**400)
+    message_of(assert_close, 10**5000, 1.0)
+    message_of(assert_close, -(10**5000), 1)
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "words"),
+    [
+        (None, torch.zeros(2), "returned None, promised a Tensor: is there a return statement?"),
+        (torch.tensor(0.5), 0.5, "returned a Tensor, promised a float: call .item()"),
+        (torch.zeros(3), 0.5, "its shape is (3,)"),
+        (0.5, torch.tensor(0.5), "returned a float, promised a Tensor"),
+        (np.zeros(2), torch.zeros(2), "returned a numpy.ndarray, promised a Tensor"),
+        (torch.zeros(2), np.zeros(2), "returned a Tensor, promised a numpy.ndarray"),
+        (True, 1.0, "returned a bool, promised a float"),
+        ("1.0", 1.0, "returned a string, promised a float"),
+        ([1.0], 1.0, "returned a list, promised a float"),
+        (1.0, [1.0], "returned a float, promised a list"),
+        (Opaque("function"), 1.0, "parentheses"),
+        (Opaque("generator"), [1.0], "list(...)"),
+        (Record("Pair", {"a": 1}), 1.0, "a NamedTuple Pair"),
+        ([1.0, 2.0], [1.0], "has 2 entries, promised 1"),
+        ({"a": 1.0}, {"a": 1.0, "b": 2.0}, 'lacks the entry "b"'),
+        ({"a": 1.0, "c": 0}, {"a": 1.0}, 'The entry "c" of the output is not promised'),
+        ({"1": 1.0}, {1: 1.0}, "is a string, promised an int"),
+        (
+            {"a": [0, 1.5]},
+            {"a": [0, 1.0]},
+            'Entry 1 (counted from 0) of the entry "a" of the output is 1.5',
+        ),
+    ],
+)
+def test_another_kind_is_told(actual: object, expected: object, words: str) -> None:
+    assert words in message_of(assert_close, actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "words"),
+    [
+        (1, True, "returned an int, promised a bool"),
+        (1.0, 1, "returned a float, promised an int"),
+        ("Exploding", "exploding", "upper and lower case"),
+        ("a  b", "a b", "white space"),
+        ("a\nb\nc", "a\nx\nc", 'Line 2 is "b", expected "x"'),
+        ("a\nb\nc", "a\nb", "It has 3 lines, promised 2"),
+        ("x" * 500 + "a", "x" * 500 + "b", 'xa", expected'),
+        ({"b": 1, "a": 2}, {"a": 2, "b": 1}, "another order"),
+        (b"\x00ab", b"ab", "\\x00ab"),
+        ([1, 2, 4], [1, 2, 3], "Entry 2 (counted from 0) of the output is 4, expected 3."),
+    ],
+)
+def test_unequal_data_are_told(actual: object, expected: object, words: str) -> None:
+    assert words in message_of(assert_equal, actual, expected)
+
+
+def test_names_of_a_record_count() -> None:
+    x = randn(2)
+    expected = Record("R", {"a": x, "b": x})
+    assert 'lacks the field "b"' in message_of(assert_close, Record("R", {"a": x}), expected)
+    assert "another order" in message_of(assert_close, Record("R", {"b": x, "a": x}), expected)
+    assert "promised a NamedTuple R" in message_of(assert_close, (x, x), expected)
+
+
+@pytest.mark.parametrize(
+    ("given_shape", "promised", "words"),
+    [
+        ((4, 3), (3, 4), "transposed"),
+        ((2, 4, 3), (2, 3, 4), "Dimensions 1 and 2 are swapped"),
+        ((4, 2, 3), (2, 3, 4), "in another order"),
+        ((3, 4, 1), (3, 4), "1 dimension of size 1 too many"),
+        ((3, 4), (1, 3, 4, 1), "2 dimensions of size 1 too few"),
+        ((12,), (3, 4), "flattened"),
+        ((3, 4), (12,), "not flattened"),
+        ((3, 8), (3, 4), "Dimension 1 is twice as long"),
+        ((3, 4), (3, 8), "Dimension 1 is half as long"),
+        ((9, 4), (10, 4), "Dimension 0 is one too short"),
+        ((9, 4), (5, 4), "Only dimension 0 differs"),
+        ((3,), (3, 4), "dimension 1, of size 4, is missing"),
+        ((3, 4), (3,), "size 4 is left"),
+        ((3, 4), (), "promised ()"),
+        ((1,) * 12, (3, 4), "of 12 dimensions"),
+    ],
+)
+def test_another_shape_is_told(
+    given_shape: tuple[int, ...], promised: tuple[int, ...], words: str
+) -> None:
+    text = message_of(assert_close, randn(*given_shape), randn(*promised, seed=1))
+    assert words in text
+    assert text == message_of(assert_tensor, randn(*given_shape), shape=promised)
+
+
+def test_right_values_in_another_dress_are_told() -> None:
+    x = randn(3, 4)
+    assert "the values are right: it is the promised value tr" in message_of(assert_close, x.T, x)
+    assert "the values are right" in message_of(assert_close, x.reshape(12), x)
+    assert "the values are right" in message_of(assert_close, x.double(), x)
+    assert "the values are right" not in message_of(assert_close, x.double() + 1, x)
+    assert "dtype torch.float64, promised torch.float32" in message_of(
+        assert_tensor, x.double(), dtype=torch.float32
+    )
+
+
+def test_the_worst_element_is_shown_and_no_other() -> None:
+    expected = randn(3, 4)
+    actual = expected.clone()
+    actual[1, 2] += 1
+    actual[2, 3] += 2
+    text = message_of(assert_close, actual, expected, what="the gradients of x")
+    assert text.startswith("2 of 12 elements of the gradients of x (shape (3, 4), float32) differ.")
+    assert "at [2, 3]: got " in text
+    assert text.count("expected ") == 1
+    assert "1e-05 + 1.3e-06" in text
+
+
+RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "twice what": lambda e: 2 * e,
+    "half of": lambda e: e / 2,
+    "the negative of": lambda e: -e,
+    "0.37 times what is promised.": lambda e: 0.37 * e,
+    "20 is the number of its elements": lambda e: 20 * e,
+    "this is 1/20, and 20 is the number of its elements": lambda e: e / 20,
+    "this is 1/4, and 4 is the size of dimension 0": lambda e: e / 4,
+    "square root of 5, the size of dimension 1": lambda e: e * 5**0.5,
+    "1.5 greater than": lambda e: e + 1.5,
+    "0.25 less than": lambda e: e - 0.25,
+    "transposed": lambda e: e[:, :4].T.contiguous(),
+    "reversed along dimension 1": lambda e: e.flip(1),
+    "rolled by 1 place along dimension 1": lambda e: e.roll(1, 1),
+    "rolled by -2 places along dimension 1": lambda e: e.roll(-2, 1),
+    "rows in another order": lambda e: e[[2, 0, 3, 1]],
+    "values, in another order": lambda e: e.flatten()[torch.arange(20) * 7 % 20].reshape(4, 5),
+    "the square of": lambda e: e**2,
+    "the exponential of": lambda e: e.exp(),
+    "the absolute value of": lambda e: e.abs(),
+    "1 minus": lambda e: 1 - e,
+    "the reciprocal of": lambda e: 1 / e,
+    "All elements are 0.": torch.zeros_like,
+    "All elements are 7.": lambda e: torch.full_like(e, 7),
+    "the elements at the first place of dimension 0": lambda e: torch.cat([e[:1] + 3, e[1:]]),
+    "the elements at the last place of dimension 1": lambda e: torch.cat(
+        [e[:, :4], e[:, 4:] ** 2 + 1], 1
+    ),
+    "second half of dimension 0": lambda e: torch.cat([e[:2], e[2:] ** 3 + 1]),
+    "2 of 20 elements are NaN": lambda e: torch.where(
+        torch.arange(20).reshape(4, 5) < 2, math.nan, e
+    ),
+    "1 of 20 elements is infinite": lambda e: torch.where(
+        torch.arange(20).reshape(4, 5) < 1, math.inf, e
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("words", RELATIONS)
+def test_a_relation_is_recognized(words: str, dtype: torch.dtype) -> None:
+    for seed in range(5):
+        expected = randn(4, 5, dtype=dtype, seed=seed)
+        if words == "transposed":
+            expected = expected[:, :4].contiguous()
+        assert words in message_of(assert_close, RELATIONS[words](expected), expected)
+
+
+def test_relations_of_positive_values() -> None:
+    expected = randn(12).abs() + 0.1
+    assert "the square root of" in message_of(assert_close, expected.sqrt(), expected)
+    assert "the logarithm of" in message_of(assert_close, expected.log(), expected)
+
+
+def test_permuted_dimensions_are_recognized() -> None:
+    cube = randn(3, 3, 3)
+    text = message_of(assert_close, cube.transpose(0, 2).contiguous(), cube)
+    assert "dimensions 0 and 2 swapped" in text
+    text = message_of(assert_close, cube.permute(2, 0, 1).contiguous(), cube)
+    assert "in the order (2, 0, 1)" in text
+
+
+def test_arithmetic_in_float32_is_recognized() -> None:
+    expected = randn(8, dtype=torch.float64) * 100
+    cubed = (expected.float() ** 3).double()
+    assert "float32: computed in" in message_of(assert_close, cubed, expected**3)
+    assert "a constant rounded?" in message_of(assert_close, expected * (1 + 5e-7), expected)
+    assert "computed in float32" in message_of(assert_close, 1.0 + 5e-7, 1.0)
+
+
+def test_relations_over_all_entries() -> None:
+    expected = {"a": randn(3), "b": randn(2, seed=1)}
+    doubled = {key: 2 * value for key, value in expected.items()}
+    assert "Over all entries: every element is twice" in message_of(assert_close, doubled, expected)
+    numbers = [0.3, 1.7, 2.9, 4.1]
+    assert "reversed" in message_of(assert_close, numbers[::-1], numbers)
+    half = {"a": expected["a"], "b": 2 * expected["b"]}
+    assert "Over all" not in message_of(assert_close, half, expected)
+
+
+def test_masks_and_indices() -> None:
+    mask = torch.arange(12).reshape(3, 4) % 3 == 0
+    assert "the opposite of" in message_of(assert_close, ~mask, mask)
+    assert "All elements are True." in message_of(assert_close, mask | True, mask)
+    indices = torch.arange(10) + 1
+    assert "1 less than" in message_of(assert_close, indices - 1, indices)
+    wrapped = torch.arange(10, dtype=torch.uint8)
+    assert "1 less than" in message_of(assert_close, wrapped, wrapped + 1)
+
+
+QUIET = ("Every element", "These are", "Only ", "All elements", "It is right")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.integers(1, 5), max_size=3), st.sampled_from(DTYPES))
+def test_nothing_is_claimed_of_random_values(
+    seed: int, shape: list[int], dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    size = math.prod(shape)
+    if dtype.is_floating_point or dtype.is_complex:
+        values = [torch.randn(shape, generator=generator).to(dtype) for _ in range(2)]
+    else:
+        values = [torch.randint(0, 2, shape, generator=generator).to(dtype) for _ in range(2)]
+        if size < 20 and (dtype == torch.bool or size < 3):
+            return  # of so few bits even an honest claim is often true
+    text = verdict_of(assert_close, *values) or ""
+    claims = [line for line in text.splitlines() if line.startswith(QUIET)]
+    truths = ("All elements are", "Only ")  # these say what is seen, not why
+    assert not [line for line in claims if not line.startswith(truths)], text
+
+
+def test_few_or_degenerate_values_identify_nothing() -> None:
+    for actual, expected in (
+        (torch.tensor([2.0]), torch.tensor([1.0])),
+        (torch.tensor([1.3, 2.6]), torch.tensor([0.65, 1.3])),
+        (torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])),
+        (torch.tensor([5.3, 5.3, 5.3]), torch.tensor([5.1, 5.1, 5.1])),
+    ):
+        text = message_of(assert_close, actual, expected)
+        assert not [line for line in text.splitlines() if line.startswith(QUIET)]
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+def test_a_mistake_is_told_in_its_own_words() -> None:
+    x = randn(3, 4)
+    text = message_of(
+        assert_close,
+        x.sum(1),
+        x.sum(0),
+        mistakes={"Not this.": x.sum(0) + 1, "You summed the wrong dimension.": lambda: x.sum(1)},
+    )
+    first, *rest = text.splitlines()
+    assert first == "You summed the wrong dimension."
+    assert rest[0] == "The output has shape (3,), promised (4,)."
+
+
+def test_a_mistake_has_to_explain_every_entry() -> None:
+    xs = [randn(3, seed=seed) for seed in range(3)]
+    twice = [2 * x for x in xs]
+    mistakes = {"You doubled it.": twice}
+    assert message_of(assert_close, twice, xs, mistakes=mistakes).startswith("You doubled it.\n")
+    actual = [*twice[:2], xs[2]]
+    assert "You doubled it." not in message_of(assert_close, actual, xs, mistakes=mistakes)
+    text = message_of(assert_close, [xs[0], *twice[1:]], xs, mistakes=mistakes)
+    assert "entry 1 (counted from 0) of the output" in text
+
+
+def test_a_mistake_that_is_right_here_is_ignored() -> None:
+    x = randn(3)
+    text = message_of(assert_close, x + 1e-4, x, atol=1e-5, mistakes={"Wrong.": x + 1e-7})
+    assert "Wrong." not in text
+    text = message_of(assert_equal, 2, 1, mistakes={"Right.": 1, "Off by one.": 2})
+    assert text.startswith("Off by one.\n")
+
+
+def test_mistakes_of_another_structure_do_not_match() -> None:
+    x = randn(3)
+    mistakes = {"a": None, "b": "text", "c": [x], "d": {"x": x}, "e": Opaque("x"), "f": 1.0}
+    assert message_of(assert_close, 2 * x, x, mistakes=mistakes)[1:2] != "\n"
+    assert message_of(assert_close, None, x, mistakes={"None.": None}).startswith("None.\n")
+
+
+def test_a_mistake_is_computed_only_on_failure_and_may_not_fail() -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    assert_close(1.0, 1.0, mistakes={"x": broken})
+    with pytest.raises(ZeroDivisionError):
+        assert_close(1.0, 2.0, mistakes={"x": broken})
+
+
+def test_long_texts_are_cut() -> None:
+    text = message_of(assert_equal, "é\u202e\x1b[31m\ud800" * 10_000, "right")
+    assert "\\u202e\\x1b[31m\\ud800" in text
+    message_of(assert_equal, {"k" * 10_000: 1}, {"right": 1})
+    message_of(assert_equal, 1, 2, what="w" * 5_000)
+    message_of(assert_close, Opaque("t" * 2_000), 1.0)
+
+
+# --- exceptions -----------------------------------------------------------------------------------
+
+
+def raising(kind: str, text: str, name: str | None = None) -> None:
+    raise student_error(name or kind, (kind, "Exception"), text, ())
+
+
+@pytest.mark.parametrize(
+    "text", ["steps must be 2", "bad `Steps`", "steps=1", "need steps, at least two"]
+)
+def test_the_wanted_exception_passes(text: str) -> None:
+    with must_raise(ValueError, mentions="steps", call="f(steps=1)"):
+        raising("ValueError", text)
+    with must_raise(ValueError):
+        raising("ValueError", "", "MyError")
+
+
+def test_what_was_done_instead_is_told() -> None:
+    def check(*raised: str) -> None:
+        with must_raise(ValueError, mentions="steps", call="f(steps=1)"):
+            if raised:
+                raising(*raised)
+
+    wanted = ", it should raise a ValueError that names steps."
+    assert message_of(check) == "f(steps=1) returned normally" + wanted
+    assert message_of(check, "TypeError", "oh") == "f(steps=1) raised TypeError: oh" + wanted
+    assert 'the message "num_steps"' in message_of(check, "ValueError", "num_steps")
+    assert "with no message" in message_of(check, "ValueError", "")
+    message_of(check, "KeyError", "\x1b" * 10_000)
+
+
+def test_other_ends_of_a_call_pass_through() -> None:
+    forbidden = Forbidden("x", Frame(1, "f"))
+    for other in (TimedOut("x"), SandboxDied("x"), forbidden, CheckFailed("x"), OSError("x")):
+        with pytest.raises(type(other)) as caught, must_raise(ValueError):
+            raise other
+        assert caught.value is other
+    for kind in (ValueError, RuntimeError):
+        with pytest.raises(NotImplementedError), must_raise(kind):
+            raising("NotImplementedError", "f: write it")
+    with must_raise(NotImplementedError):
+        raising("NotImplementedError", "f: write it")
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def cube(backward: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor], Tensor]:
+    """x ** 3 with the given backward(x, grad_output)."""
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: Tensor) -> Any:
+            return backward(ctx.saved_tensors[0], grad_output)
+
+    return Cube.apply
+
+
+def point(size: int = 4) -> Tensor:
+    return randn(size, dtype=torch.float64).requires_grad_()
+
+
+def test_right_gradients_pass() -> None:
+    right = cube(lambda x, g: 3 * x**2 * g)
+    gradcheck(right, (point(),), what="cube")
+    gradgradcheck(right, point(), what="cube")
+
+
+@pytest.mark.parametrize(
+    ("check", "function", "words"),
+    [
+        (gradcheck, cube(lambda x, g: 6 * x**2 * g), "every element is twice what is promised"),
+        (gradcheck, cube(lambda x, g: 3 * x**2 + 0 * g), "multiply by grad_output"),
+        (gradcheck, cube(lambda x, g: 0 * x * g), "0 everywhere"),
+        (gradcheck, cube(lambda x, g: g * x / 0), "not finite"),
+        (gradcheck, cube(lambda _, g: g[:2]), "gradient"),
+        (gradcheck, lambda x: x.detach() ** 2, "detached on the way"),
+        (gradcheck, lambda x: x.float() ** 2, "dtype torch.float32 for an input of torch.float64"),
+        (gradcheck, lambda _: None, "returned None, promised a Tensor"),
+        (gradcheck, lambda x: [x, "text"], "returned a string, promised a Tensor"),
+        (gradcheck, lambda _: [], "returned a list, promised a Tensor"),
+        (gradcheck, lambda x: Record("R", {"x": 1.0 * x.shape[0]}), "returned a float"),
+        (gradcheck, lambda x: x[: torch.randint(1, 4, ())], "what an earlier call gave"),
+        (gradgradcheck, cube(lambda x, g: 3 * x.detach() ** 2 * g), "detached values"),
+        (gradgradcheck, lambda x: x.detach(), "detached on the way"),
+    ],
+)
+def test_wrong_gradients_are_told(
+    check: Callable[..., None], function: Callable[..., Any], words: str
+) -> None:
+    torch.manual_seed(0)
+    assert words in message_of(check, function, (point(),), what="cube")
+
+
+@pytest.mark.parametrize("kind", ["RuntimeError", "ValueError", "NotImplementedError"])
+def test_exceptions_of_student_code_pass_a_gradient_check(kind: str) -> None:
+    def broken(_x: Tensor, _g: Tensor) -> Tensor:
+        raising(kind, "mine")
+        raise AssertionError
+
+    wanted = type(student_error(kind, (kind,), "", ()))
+    checks = [(check, lambda _: raising(kind, "mine")) for check in (gradcheck, gradgradcheck)]
+    for check, function in [*checks, (gradcheck, cube(broken))]:
+        with pytest.raises(wanted, match="mine"):
+            check(function, point(2), what="cube")
+
+
+# --- anything at all ------------------------------------------------------------------------------
+
+
+def tensors(shape: tuple[int, ...]) -> st.SearchStrategy[Tensor]:
+    def build(dtype: torch.dtype, fill: float, seed: int) -> Tensor:
+        values = randn(*shape, seed=seed) * 3
+        if dtype.is_floating_point or dtype.is_complex:
+            values = torch.where(values > 2, fill, values)
+        return values.abs().to(dtype) if dtype == torch.uint64 else values.to(dtype)
+
+    fills = st.sampled_from([math.nan, math.inf, 0.0, 1e30])
+    return st.builds(build, st.sampled_from(DTYPES), fills, st.integers(0, 3))
+
+
+SHAPES = st.sampled_from(
+    [(), (1,), (3,), (0,), (3, 4), (4, 3), (2, 0, 3), (12,), (1,) * 16, (2, 2, 2)]
+)
+ARRAYS = SHAPES.flatmap(tensors)
+KEYS = st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.floats(width=16))
+LEAVES = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.builds(lambda: -(10**5000))),
+    *(st.floats(), st.text(max_size=20), st.binary(max_size=5), st.builds(Opaque, st.text())),
+    ARRAYS,
+    ARRAYS.filter(lambda x: x.dtype != torch.bfloat16).map(lambda x: x.numpy()),
+)
+PLAIN = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.builds(Record, st.text(max_size=5), st.dictionaries(st.text(max_size=3), inner)),
+    ),
+    max_leaves=6,
+)
+
+
+LARGE = torch.tensor([1e308, 1e307, -1e308], dtype=torch.float64)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PLAIN, PLAIN, PLAIN)
+@example(nested(400), nested(400), nested(400))
+@example(torch.zeros(3).to_sparse(), torch.zeros(3).to_sparse(), None)
+@example(torch.zeros(3, device="meta"), torch.zeros(3, device="meta"), None)
+@example(np.array(["a"]), np.array(["a"]), None)
+@example(randn(2).requires_grad_(), randn(2), randn(2).requires_grad_())
+@example(
+    torch.full((3,), 1e308, dtype=torch.float64),
+    torch.full((3,), -1e308, dtype=torch.float64),
+    None,
+)
+def test_any_data_give_a_verdict_and_nothing_else(actual: Any, expected: Any, other: Any) -> None:
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: assert_close(actual, expected, mistakes={"No.": other}),
+        lambda: assert_close([actual, expected], [expected, actual]),
+        lambda: assert_equal(actual, expected, mistakes={"No.": lambda: other}),
+        lambda: assert_tensor(actual, shape=(3, 4), dtype=torch.float32),
+        lambda: gradcheck(lambda x: (x * 1.0, actual), (point(1),), what="it"),
+    )
+    for check in checks:
+        text = verdict_of(check)
+        assert text is None or 0 < len(text) <= 1500
+        (text or "").encode()  # no lone surrogates
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(SHAPES.flatmap(lambda shape: st.tuples(tensors(shape), tensors(shape))))
+def test_equal_shapes_give_a_verdict_and_nothing_else(pair: tuple[Tensor, Tensor]) -> None:
+    for left, right in (
+        pair,
+        [abs_(x).to(torch.float16) for x in pair],
+        [x > 1 for x in map(abs_, pair)],
+    ):
+        assert verdict_of(assert_close, left, right) != ""
+
+
+def abs_(x: Tensor) -> Tensor:
+    return x.to(torch.complex64).abs()
+
+
+def test_large_values_are_judged_in_time() -> None:
+    large, zeros = randn(1_000_000), torch.zeros(220, 220)
+    tall = zeros.clone()
+    tall[-1, -1] = 1
+    begin = time.perf_counter()
+    message_of(assert_close, large, 2 * large)
+    message_of(assert_close, zeros, tall)
+    message_of(assert_close, randn(220, 220), randn(220, 220, seed=1))
+    message_of(assert_equal, "x" * 2_000_000, "y" * 2_000_000)
+    message_of(assert_equal, dict.fromkeys(range(100_000)), dict.fromkeys(range(1, 100_001)))
+    assert time.perf_counter() - begin < 5
+
+
+def test_a_small_comparison_is_cheap() -> None:
+    x = randn(3, 4)
+    y = x + 1e-7
+    assert_close(x, y)
+    rounds = [time.perf_counter()]
+    for _ in range(20):
+        for _ in range(10):
+            assert_close(x, y)
+        rounds.append(time.perf_counter())
+    fastest = min(b - a for a, b in itertools.pairwise(rounds)) / 10
+    assert fastest < 0.2e-3
+
+
+def test_plain_data_need_neither_torch_nor_numpy() -> None:
+    program = """
+import sys
+from grader.judge.checks import assert_close, assert_equal
+assert_close({"a": [1.0, 2]}, {"a": [1.0, 2.0]})
+assert_equal(["x", None], ["x", None])
+try:
+    assert_equal([1, "a"], [1, "b"])
+except AssertionError:
+    pass
+assert not {"torch", "numpy"} & set(sys.modules)
+"""
+    # The program is ours.
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

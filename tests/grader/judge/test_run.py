@@ -1,0 +1,184 @@
+"""Whatever a submission does, each test ends in an outcome of its own and the others still run."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.errors import JudgeError
+from grader.results import Outcome, Status
+
+from .conftest import JudgeSource
+
+# Two tests: what the first one meets must not cost the second one anything.
+SUITE = '''
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("first")(), 1)
+
+def test_second(student):
+    """The second part"""
+    assert_equal(student.function("second")(), 2)
+'''
+SECOND = "\ndef second():\n    return 2\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "words"),
+    [
+        ("return 1", Outcome.PASSED, ""),
+        ("return 3", Outcome.FAILED, "3"),
+        ("return None", Outcome.FAILED, "None"),
+        ("raise NotImplementedError('first: return one')", Outcome.NOT_IMPLEMENTED, "return one"),
+        ("raise ValueError('no')", Outcome.ERROR, "ValueError: no (line 2, in first)"),
+        ("import sys; sys.exit(0)", Outcome.ERROR, "SystemExit"),
+        ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt"),
+        ("import os; os._exit(0)", Outcome.ERROR, "ended the whole process"),
+        ("import os; os.abort()", Outcome.ERROR, "crashed the whole process"),
+        ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
+        ("return first()", Outcome.ERROR, "calls itself without an end"),
+        ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
+        ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
+        ("while True: pass", Outcome.TIMEOUT, "within 2 s"),
+        ("import time; time.sleep(60)", Outcome.TIMEOUT, "within 2 s"),
+        ("return [0] * 10_000_000", Outcome.FAILED, "list of 10000000 items"),
+        ("a = []; a.append(a); return a", Outcome.FAILED, "list"),
+        ("return object()", Outcome.FAILED, "object"),
+        ("return 10**5000", Outcome.FAILED, "int"),
+        ("return '\\ud800'", Outcome.ERROR, ""),
+    ],
+)
+def test_an_end_costs_its_own_test_only(
+    judged: JudgeSource, body: str, outcome: Outcome, words: str
+) -> None:
+    result = judged(f"def first():\n    {body}\n{SECOND}", SUITE).result
+    first, second = result.tests
+    assert (first.outcome, second.outcome) == (outcome, Outcome.PASSED)
+    assert words in first.message
+    assert result.score == (10 if outcome is Outcome.PASSED else 5)
+
+
+def test_missing_name_is_told(judged: JudgeSource) -> None:
+    first, second = judged("def second():\n    return 2\n", SUITE).result.tests
+    assert first.outcome is Outcome.ERROR
+    assert "defines no 'first'; keep the names of the stub" in first.message
+    assert second.outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [
+        ("import nowhere_to_be_found\n", Status.ERROR, "No module named 'nowhere_to_be_found'"),
+        ("1 / 0\n", Status.ERROR, "ZeroDivisionError: division by zero (line 1, in <module>)"),
+        ("import sys; sys.exit()\n", Status.ERROR, "SystemExit"),
+        ("import os; os._exit(3)\n", Status.ERROR, "exit code 3"),
+        ("raise NotImplementedError('later')\n", Status.ERROR, "later"),
+        ("while True: pass\n", Status.TIMEOUT, "no answer"),
+    ],
+)
+def test_module_that_does_not_load_has_one_message(
+    judged: JudgeSource, source: str, status: Status, words: str
+) -> None:
+    result = judged(source + SECOND, SUITE).result
+    assert (result.status, result.score) == (status, 0)
+    assert result.message.startswith("one/task.py cannot be imported.")
+    assert words in result.message
+
+
+def test_prerequisite_skips_its_dependants_with_one_cause(judged: JudgeSource) -> None:
+    suite = (
+        SUITE
+        + '''
+@pytest.mark.requires("test_first")
+def test_third(student):
+    """The third part"""
+    student.function("third")()
+
+@pytest.mark.requires("test_third")
+def test_fourth(student):
+    """The fourth part"""
+'''
+    )
+    result = judged(f"def first():\n    return 0\n{SECOND}", suite).result
+    outcomes = [test.outcome for test in result.tests]
+    assert outcomes == [Outcome.FAILED, Outcome.PASSED, Outcome.SKIPPED, Outcome.SKIPPED]
+    assert result.tests[2].message == 'Not judged yet: first mend "The first part".'
+
+
+def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
+    suite = "\n".join(
+        f'def test_{n}(student):\n    """Part {n}"""\n    student.function("loop")()\n'
+        for n in range(8)
+    )
+    result = judged("def loop():\n    while True: pass\n", suite).result
+    assert {test.outcome for test in result.tests} == {Outcome.TIMEOUT}
+    assert "is used up" in result.tests[-1].message
+    # Each test may use a quarter of the 8 s; starting sandboxes anew is not the student's time.
+    assert result.duration_seconds < 8 + 6
+
+
+def test_points_weigh_and_places_show(judged: JudgeSource) -> None:
+    suite = '''
+@pytest.mark.points(3)
+@pytest.mark.place("first")
+@pytest.mark.hint("Return one.")
+def test_first(student):
+    """The first part. More words."""
+    assert_equal(student.function("first")(), 1)
+
+def test_second(student):
+    """The second part"""
+    assert_equal(student.function("second")(), 2)
+'''
+    result = judged(f"\n\ndef first():\n    return 0\n{SECOND}", suite).result
+    first, _ = result.tests
+    assert (result.score, first.max_score, first.hint) == (2.5, 3, "Return one.")
+    assert first.place is not None
+    assert (first.place.file, first.place.line) == ("one/task.py", 3)
+    assert first.title == "The first part. More words"
+
+
+def test_fault_of_a_suite_is_ours_and_costs_nothing(judged: JudgeSource) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+    student.function("first")()["key"]
+'''
+    with pytest.raises(JudgeError, match=r"at fault in test_first: TypeError.*test_task.py, line"):
+        judged("def first():\n    return 1\n", suite)
+
+
+def test_author_cannot_skip_silently(judged: JudgeSource) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+    pytest.skip("not today")
+'''
+    with pytest.raises(JudgeError, match="test_first"):
+        judged("def first():\n    return 1\n", suite)
+
+
+def test_output_is_kept_bounded_and_clean(judged: JudgeSource) -> None:
+    source = "import os\ndef first():\n    print('hello \\x1b[31m')\n    os.write(2, b'raw')\n    return 1"
+    result = judged(source + SECOND, SUITE).result
+    assert result.output == "hello \\x1b[31m\nraw"
+    flood = "def first():\n    for n in range(10**5): print('x' * 100)\n    return 1" + SECOND
+    result = judged(flood, SUITE).result
+    assert result.tests[0].outcome is Outcome.PASSED
+    assert len(result.output) <= 8_000
+
+
+def test_a_judge_goes_on_after_a_fault(judged: JudgeSource) -> None:
+    with pytest.raises(JudgeError):
+        judged("def first():\n    return 1\n", "def test_first(student):\n    '''T'''\n    1 / 0\n")
+    assert judged(f"def first():\n    return 1\n{SECOND}", SUITE).result.score == 10
+
+
+def test_same_seed_same_inputs(judged: JudgeSource) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+    raise AssertionError(f"{torch.randn(1).item()} {student.function('first')()}")
+'''
+    source = "import torch\ndef first():\n    return torch.randn(1).item()\n"
+    messages = [judged(source, suite, seed=seed).result.tests[0].message for seed in (1, 1, 2)]
+    assert messages[0] == messages[1] != messages[2]
