@@ -48,9 +48,10 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
 
 
 def _unknown(course: Course, name: str, known: list[str]) -> str:
-    # Half of click's own start; nobody needs it who types well.
+    # Imported here: only who mistypes pays for it.
     from difflib import get_close_matches
 
-    if close := get_close_matches(name, known, n=1):
+    # A file is a likely slip for the exercise in it.
+    if close := get_close_matches(Path(name).stem, known, n=1):
         return f"There is no exercise {name!r}. Did you mean {close[0]!r}?"
     return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(known)}."

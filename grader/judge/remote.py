@@ -125,12 +125,15 @@ class RemoteModule(nn.Module):
             raise SandboxDied("Your code gave an answer that cannot be read: no module.")
         parameters = _named_tensors(unpacking.unpack(reply.parameters))
         buffers = _named_tensors(unpacking.unpack(reply.buffers))
-        for name, tensor in parameters.items():
-            learnable = tensor.is_floating_point() or tensor.is_complex()
-            trainable = learnable and name in reply.trainable
-            _register(self, name, nn.Parameter(tensor, requires_grad=trainable), True)
-        for name, tensor in buffers.items():
-            _register(self, name, tensor, name in reply.saved)
+        try:
+            for name, tensor in parameters.items():
+                learnable = tensor.is_floating_point() or tensor.is_complex()
+                trainable = learnable and name in reply.trainable
+                _register(self, name, nn.Parameter(tensor, requires_grad=trainable), True)
+            for name, tensor in buffers.items():
+                _register(self, name, tensor, name in reply.saved)
+        except (AttributeError, KeyError, TypeError):  # names that no module can have
+            raise SandboxDied(_ODD_PARAMETERS) from None
         self.training = reply.training
         # Not as attributes of the module: nn.Module would look into them.
         object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
@@ -155,12 +158,18 @@ class RemoteModule(nn.Module):
         return attach(session, reply, unpacking, [*own, *inputs])
 
 
+_ODD_PARAMETERS = (
+    "The names of your module's parameters and buffers cannot be read: give each one a plain name, "
+    "by assigning it to self."
+)
+
+
 def _named_tensors(value: Any) -> dict[str, Tensor]:
     if isinstance(value, dict) and all(
         isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items()
     ):
         return value
-    raise SandboxDied("Your code gave an answer that cannot be read: odd parameters.")
+    raise SandboxDied(_ODD_PARAMETERS)
 
 
 def _register(module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool) -> None:

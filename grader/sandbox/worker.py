@@ -247,7 +247,7 @@ class Worker:
     def _raised(self, error: BaseException) -> Reply:
         stack = traceback.extract_tb(error.__traceback__, limit=-200)
         files = [frame.filename for frame in stack]
-        last_probe = max((i for i, file in enumerate(files) if file == _PROBE_FILE), default=-1)
+        probe = files.index(_PROBE_FILE) if _PROBE_FILE in files else None
         try:
             text = str(error)
         except BaseException:  # noqa: BLE001 (the student's own __str__)
@@ -257,7 +257,8 @@ class Worker:
             ancestry=tuple(kind.__name__[:MAX_TEXT] for kind in type(error).__mro__[:20]),
             text=text[:MAX_TEXT],
             frames=self._frames(stack),
-            in_probe=last_probe >= 0 and self._file not in files[last_probe:],
+            # Its own only if the student's code was not in between: that may have called back.
+            in_probe=probe is not None and self._file not in files[probe:],
         )
 
     def _frames(self, stack: Sequence[traceback.FrameSummary]) -> tuple[tuple[int, str], ...]:

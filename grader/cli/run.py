@@ -1,0 +1,111 @@
+"""`grade run`: judge a submission, show the result, write it as JSON."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, ExitCode
+from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.errors import GraderError
+
+if TYPE_CHECKING:
+    from grader.course import Course
+    from grader.results import Result
+
+__all__ = ["run"]
+
+_STDOUT = Path("-")
+
+
+def _writable(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """Refuse before the grading, not after it, a file that cannot be made."""
+    if path is not None and path != _STDOUT and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
+    return path
+
+
+@click.command(cls=Command)
+@exercises_argument
+@course_option
+@click.option(
+    "--submission",
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="A folder, or the file of one exercise. By default the course's own exercises folder.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    callback=_writable,
+    help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
+)
+@click.option(
+    "--suite",
+    type=click.Choice(["public", "hidden", "all"]),
+    default="all",
+    show_default=True,
+    help="Which tests to run, of those that are there.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seeds the inputs of the tests; the same seed gives the same result.",
+)
+@click.option(
+    "--fail-under",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    default=100.0,
+    help="Exit with 0 from this percentage of the points on; by default 100.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show every test, what your code printed, and times."
+)
+def run(
+    exercises: tuple[str, ...],
+    course_path: Path,
+    submission: Path | None,
+    json_file: Path | None,
+    suite: str,
+    seed: int,
+    fail_under: float,
+    verbose: bool,
+) -> None:
+    """Judge exercises: all of them, or those that you name.
+
+    Shows the points of each exercise and, for what does not hold yet, what is wrong, where, and
+    a hint. Your code runs in a process of its own; your files are not changed.
+
+    \b
+    Examples:
+      grade run                          everything in ./exercises
+      grade run glu gelu                 two exercises
+      grade run --submission alice/      somebody else's folder
+      grade run --json result.json       and the result for a program
+    """
+    course = open_course(course_path)
+    known_exercises(course, exercises)
+    watcher = _Watcher()
+    with watcher:
+        from grader.grading import grade
+
+        result = grade(
+            submission or course.folder,
+            course=course,
+            exercises=exercises,
+            seed=seed,
+            suite=suite,
+            progress=watcher,
+        )
+    if json_file != _STDOUT:
+        _show(...)
