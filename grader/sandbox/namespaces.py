@@ -31,8 +31,9 @@ from grader.sandbox.syscalls import (
 __all__ = ["enter", "fork", "isolate", "limit_processes", "own_user_namespace", "private_folder"]
 
 _PR_SET_PDEATHSIG = 1
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
+_PROC_FLAGS = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 _INODES = 16_384
 # Below 301 the kernel refuses: that many numbers are its own.
@@ -57,6 +58,8 @@ def enter(readable: Iterable[Path]) -> list[str]:
         _pass_on(child)
     syscalls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     syscalls.set_host_name("localhost")
+    with contextlib.suppress(OSError):
+        _raise_loopback()
     return ["pid_namespace"] + ["private_root"] * enter_private_root(readable)
 
 
@@ -99,8 +102,11 @@ def own_user_namespace() -> list[str]:
     """Leave the fork server's user namespace and its rights; returns the wall if it held."""
     user, group = os.getuid(), os.getgid()
     try:
-        syscalls.unshare(CLONE_NEWUSER)
+        syscalls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
         _map(user, group)
+        # Root without any capability may still set the machine's parameters. Not mounted read-only
+        # from the start, as the maps are written there.
+        syscalls.mount("none", "/proc", None, _MS_REMOUNT | _MS_BIND | _PROC_FLAGS, None)
     except OSError:
         return []
     return ["user_namespace"]

@@ -256,12 +256,18 @@ class Packing:
 
     def pack(self, value: Any, depth: int = 0) -> Any:
         """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
-        if value is None or type(value) in (bool, float, str, bytes):
+        if value is None or type(value) in (bool, float, bytes):
             return value
+        if type(value) is str:
+            return _text(value)
         if depth > MAX_DEPTH:
             return _extension(_OPAQUE, "something nested too deeply")
         if type(value) is int:
-            return value if -(2**63) <= value < 2**64 else _extension(_OPAQUE, "int (huge)")
+            return (
+                value
+                if _INTEGERS[0] <= value <= _INTEGERS[1]
+                else _extension(_OPAQUE, "int (huge)")
+            )
         if isinstance(value, (list, tuple, dict)) and len(value) > MAX_ITEMS:
             return _extension(_OPAQUE, f"{type(value).__name__} of {len(value)} items")
         if type(value) is list:
@@ -273,8 +279,7 @@ class Packing:
         return self._pack_object(value, depth)
 
     def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
-        # Keys are strings, integers and the like; MessagePack and msgspec carry these as they are.
-        if all(isinstance(key, (str, int, float, bool)) for key in value):
+        if all(_is_key(key) for key in value):
             return {key: self.pack(each, depth + 1) for key, each in value.items()}
         return _extension(_OPAQUE, "dict with keys that are neither strings nor numbers")
 
@@ -319,6 +324,22 @@ class Packing:
     def _blob(self, code: int, dtype: str, shape: Any, data: bytes) -> Any:
         self.blobs.append(data)
         return msgspec.msgpack.Ext(code, _encode(_TensorHead(dtype, tuple(shape), len(data))))
+
+
+_INTEGERS = (-(2**63), 2**64 - 1)
+
+
+def _text(value: str) -> str:
+    """The string as UTF-8 can carry it: half of a surrogate pair cannot go alone."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_key(value: object) -> bool:
+    if isinstance(value, str):
+        return _text(value) == value
+    if isinstance(value, int):
+        return _INTEGERS[0] <= value <= _INTEGERS[1]
+    return isinstance(value, float)
 
 
 def _type_name(value: object) -> str:

@@ -5,19 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["available", "counts_processes", "limit"]
-
-_RESERVED = 64
-
-
-def available() -> bool:
-    """Whether this system has resource limits; Windows has none."""
-    try:
-        import resource  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
+__all__ = ["counts_processes", "limit"]
 
 def address_space() -> int:
     """The bytes of address space in use now; 0 where the system does not say."""
@@ -67,38 +55,36 @@ def limit(
     except ImportError:
         return False
     wanted = {
-        # The soft limit's SIGXCPU can be caught, so the hard one follows closely.
-        "RLIMIT_CPU": (cpu_seconds, cpu_seconds + 1),
-        "RLIMIT_AS": (address_space() + memory_bytes,) * 2,
-        "RLIMIT_FSIZE": (file_bytes, file_bytes),
-        "RLIMIT_NOFILE": (open_files, open_files),
-        "RLIMIT_CORE": (0, 0),
-        "RLIMIT_MEMLOCK": (0, 0),
-        "RLIMIT_MSGQUEUE": (0, 0),
-        "RLIMIT_SIGPENDING": (256, 256),
-        "RLIMIT_RTPRIO": (0, 0),
-        "RLIMIT_NICE": (0, 0),
+        "RLIMIT_CPU": cpu_seconds,
+        "RLIMIT_FSIZE": file_bytes,
+        "RLIMIT_NOFILE": open_files,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_MEMLOCK": 0,
+        "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_SIGPENDING": 256,
+        "RLIMIT_RTPRIO": 0,
+        "RLIMIT_NICE": 0,
     }
+    # Where it is not known how much is mapped, a limit would hit Python itself.
+    if mapped := address_space():
+        wanted["RLIMIT_AS"] = mapped + memory_bytes
     if processes is not None:
-        wanted["RLIMIT_NPROC"] = (processes, processes)
-    held = True
-    for name, (soft, hard) in wanted.items():
-        held &= _lower(resource, name, soft, hard)
-    return held
+        wanted["RLIMIT_NPROC"] = processes
+    return all([_lower(name, value) for name, value in wanted.items()])
 
 
-def _lower(resource: object, name: str, soft: int, hard: int) -> bool:
+def _lower(name: str, value: int) -> bool:
+    import resource
+
     number = getattr(resource, name, None)
     if number is None:
         return True
-    import resource as limits
-
-    _, old = limits.getrlimit(number)
-    if old != limits.RLIM_INFINITY:
-        soft, hard = min(soft, old), min(hard, old)
+    _, highest = resource.getrlimit(number)
+    if highest != resource.RLIM_INFINITY:
+        value = min(value, highest)
     try:
-        limits.setrlimit(number, (soft, hard))
+        # Both the same: a soft limit below the hard one is a signal that can be caught.
+        resource.setrlimit(number, (value, value))
     except (OSError, ValueError):
-        # macOS refuses some that it lists, RLIMIT_AS among them.
-        return name not in ("RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
+        return False
     return True
