@@ -19,7 +19,7 @@ from grader.errors import CourseError, SubmissionError
 from grader.results import SubmissionInfo
 from grader.source import is_untouched, parse
 
-__all__ = ["Handed", "State", "Submission", "read_submission"]
+__all__ = ["Handed", "State", "Submission", "file_of", "read_submission"]
 
 MAX_FILE_BYTES = 1_000_000
 
@@ -101,10 +101,20 @@ def _encodable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _find(folder: Path, exercise: Exercise) -> Handed:
+def file_of(submission: Path, exercise: Exercise) -> Path:
+    """Where an exercise's file lies in a submission, or belongs if it is not there."""
+    if submission.is_file():
+        return submission
     for place in (exercise.file, f"exercises/{exercise.file}", f"{exercise.id}.py"):
-        if os.path.lexists(folder / place):
-            return _read(folder / place)
+        if os.path.lexists(submission / place):
+            return submission / place
+    return submission / exercise.file
+
+
+def _find(folder: Path, exercise: Exercise) -> Handed:
+    path = file_of(folder, exercise)
+    if os.path.lexists(path):
+        return _read(path)
     return Handed(None, f"{exercise.file} is missing: hand it in under this name.")
 
 

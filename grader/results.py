@@ -21,6 +21,7 @@ __all__ = [
     "Visibility",
     "json_schema",
     "points",
+    "schema_json",
     "to_json",
 ]
 
@@ -153,6 +154,11 @@ def points(earned: float, total: float, worth: float) -> float:
 def to_json(result: Result) -> bytes:
     """The result as indented UTF-8 JSON, as `grade run --json` writes it."""
     return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
+def schema_json() -> bytes:
+    """The schema as indented UTF-8 JSON, as `grade schema` writes it."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n"
 
 
 def json_schema() -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
@@ -94,18 +96,59 @@ def run(
       grade run --json result.json       and the result for a program
     """
     course = open_course(course_path)
-    known_exercises(course, exercises)
-    watcher = _Watcher()
-    with watcher:
-        from grader.grading import grade
+    selected = known_exercises(course, exercises)
+    submission = submission or course.folder
+    from grader.displays import RunDisplay
+    from grader.grading import grade
 
+    with RunDisplay(selected) as display:
         result = grade(
-            submission or course.folder,
+            submission,
             course=course,
             exercises=exercises,
             seed=seed,
             suite=suite,
-            progress=watcher,
+            progress=display,
         )
+    if json_file is not None:
+        _write(json_file, result)
     if json_file != _STDOUT:
-        _show(...)
+        _show(result, course, submission, verbose)
+    # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
+    enough = result.score >= round(result.max_score * fail_under / 100, 2)
+    click.get_current_context().exit(ExitCode.FULL_MARKS if enough else ExitCode.BELOW)
+
+
+def _write(path: Path, result: Result) -> None:
+    from grader.results import to_json
+
+    if path == _STDOUT:
+        click.get_binary_stream("stdout").write(to_json(result))
+        return
+    try:
+        path.write_bytes(to_json(result))
+    except OSError as error:
+        raise GraderError(f"The result cannot be written to {path}: {error.strerror}.") from error
+
+
+def _show(result: Result, course: Course, submission: Path, verbose: bool) -> None:
+    from grader.console import open_console
+    from grader.panels import Advice, show_result
+
+    advice = Advice(_repeated("course_path", "submission", "suite", "seed"), _repeated("course_path"))
+    show_result(
+        open_console(sys.stdout),
+        result,
+        course=course,
+        submission=submission,
+        advice=advice,
+        verbose=verbose,
+    )
+
+
+def _repeated(*names: str) -> str:
+    """The options among these that the caller gave, as they are typed again."""
+    context = click.get_current_context()
+    flags = {each.name: each.opts[0] for each in context.command.params}
+    given = [n for n in names if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+    return "".join(f" {flags[name]} {shlex.quote(str(context.params[name]))}" for name in given)

@@ -7,6 +7,7 @@ simple relation explains the difference. Of the expected value never more than o
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from grader.judge.comparison import (
@@ -92,7 +93,8 @@ def explain_type(value: Any, promised: str, what: str) -> list[str]:
 
 
 def _type_hint(value: Any, promised: str, what: str) -> str:
-    if value is None and "grad" in what:
+    # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
+    if value is None and promised == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
     if value is None and not what.startswith("the entry"):  # a dict's value was never returned
         return ": is there a return statement?"

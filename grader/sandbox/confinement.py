@@ -77,7 +77,7 @@ _WRITABLE_DEVICES = ("/dev/null",)
 _FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
 # What gloo and getaddrinfo look at to find this machine itself. Where they cannot be read because
 # they are not there it is no fault, but where they are there and refused it is.
-_ADDRESSES = ("/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/sys/bus/pci/devices")
+_ADDRESSES = ("/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/sys/bus/pci", "/sys/devices")
 
 
 class Limits(msgspec.Struct, frozen=True):

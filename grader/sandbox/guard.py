@@ -6,8 +6,8 @@ import functools
 import importlib
 import sys
 import traceback
+import types
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from grader.sandbox.protocol import Guard
@@ -53,7 +53,7 @@ class Watch:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        trace: types.TracebackType | None,
     ) -> None:
         self._depth -= 1
         if self._modes:
@@ -71,9 +71,10 @@ class Watch:
     def _wrap(self, dotted: str) -> None:
         owner, attribute = _owner(dotted)
         original = getattr(owner, attribute, None)
-        # A class cannot be wrapped without breaking isinstance, nor an operator without breaking
-        # the scripts that hold it; these are found by their operators and in the source.
-        if not callable(original) or isinstance(original, type) or "torch.ops" in dotted:
+        # A class cannot be wrapped without breaking isinstance, nor an operator or a builtin without
+        # breaking the scripts that hold it; these are found by their operators and in the source.
+        kept = (type, types.BuiltinFunctionType)
+        if not callable(original) or isinstance(original, kept) or "torch.ops" in dotted:
             return
         setattr(owner, attribute, self._wrapper(dotted, original))
 
@@ -112,7 +113,7 @@ def _dispatch_mode(watch: Watch) -> Any:
             return False
 
         def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             if watch.is_forbidden(func._schema.name):
                 watch.refuse(func._schema.name)

@@ -1,0 +1,139 @@
+"""Terminals and what is not one: a console for a stream, and how states and points read on it.
+
+On a terminal there is color and a few symbols beside the words. Anywhere else, in a pipe, a log, a
+dumb terminal, the same words stand alone in plain ASCII layout: no color, no cursor control.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from grader.results import Outcome, Status
+
+__all__ = [
+    "Marks",
+    "counted",
+    "hang",
+    "is_plain",
+    "marks_for",
+    "number",
+    "open_console",
+    "outcome_mark",
+    "print_lines",
+    "shown_path",
+    "status_words",
+]
+
+PLAIN_WIDTH = 80
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """The symbols that stand beside words; none of them says anything that the words do not."""
+
+    good: str
+    part: str
+    bad: str
+    quiet: str
+    arrow: str
+    full: str
+    empty: str
+
+
+_SYMBOLS = Marks("✓", "◐", "✗", "○", "→", "━", "─")
+_ASCII = Marks("+", "~", "x", "-", ">", "", "")
+
+_STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim"}
+
+_STATUS = {
+    Status.PASSED: ("passed", "good"),
+    Status.PARTIAL: ("partly passed", "part"),
+    Status.FAILED: ("failed", "bad"),
+    Status.NOT_ATTEMPTED: ("to do", "quiet"),
+    Status.ERROR: ("error", "bad"),
+    Status.TIMEOUT: ("timeout", "bad"),
+}
+
+_OUTCOME = {
+    Outcome.PASSED: "good",
+    Outcome.NOT_IMPLEMENTED: "part",
+    Outcome.SKIPPED: "quiet",
+}
+
+
+def open_console(stream: TextIO) -> Console:
+    """A console that takes text literally: no markup, no emoji codes, no highlighting.
+
+    With NO_COLOR there is no escape sequence at all, bold and dim included.
+    """
+    return Console(
+        file=stream,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        width=None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def is_plain(console: Console) -> bool:
+    """Whether nothing but ASCII layout fits here; an old code page has no check mark."""
+    utf = console.encoding.lower().replace("-", "").startswith("utf")
+    return not console.is_terminal or console.is_dumb_terminal or console.legacy_windows or not utf
+
+
+def marks_for(console: Console) -> Marks:
+    """The symbols that this console can show."""
+    return _ASCII if is_plain(console) else _SYMBOLS
+
+
+def status_words(status: Status, marks: Marks) -> tuple[Text, Text]:
+    """The mark and the words of a status, in its color."""
+    words, kind = _STATUS[status]
+    return Text(getattr(marks, kind), _STYLES[kind]), Text(words, _STYLES[kind])
+
+
+def outcome_mark(outcome: Outcome, marks: Marks) -> Text:
+    """The mark of how a test ended, in its color."""
+    kind = _OUTCOME.get(outcome, "bad")
+    return Text(getattr(marks, kind), _STYLES[kind])
+
+
+def print_lines(console: Console, lines: Iterator[Text]) -> None:
+    """Print finished lines: a path that is longer than the terminal must stay in one piece."""
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
+    """The lines of a text wrapped beside its prefix: what follows hangs under the first line."""
+    width = max(20, console.width - prefix.cell_len)
+    indent = Text(" " * prefix.cell_len)
+    for row, line in enumerate(body.wrap(console, width)):
+        yield Text.assemble(indent if row else prefix, line)
+
+
+def number(value: float) -> str:
+    """Points as a person writes them: 15, 7.5, 0.33."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def counted(count: int, noun: str) -> str:
+    """1 test, 2 tests."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shown_path(path: Path) -> str:
+    """A path as it can be clicked and pasted: from the current folder where that is shorter."""
+    absolute = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the student's links
+    try:
+        return min(os.path.relpath(absolute), absolute, key=len)
+    except ValueError:  # another drive
+        return absolute
