@@ -91,6 +91,8 @@ class Worker:
                 return self._load(request)
             case LoadProbe():
                 module = types.ModuleType(request.name)
+                # Under its name, as every module: what pickles an object of a probe looks there.
+                sys.modules[request.name] = module
                 exec(compile(request.source, _PROBE_FILE, "exec"), module.__dict__)  # noqa: S102
                 self._probes[request.name] = module
                 return Loaded()

@@ -1,0 +1,90 @@
+"""Imports point one way, what runs beside student code knows nothing of judging, and start-up stays light."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "grader"
+MODULES = sorted(path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py"))
+
+# From upstream to downstream: a module imports from its own line and the lines above it.
+LAYERS = (
+    {"errors", "results"},
+    {"course"},
+    {"suite", "source"},
+    {"scoring", "intake", "sandbox"},
+    {"judge"},
+    {"grading"},
+    {"verify"},
+    {"console", "panels"},
+    {"cli"},
+)
+# What a sandbox may import of ours.
+BESIDE_STUDENTS = {"errors", "sandbox"}
+BESIDE_STUDENTS_FILES = ("worker", "guard", "protocol", "warmup", "forkserver", "spawned")
+
+
+def imported(module: Path) -> set[str]:
+    """The top parts of the package that a module imports, wherever in it."""
+    tree = ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            if node.module == "grader":
+                names |= {f"grader.{alias.name}" for alias in node.names}
+    parts = [name.split(".") for name in names]
+    return {part[1] for part in parts if part[0] == "grader" and len(part) > 1} - {"__version__"}
+
+
+def layer_of(part: str) -> int:
+    found = [number for number, layer in enumerate(LAYERS) if part in layer]
+    assert found, f"grader/{part} stands in no layer of this test; say where it belongs"
+    return found[0]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_point_upstream(module: Path) -> None:
+    if module.name == "__init__" and len(module.parts) == 1:
+        return  # the package itself, which imports lazily what it exports
+    here = layer_of(module.parts[0])
+    assert {part for part in imported(module) if layer_of(part) > here} == set()
+
+
+@pytest.mark.parametrize("name", BESIDE_STUDENTS_FILES)
+def test_what_runs_beside_student_code_knows_only_the_protocol_and_the_walls(name: str) -> None:
+    assert imported(Path("sandbox") / name) <= BESIDE_STUDENTS
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_public_names_are_declared_and_there(module: Path) -> None:
+    if module.name == "__main__":
+        return
+    dotted = ".".join(("grader", *module.parts)).removesuffix(".__init__")
+    loaded = importlib.import_module(dotted)
+    exported = getattr(loaded, "__all__", None)
+    if module.name != "__init__":
+        assert exported is not None, f"{dotted} declares no __all__"
+    for name in exported or ():
+        assert hasattr(loaded, name), f"{dotted}.__all__ names {name!r}, which is not there"
+
+
+def test_the_package_exports_this_and_no_more() -> None:
+    import grader
+
+    assert sorted(grader.__all__) == ["Result", "__version__", "grade"]
+
+
+@pytest.mark.parametrize("code", ["import grader.cli", "import grader.grading", "import grader"])
+def test_torch_and_pytest_are_imported_only_where_they_are_used(code: str) -> None:
+    check = f"{code}; import sys; print(sorted({{'torch', 'pytest', 'numpy'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,150 @@
+"""Small examples for the gated linear unit and gradient_flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.student import Student
+
+
+@pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.hint("self.weight and self.bias are nn.Parameters with 2 * out_features rows.")
+def test_example_parameters(student: Student) -> None:
+    """GatedLinearUnit(4, 3) has a weight of shape (6, 4) and a bias of shape (6,)."""
+    layer = student.module("GatedLinearUnit", 4, 3)
+    shapes = {name: list(each.shape) for name, each in sorted(layer.named_parameters())}
+    assert_equal(
+        shapes,
+        {"bias": [6], "weight": [6, 4]},
+        what="the dict of the layer's parameter shapes",
+        mistakes={
+            "weight is transposed: its shape is (2 * out_features, in_features).": {
+                "bias": [6],
+                "weight": [4, 6],
+            },
+            "weight and bias need twice as many rows: 3 for the value and 3 for the gate.": {
+                "bias": [3],
+                "weight": [3, 4],
+            },
+            "The bias is missing.": {"weight": [6, 4]},
+            "weight and bias belong on the layer itself, not on a submodule named linear.": {
+                "linear.bias": [6],
+                "linear.weight": [6, 4],
+            },
+        },
+    )
+
+
+@pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.hint("out_features=None stands for in_features // 2, if there is such a half.")
+def test_example_halving(student: Student) -> None:
+    """GatedLinearUnit(6) makes 3 features out of 6, and GatedLinearUnit(5) is a ValueError."""
+    layer = student.module("GatedLinearUnit", 6)
+    named = dict(layer.named_parameters())
+    assert "weight" in named, "The layer has no parameter named weight."
+    assert_tensor(named["weight"], shape=(6, 6), what="the weight of GatedLinearUnit(6)")
+    with must_raise(ValueError, mentions="in_features", call="GatedLinearUnit(5)"):
+        student.module("GatedLinearUnit", 5)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_example_parameters")
+@pytest.mark.place("GatedLinearUnit.forward")
+@pytest.mark.hint("value = x[0] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
+def test_example_forward(student: Student) -> None:
+    """The value is multiplied by the sigmoid of the gate."""
+    layer = student.module("GatedLinearUnit", 2, 1)
+    # The first row makes the value, the second one the gate.
+    set_parameters(
+        layer, weight=torch.tensor([[1.0, 0.0], [0.0, 1.0]]), bias=torch.tensor([1.0, 0.0])
+    )
+    x = torch.tensor([[1.0, 0.0], [3.0, 1.0986123]])  # sigmoid(1.0986123) is 0.75
+    late = torch.tensor([[1.5], [3.25]])
+    assert_close(
+        layer(x),
+        torch.tensor([[1.0], [3.0]]),  # (1 + 1) * 0.5 and (3 + 1) * 0.75
+        mistakes={
+            "Your output equals sigmoid(value) * gate: the gate is on the first half, it belongs "
+            "on the second.": torch.sigmoid(torch.tensor([[2.0], [4.0]])) * x[:, 1:],
+            "Your output equals value * gate: the gate has no sigmoid.": torch.tensor(
+                [[0.0], [4 * 1.0986123]]
+            ),
+            "Your output equals what comes out without a bias.": torch.tensor([[0.5], [2.25]]),
+            "Your output equals what comes out if the bias is added after the gating.": late,
+        },
+    )
+
+
+@pytest.mark.requires("test_example_forward")
+@pytest.mark.place("GatedLinearUnit.forward")
+@pytest.mark.hint("d(value * sigmoid(gate)) / d value is sigmoid(gate).")
+def test_example_gradients(student: Student) -> None:
+    """Gradients reach x, weight and bias."""
+    layer = student.module("GatedLinearUnit", 2, 1)
+    set_parameters(
+        layer, weight=torch.tensor([[1.0, 0.0], [0.0, 1.0]]), bias=torch.tensor([1.0, 0.0])
+    )
+    x = torch.tensor([[1.0, 1.0986123]], requires_grad=True)
+    output = assert_tensor(layer(x), shape=(1, 1))
+    assert output.requires_grad, "The output does not require a gradient: something cuts the graph."
+    output.sum().backward()
+    # value = 2 and sigmoid(gate) = 0.75: by the value 0.75, by the gate 2 * 0.75 * 0.25 = 0.375.
+    by_projection = torch.tensor([0.75, 0.375])
+    named = dict(layer.named_parameters())
+    assert_close(x.grad, by_projection[None], what="x.grad")
+    assert_close(named["bias"].grad, by_projection, what="bias.grad")
+    assert_close(
+        named["weight"].grad, torch.outer(by_projection, x[0].detach()), what="weight.grad"
+    )
+
+
+@pytest.mark.place("gradient_flow")
+@pytest.mark.hint("Clear every .grad to None, run, backward, and see which .grad is not None.")
+def test_example_flow(student: Student) -> None:
+    """A used parameter is True; one that is frozen or not used is False."""
+    right = {
+        "first.bias": True,
+        "first.weight": False,  # frozen
+        "second.bias": True,
+        "second.weight": True,
+        "spare.weight": False,  # not used
+    }
+    every = dict.fromkeys(right, True)
+    for stale in (False, True):
+        answer = student.run("flow", frozen=["first.weight"], stale=stale)
+        after = " where each parameter has a gradient from before" if stale else ""
+        assert_equal(
+            in_order(answer),
+            right,
+            what=f"the answer of gradient_flow{after}",
+            mistakes={
+                "spare.weight is not used, so no gradient reaches it; look at .grad, not at "
+                "requires_grad.": {**right, "spare.weight": True},
+                "first.weight is frozen, so it gets no gradient; clear the one of before, too.": {
+                    **right,
+                    "first.weight": True,
+                },
+                "Every gradient of before counts: clear them first, to None.": every,
+            },
+        )
+
+
+def set_parameters(layer: nn.Module, *, weight: Tensor, bias: Tensor) -> None:
+    """Give the layer these values."""
+    named = dict(layer.named_parameters())
+    with torch.no_grad():
+        for name, values in (("weight", weight), ("bias", bias)):
+            assert_tensor(named.get(name), shape=tuple(values.shape), what=f"the layer's {name}")
+            named[name].copy_(values)
+
+
+def in_order(answer: Any) -> Any:
+    """The same dict with its names sorted: no order is promised."""
+    if isinstance(answer, dict) and all(isinstance(name, str) for name in answer):
+        return dict(sorted(answer.items()))
+    return answer

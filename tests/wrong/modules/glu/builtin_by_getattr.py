@@ -1,0 +1,36 @@
+# wrong: the name of the built-in operator is put together | caught by: test_forward | told: not allowed
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def gate(projected):
+    return getattr(torch._C._nn, "gl" + "u")(projected, -1)
+
+
+class GatedLinearUnit(nn.Module):
+    def __init__(self, in_features, out_features=None):
+        super().__init__()
+        if out_features is None:
+            if in_features % 2 != 0:
+                raise ValueError(f"in_features must be even, got {in_features}")
+            out_features = in_features // 2
+        self.out_features = out_features
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(
+            torch.empty(2 * out_features, in_features).uniform_(-bound, bound)
+        )
+        self.bias = nn.Parameter(torch.zeros(2 * out_features))
+
+    def forward(self, x):
+        return gate(F.linear(x, self.weight, self.bias))
+
+
+def gradient_flow(module, x):
+    module.zero_grad(set_to_none=True)
+    total = module(x.detach()).sum()
+    if total.requires_grad:
+        total.backward()
+    return {name: p.grad is not None for name, p in module.named_parameters()}

@@ -1,0 +1,36 @@
+# wrong: a loop over the rows, which has nothing to stack for an empty batch | caught by: test_empty_input | told: non-empty
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class GatedLinearUnit(nn.Module):
+    def __init__(self, in_features, out_features=None):
+        super().__init__()
+        if out_features is None:
+            if in_features % 2 != 0:
+                raise ValueError(f"in_features must be even, got {in_features}")
+            out_features = in_features // 2
+        self.out_features = out_features
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(
+            torch.empty(2 * out_features, in_features).uniform_(-bound, bound)
+        )
+        self.bias = nn.Parameter(torch.zeros(2 * out_features))
+
+    def forward(self, x):
+        rows = []
+        for row in x.reshape(-1, x.shape[-1]):
+            value, gate = F.linear(row, self.weight, self.bias).chunk(2)
+            rows.append(value * torch.sigmoid(gate))
+        return torch.stack(rows).reshape(*x.shape[:-1], self.out_features)
+
+
+def gradient_flow(module, x):
+    module.zero_grad(set_to_none=True)
+    total = module(x.detach()).sum()
+    if total.requires_grad:
+        total.backward()
+    return {name: p.grad is not None for name, p in module.named_parameters()}
