@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ __all__ = ["bubblewrap", "python_environment", "system_files"]
 _TEMPORARY_BYTES = 256 * 1024 * 1024
 _PROBE_SECONDS = 10
 _USER = "1000"
+_PREFIX_PARTS = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
 _SYSTEM_FOLDERS = ("/usr",)
 # Links into /usr on most systems, folders of their own on some.
 _SYSTEM_ROOTS = ("/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
@@ -24,6 +24,8 @@ _SYSTEM_FILES = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
+    # Only links, from one library of the system to another.
+    "/etc/alternatives",
     "/etc/localtime",
     "/etc/fonts",
 )
@@ -36,11 +38,13 @@ def python_environment() -> list[Path]:
     hidden suites and its solutions lie next to it.
     """
     grader = Path(__file__).resolve().parent.parent
-    found = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    # Not all of a prefix: somebody may have made the course's own folder a virtual environment.
+    found = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
     found |= {Path(each) for each in sys.path if Path(each).name.endswith("-packages")}
     found |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
     # Both names of what is reached through a link: Python asks for the one, the kernel for the other.
-    return sorted(found | {path.resolve() for path in found})
+    return sorted(path for path in found | {path.resolve() for path in found} if path.exists())
 
 
 def system_files() -> list[Path]:
@@ -92,13 +96,8 @@ def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[s
 
 
 def _system() -> Iterator[str]:
-    for root in _SYSTEM_ROOTS:
-        if os.path.islink(root):
-            yield from ("--symlink", os.readlink(root), root)
+    for path in map(Path, (*_SYSTEM_ROOTS, *_SYSTEM_FILES)):
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
         else:
-            yield from ("--ro-bind-try", root, root)
-    for file in _SYSTEM_FILES:
-        if os.path.islink(file):
-            yield from ("--symlink", os.readlink(file), file)
-        else:
-            yield from ("--ro-bind-try", file, file)
+            yield from ("--ro-bind-try", str(path), str(path))

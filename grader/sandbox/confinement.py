@@ -8,10 +8,11 @@ child calls `confine`, which raises the walls in this order:
 
 1.  `process_group`: a session of its own, so that one kill reaches all that the sandbox started;
     it dies with the fork server.
-2.  The namespaces (`pid_namespace` comes with the fork): own user, mounts, IPC and network. First,
-    because every later wall forbids to make them; the scratch folder becomes a bounded file system
+2.  The namespaces (`pid_namespace` comes with the fork): own mounts, IPC and network, then the user.
+    First, because every later wall forbids to make them, and the user's after the others, which take
+    rights in the one that is left. The scratch folder, or all of /tmp, becomes a bounded file system
     of the sandbox's own.
-3.  `rlimits`: before the capabilities go, as counting processes takes one for root.
+3.  `rlimits`: after the user namespace, within which processes are counted.
 4.  `capabilities`, `no_new_privs`: nothing is left to regain, which the last two walls presuppose.
 5.  `landlock`: the files. Before the filter, which refuses Landlock's calls.
 6.  `seccomp`: the calls, last, as all of the above would be refused.
@@ -191,7 +192,7 @@ def _own_group() -> list[str]:
 
 
 def _check_alone() -> None:
-    threads = len(os.listdir("/proc/self/task"))
+    threads = len(list(Path("/proc/self/task").iterdir()))
     if threads > 1:
         raise SandboxError(f"a sandbox of {threads} threads cannot be confined; fork it from one")
 

@@ -33,7 +33,7 @@ import msgspec
 from grader.sandbox import confinement
 from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
 from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import print_to_descriptors, serve
+from grader.sandbox.worker import print_to_descriptors, serve, use_scratch
 
 __all__ = [
     "MAX_MESSAGE",
@@ -195,7 +195,7 @@ def _become_sandbox(
         os.dup2(channel, 3)
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))
         os.chdir(scratch)
-        tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+        use_scratch(scratch)
         connection = Channel(socket.socket(fileno=3))
         walls = confinement.confine(plan, limits, scratch) if plan else []
         connection.send(Ready(tuple(walls)), Packing(), timeout=None)
@@ -227,6 +227,7 @@ def main(start: Start) -> None:
     plan = confinement.prepare(confinement.python_environment()) if start.walls else None
     controls = [socket.socket(fileno=each) for each in start.controls]
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
+        use_scratch(Path(scratch))
         ForkServer(controls, Path(scratch), plan, start.preload).run()
 
 

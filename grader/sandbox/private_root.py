@@ -125,6 +125,7 @@ def outermost(paths: Iterable[Path]) -> Iterator[Path]:
     seen: list[Path] = []
     for path in sorted(set(paths)):
         # Not Path.exists: that raises where a folder on the way may not be searched.
-        if os.path.exists(path) and not any(path.is_relative_to(other) for other in seen):
+        reachable = os.path.exists(path)  # noqa: PTH110 (see above)
+        if reachable and not any(path.is_relative_to(other) for other in seen):
             seen.append(path)
             yield path

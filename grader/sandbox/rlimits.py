@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
 __all__ = ["counts_processes", "limit"]
+
 
 def address_space() -> int:
     """The bytes of address space in use now; 0 where the system does not say."""
@@ -50,12 +52,9 @@ def limit(
         processes: threads and processes; None where the system would count those of the same
             user outside of the sandbox as well.
     """
-    try:
-        import resource
-    except ImportError:
+    if importlib.util.find_spec("resource") is None:
         return False
     wanted = {
-        "RLIMIT_CPU": cpu_seconds,
         "RLIMIT_FSIZE": file_bytes,
         "RLIMIT_NOFILE": open_files,
         "RLIMIT_CORE": 0,
@@ -70,10 +69,13 @@ def limit(
         wanted["RLIMIT_AS"] = mapped + memory_bytes
     if processes is not None:
         wanted["RLIMIT_NPROC"] = processes
-    return all([_lower(name, value) for name, value in wanted.items()])
+    held = [_lower(name, value, value) for name, value in wanted.items()]
+    # First a signal that says why, which can be caught, and which the first process of a pid
+    # namespace does not even get; then the end.
+    return _lower("RLIMIT_CPU", cpu_seconds, cpu_seconds + 1) and all(held)
 
 
-def _lower(name: str, value: int) -> bool:
+def _lower(name: str, soft: int, hard: int) -> bool:
     import resource
 
     number = getattr(resource, name, None)
@@ -81,10 +83,9 @@ def _lower(name: str, value: int) -> bool:
         return True
     _, highest = resource.getrlimit(number)
     if highest != resource.RLIM_INFINITY:
-        value = min(value, highest)
+        soft, hard = min(soft, highest), min(hard, highest)
     try:
-        # Both the same: a soft limit below the hard one is a signal that can be caught.
-        resource.setrlimit(number, (value, value))
+        resource.setrlimit(number, (soft, hard))
     except (OSError, ValueError):
         return False
     return True

@@ -107,8 +107,8 @@ def compile_filter(*, processes: bool, loopback: bool) -> bytes:
     rules.set_attr(library.Attr.ACT_BADARCH, library.ERRNO(errno.ENOSYS))
     groups = [_FILES, _MEMORY, _TIME, _THREADS, _QUESTIONS, _WAITING, _CHANNEL]
     groups += [_PROCESSES] * processes + [_LOOPBACK] * loopback
-    _add(library, rules, library.ALLOW, sorted(set(" ".join(groups).split())))
-    _add(library, rules, library.ERRNO(errno.ENOSYS), _MISSING.split())
+    _add(rules, library.ALLOW, sorted(set(" ".join(groups).split())))
+    _add(rules, library.ERRNO(errno.ENOSYS), _MISSING.split())
     _add_conditional(library, rules, processes=processes)
     _add_sockets(library, rules, processes=processes, loopback=loopback)
     return _unknown_calls_do_not_exist() + _exported(rules)
@@ -127,7 +127,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _add(library: Any, rules: Any, action: int, names: list[str]) -> None:
+def _add(rules: Any, action: int, names: list[str]) -> None:
     for name in names:
         try:
             rules.add_rule(action, name)
@@ -141,7 +141,11 @@ def _add_conditional(library: Any, rules: Any, *, processes: bool) -> None:
         rules.add_rule(library.ALLOW, name, *conditions)
 
     equal, masked = library.EQ, library.MASKED_EQ
-    for name, position, values in (("fcntl", 1, _FCNTL), ("ioctl", 1, _IOCTL), ("prctl", 0, _PRCTL)):
+    for name, position, values in (
+        ("fcntl", 1, _FCNTL),
+        ("ioctl", 1, _IOCTL),
+        ("prctl", 0, _PRCTL),
+    ):
         for value in values:
             allow(name, library.Arg(position, equal, value))
     for name in ("prlimit64", "sched_setaffinity"):

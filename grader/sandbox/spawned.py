@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from grader.sandbox import confinement
 from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
 from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import print_to_descriptors, serve
+from grader.sandbox.worker import print_to_descriptors, serve, use_scratch
 
 __all__ = ["SpawnedStart"]
 
@@ -63,11 +62,11 @@ def main() -> None:
     else:
         sys.stdout = sys.stderr = _Printer(output)
     sys.dont_write_bytecode = True
-    for module in start.modules:
-        warm_up(module)
     scratch = Path(start.scratch)
     os.chdir(scratch)
-    tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+    use_scratch(scratch)
+    for module in start.modules:
+        warm_up(module)
     walls: list[str] = []
     if start.walls:
         plan = confinement.prepare(confinement.python_environment())

@@ -11,6 +11,7 @@ import inspect
 import os
 import random
 import sys
+import tempfile
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +42,7 @@ from grader.sandbox.protocol import (
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["print_to_descriptors", "serve"]
+__all__ = ["print_to_descriptors", "serve", "use_scratch"]
 
 MAX_FRAMES = 20
 _PROBE_FILE = "<probe>"
@@ -372,6 +373,15 @@ def print_to_descriptors() -> None:
         open(n, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (stay open)
         for n in (1, 2)
     )
+
+
+def use_scratch(scratch: Path) -> None:
+    """Have this process put its temporary files and caches there, and nowhere else.
+
+    Without a cache of its own matplotlib complains, and has its fonts looked up each time.
+    """
+    tempfile.tempdir = str(scratch)
+    os.environ.update(dict.fromkeys(("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME"), str(scratch)))
 
 
 def serve(channel: Channel, scratch: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from grader.judge.process import Judged
 from grader.results import Outcome
 
-from .conftest import JudgeSource
+JudgeSource = Callable[..., Judged]
+
 
 STUDENT = """
 from typing import NamedTuple

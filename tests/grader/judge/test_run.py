@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from grader.errors import JudgeError
+from grader.judge.process import Judged
 from grader.results import Outcome, Status
 
-from .conftest import JudgeSource
+JudgeSource = Callable[..., Judged]
+
 
 # Two tests: what the first one meets must not cost the second one anything.
 SUITE = '''

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import load_course
+from grader.course import Course, load_course
 from grader.grading import judge_source
 from grader.judge.process import Judge, Judged, judges
 from grader.results import Visibility
@@ -32,6 +32,29 @@ preload = ["torch"]
 """
 
 JudgeSource = Callable[..., Judged]
+WriteCourse = Callable[..., Course]
+
+
+def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -> Course:
+    files = {
+        "exercises/course.toml": MANIFEST + extra,
+        "exercises/one/task.py": "raise NotImplementedError\n",
+        "tests/hidden/one/test_task.py": "import pytest\nimport torch\n"
+        "from grader.judge.checks import assert_close, assert_equal, must_raise\n" + suite,
+    }
+    if probe:
+        files["tests/hidden/one/probe_task.py"] = probe
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return load_course(root)
+
+
+@pytest.fixture
+def write_course() -> WriteCourse:
+    """Write a course of one exercise with this hidden suite (and probe) to a folder."""
+    return _write_course
 
 
 @pytest.fixture(scope="session")
@@ -45,22 +68,8 @@ def judge() -> Iterator[Judge]:
 def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
     """Judge `source` with a hidden suite (and probe) that the test gives as text."""
 
-    def run(
-        source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = "", stub: str = ""
-    ) -> Judged:
-        files = {
-            "exercises/course.toml": MANIFEST + extra,
-            "exercises/one/task.py": stub or "raise NotImplementedError\n",
-            "tests/hidden/one/test_task.py": "import pytest\nimport torch\n"
-            "from grader.judge.checks import assert_close, assert_equal, must_raise\n" + suite,
-        }
-        if probe:
-            files["tests/hidden/one/probe_task.py"] = probe
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        course = load_course(tmp_path)
+    def run(source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = "") -> Judged:
+        course = _write_course(tmp_path, suite, probe, extra=extra)
         return judge_source(
             judge,
             course,

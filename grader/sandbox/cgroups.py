@@ -1,0 +1,109 @@
+"""A control group around the fork server: memory and processes of all sandboxes together, for root too.
+
+The limits of `rlimits` are each process's own; only a control group bounds what an exercise with
+many processes uses in all. Making one takes root, or a folder of the hierarchy that was handed over;
+where there is none, nothing is lost but this sum. The grader makes it before it starts the fork
+server, as bubblewrap hides the hierarchy from what runs inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["ControlGroup", "control_group"]
+
+_HIERARCHY = Path("/sys/fs/cgroup")
+_numbers = itertools.count()
+
+
+class ControlGroup(msgspec.Struct, frozen=True):
+    """The folders of one group: a single one, or one for each controller in the old hierarchy."""
+
+    folders: tuple[Path, ...]
+
+    def enter(self) -> None:
+        """Move this process into the group; for `preexec_fn`, so that its children are in it."""
+        for folder in self.folders:
+            (folder / "cgroup.procs").write_text("0")
+
+
+@contextlib.contextmanager
+def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | None]:
+    """A group with these limits for as long as the context lasts; None where none can be made.
+
+    Everything in it has to have ended when the context does; what has not is killed.
+    """
+    if sys.platform != "linux":
+        yield None
+        return
+    made: list[Path] = []
+    try:
+        group = _make(memory_bytes, processes, made)
+        yield group
+    finally:
+        for folder in made:
+            _remove(folder)
+
+
+def _make(memory_bytes: int, processes: int, made: list[Path]) -> ControlGroup | None:
+    name = f"grade-{os.getpid()}-{next(_numbers)}"
+    try:
+        if (_HIERARCHY / "cgroup.controllers").exists():
+            folder = _made(_with_controllers(_own(_HIERARCHY, "0::")) / name, made)
+            limits = {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes}
+            _limit(folder, limits)
+        else:
+            folder = _made(_own(_HIERARCHY / "memory", ":memory:") / name, made)
+            _limit(folder, {"memory.limit_in_bytes": memory_bytes})
+            folder = _made(_own(_HIERARCHY / "pids", ":pids:") / name, made)
+            _limit(folder, {"pids.max": processes})
+    except OSError:
+        return None
+    return ControlGroup(tuple(made))
+
+
+def _own(hierarchy: Path, controller: str) -> Path:
+    """The folder of the group that this process is in."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.split(":", 2)[2] for line in lines if controller in line), "/")
+    return hierarchy / own.lstrip("/")
+
+
+def _with_controllers(folder: Path) -> Path:
+    """The nearest group upwards that counts memory and processes for the groups in it.
+
+    Not simply our own: a group with processes in it may have none below it that counts.
+    """
+    while folder != _HIERARCHY:
+        counted = (folder / "cgroup.subtree_control").read_text().split()
+        if {"memory", "pids"} <= set(counted):
+            break
+        folder = folder.parent
+    return folder
+
+
+def _made(folder: Path, made: list[Path]) -> Path:
+    folder.mkdir()
+    made.append(folder)
+    return folder
+
+
+def _limit(folder: Path, limits: dict[str, int]) -> None:
+    for file, value in limits.items():
+        # No swap, no file for it.
+        with contextlib.suppress(FileNotFoundError) if "swap" in file else contextlib.nullcontext():
+            (folder / file).write_text(str(value))
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / "cgroup.kill").write_text("1")
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,31 @@
+"""What only a live loader can tell about `collate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+
+class FiveNumbers(Dataset[torch.Tensor]):
+    """The sequences [0], [1], [2], [3], [4]."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor([int(index)])
+
+
+def steps_of(module: Any, options: dict[str, Any]) -> list[Any]:
+    """The steps in each batch of a loader over FiveNumbers."""
+    loader = module.make_loader(FiveNumbers(), **options)
+    return [_steps(getattr(batch, "sequences", batch)) for batch in loader]
+
+
+def _steps(sequences: Any) -> Any:
+    """The numbers in a tensor, or the name of the type of anything else."""
+    if not isinstance(sequences, torch.Tensor):
+        return f"a batch that is a {type(sequences).__name__}"
+    return sequences.flatten().tolist()

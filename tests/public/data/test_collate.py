@@ -1,0 +1,108 @@
+"""Small examples for pad_collate and make_loader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, must_raise
+from grader.judge.student import Student
+
+
+def field(result: Any, name: str) -> Any:
+    fields = getattr(result, "fields", {})
+    kind = getattr(result, "type_name", type(result).__name__)
+    assert name in fields, f"pad_collate returned a {kind}, it should return a PaddedBatch."
+    return fields[name]
+
+
+def steps_of(student: Student, options: dict[str, Any]) -> list[Any]:
+    """The steps in each batch of a loader over [0], ..., [4], as the probe reads them."""
+    found = student.run("steps_of", options)
+    assert isinstance(found, list), "The loader could not be looked at."
+    for each in found:
+        assert isinstance(each, list), f"The loader gives {each}, it should give a PaddedBatch."
+    return found
+
+
+@pytest.mark.place("pad_collate")
+@pytest.mark.hint("Make a box full of padding_value, and copy each sequence to its row's start.")
+def test_example_padding(student: Student) -> None:
+    """[1, 2, 3] and [4] become the rows [1, 2, 3] and [4, 0, 0]."""
+    result = student.function("pad_collate")([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    assert_close(
+        field(result, "sequences"),
+        torch.tensor([[1, 2, 3], [4, 0, 0]]),
+        what="sequences",
+        mistakes={
+            "The padding stands in front of the steps, it belongs behind them.": torch.tensor(
+                [[1, 2, 3], [0, 0, 4]]
+            ),
+            "The layout is (time, batch), it should be (batch, time).": torch.tensor(
+                [[1, 4], [2, 0], [3, 0]]
+            ),
+        },
+    )
+    assert_close(field(result, "lengths"), torch.tensor([3, 1]), what="lengths")
+    assert_equal(field(result, "labels"), None, what="labels (there are none in the batch)")
+
+
+@pytest.mark.place("pad_collate")
+@pytest.mark.hint("The mask asks whether a step's number is below the length of its sequence.")
+def test_example_mask(student: Student) -> None:
+    """Of [0, 7] and [5], padded with 0, only the last step of the second is padding."""
+    result = student.function("pad_collate")([torch.tensor([0, 7]), torch.tensor([5])])
+    wanted = torch.tensor([[True, True], [True, False]])
+    assert_close(
+        field(result, "mask"),
+        wanted,
+        what="the mask",
+        mistakes={
+            "The mask is True on padding, it should be True on real steps.": ~wanted,
+            "The mask asks which values are not 0, but a real step may be 0.": torch.tensor(
+                [[False, True], [True, False]]
+            ),
+            "The mask is a float tensor, it should be bool.": wanted.float(),
+            "The mask is an integer tensor, it should be bool.": wanted.long(),
+        },
+    )
+
+
+@pytest.mark.place("pad_collate")
+@pytest.mark.hint("Separate sequences and labels first; then all is as without labels.")
+def test_example_labels(student: Student) -> None:
+    """The labels 2 and 5 of two pairs become the int64 tensor [2, 5]; half a pair is refused."""
+    batch = [(torch.tensor([1.5, 2.5]), 2), (torch.tensor([3.5]), 5)]
+    result = student.function("pad_collate")(batch, padding_value=-1)
+    assert_close(field(result, "labels"), torch.tensor([2, 5]), what="labels")
+    wanted = torch.tensor([[1.5, 2.5], [3.5, -1.0]])
+    assert_close(field(result, "sequences"), wanted, what="sequences with padding_value=-1")
+    with must_raise(ValueError, mentions="batch", call="pad_collate([pair, tensor])"):
+        student.function("pad_collate")([(torch.zeros(2), 1), torch.zeros(2)])
+
+
+@pytest.mark.place("make_loader")
+@pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
+def test_example_loader(student: Student) -> None:
+    """Five items [0], [1], ... with batch_size=2 come as [0, 1], [2, 3], [4]."""
+    assert_equal(
+        steps_of(student, {"batch_size": 2}),
+        [[0, 1], [2, 3], [4]],
+        what="the list of batches",
+        mistakes={
+            "The last batch, which is shorter, is missing.": [[0, 1], [2, 3]],
+            "batch_size does not reach the loader.": [[0], [1], [2], [3], [4]],
+            "batch_size does not reach the loader; it is 32.": [[0, 1, 2, 3, 4]],
+        },
+    )
+
+
+@pytest.mark.place("make_loader")
+@pytest.mark.hint("A torch.Generator of its own, seeded once, decides a loader's order.")
+def test_example_seed(student: Student) -> None:
+    """Two loaders with shuffle=True and seed=1 give the same order."""
+    options = {"batch_size": 5, "shuffle": True, "seed": 1}
+    first, second = (steps_of(student, options) for _ in range(2))
+    assert_equal(second, first, what="the order of the second loader, as against the first,")
