@@ -106,7 +106,14 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a fork server found out once and every sandbox uses."""
+    """What a fork server found out once and every sandbox uses.
+
+    Attributes:
+        readable: what the sandboxes may read.
+        landlock_abi: the kernel's version of Landlock, 0 for none.
+        outer_walls: those that the fork server is behind itself.
+        counts_processes: whether the limit of processes holds, and for each sandbox by itself.
+    """
 
     readable: tuple[Path, ...]
     landlock_abi: int
@@ -138,7 +145,7 @@ def prepare(readable: Sequence[Path]) -> Plan:
         readable=tuple(outermost(path.resolve() for path in seen)),
         landlock_abi=landlock.abi(),
         outer_walls=walls,
-        counts_processes=bool(walls) and rlimits.counts_processes(),
+        counts_processes=namespaces.COUNT_PROCESSES and bool(walls) and rlimits.counts_processes(),
     )
     _filter(Limits())
     return plan
@@ -171,7 +178,7 @@ def confine(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
         return _ordered(held)
     _check_alone()
     held += _own_namespaces(plan, limits, scratch)
-    counted = limits.threads if "user_namespace" in held else None
+    counted = limits.threads if plan.counts_processes and "user_namespace" in held else None
     held += ["rlimits"] * _limit(limits, threads=counted)
     held += _give_up_privileges()
     held += _restrict_files(plan, limits, scratch)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import socket
 import struct
@@ -28,7 +29,15 @@ from grader.sandbox.syscalls import (
     CLONE_NEWUTS,
 )
 
-__all__ = ["enter", "fork", "isolate", "limit_processes", "own_user_namespace", "private_folder"]
+__all__ = [
+    "COUNT_PROCESSES",
+    "enter",
+    "fork",
+    "isolate",
+    "limit_processes",
+    "own_user_namespace",
+    "private_folder",
+]
 
 _PR_SET_PDEATHSIG = 1
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
@@ -36,6 +45,10 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
 _PROC_FLAGS = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 _INODES = 16_384
+_KERNEL = tuple(int(each) for each in re.findall(r"\d+", os.uname().release)[:2])
+# Before Linux 5.14 a user's processes were counted over all namespaces, so that a limit would hit
+# whoever has a browser open.
+COUNT_PROCESSES = _KERNEL >= (5, 14)
 # Below 301 the kernel refuses: that many numbers are its own.
 _LEAST_PID_MAX = 301
 
@@ -130,18 +143,13 @@ def limit_processes() -> bool:
     RLIMIT_NPROC does not hold for root. Only since Linux 6.14 is the number the namespace's own:
     before, root would set it for the whole machine.
     """
-    if os.getpid() != 1 or _kernel() < (6, 14):
+    if os.getpid() != 1 or _KERNEL < (6, 14):
         return False
     try:
         Path("/proc/sys/kernel/pid_max").write_text(str(_LEAST_PID_MAX))
     except OSError:
         return False
     return True
-
-
-def _kernel() -> tuple[int, int]:
-    major, minor, *_ = os.uname().release.split("-")[0].split(".")
-    return int(major), int(minor)
 
 
 def _map(user: int, group: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from grader.sandbox.guard import Watch
 from grader.sandbox.protocol import Guard
 
-__all__ = ["warm_up"]
+__all__ = ["WARMED", "warm_up"]
 
 
 def warm_up(module: str) -> None:
@@ -90,3 +90,6 @@ _WORK: dict[str, Callable[[], None]] = {
     "matplotlib.figure": _figure,
     "matplotlib.pyplot": _figure,
 }
+
+# The modules for which there is neutral work.
+WARMED = tuple(_WORK)

@@ -64,7 +64,10 @@ def become_sandbox(request, limits, scratch, out):
             started = time.perf_counter()
             answer["walls"] = confinement.confine(plan, limits, pathlib.Path(scratch))
             answer["confined"] = time.perf_counter() - started
-        space = {"SCRATCH": scratch, "PARENT": server, **request["names"]}
+        else:
+            # So that it can be cleared away.
+            os.setsid()
+        space = {"__name__": "student", "SCRATCH": scratch, "PARENT": server, **request["names"]}
         exec(compile(request["code"], "<attack>", "exec"), space)
         answer["value"] = space.get("value")
     except BaseException as error:
@@ -121,11 +124,12 @@ for line in sys.stdin:
     # What it left behind is killed before it is reaped, while the group's number is still its own.
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     end(pid)
-    _, status = os.waitpid(pid, 0)
+    _, status, usage = os.wait4(pid, 0)
     reply = json.loads(answer) if answer else {"error": "Died"}
     reply["status"] = os.waitstatus_to_exitcode(status)
     reply["seconds"] = time.perf_counter() - started
     reply["forked"] = forked
+    reply["cpu"] = usage.ru_utime + usage.ru_stime
     reply["left"] = sorted(os.listdir(scratch))
     with open(scratch + ".output") as output:
         reply["output"] = output.read(20000)
@@ -144,6 +148,7 @@ class Outcome:
     seconds: float
     confined_seconds: float
     fork_seconds: float
+    cpu_seconds: float
     left: list[str]
     text: str
 
@@ -214,6 +219,7 @@ class Arena:
             seconds=reply["seconds"],
             confined_seconds=reply.get("confined", 0.0),
             fork_seconds=reply["forked"],
+            cpu_seconds=reply["cpu"],
             left=reply["left"],
             text=reply.get("trace", "") + reply["output"],
         )
@@ -294,7 +300,12 @@ def python_for_nobody() -> str | None:
 def _wrapped(command: list[str], environment: Mapping[str, str]) -> list[str]:
     ask = "from grader.sandbox.confinement import python_environment as p; print(*p(), sep='\\0')"
     listed = subprocess.run(
-        [command[0], "-c", ask], env=environment, capture_output=True, check=True, text=True, cwd="/"
+        [command[0], "-c", ask],
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd="/",
     )
     readable = [Path(each) for each in listed.stdout.rstrip("\n").split("\0")]
     found = bubblewrap(command, readable=readable, environment=environment)

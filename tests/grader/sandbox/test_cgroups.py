@@ -1,0 +1,81 @@
+"""A control group bounds all of its processes together, and is gone afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from grader.sandbox.cgroups import ControlGroup, control_group
+
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture
+def group() -> Iterator[ControlGroup]:
+    with control_group(memory_bytes=200 * MEBIBYTE, processes=20) as group:
+        if group is None:
+            pytest.skip("no control group can be made here")
+        yield group
+    assert not any(folder.exists() for folder in group.folders)
+
+
+def _run(group: ControlGroup, code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        preexec_fn=group.enter,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_processes_are_counted(group: ControlGroup) -> None:
+    code = """
+import os, time
+started = []
+try:
+    while len(started) < 50:
+        child = os.fork()
+        if child == 0:
+            time.sleep(20)
+            os._exit(0)
+        started.append(child)
+except OSError:
+    pass
+for child in started: os.kill(child, 9)
+for child in started: os.waitpid(child, 0)
+print(len(started))
+"""
+    assert _run(group, code).stdout.strip() == "19"
+
+
+def test_memory_is_the_sum_of_all(group: ControlGroup) -> None:
+    # Each of the two alone would fit. Whom the kernel ends is its own choice.
+    code = """
+import os
+ready, go = os.pipe()
+child = os.fork()
+memory = bytearray(120 * 2**20)
+if child == 0:
+    os.write(go, b"x")
+    os.read(0, 1)
+    os._exit(0)
+os.close(go)
+os.read(ready, 1)
+raise SystemExit(os.waitpid(child, 0)[1] != 0)
+"""
+    assert _run(group, code).returncode != 0
+
+
+def test_too_much_memory_is_refused(group: ControlGroup) -> None:
+    assert _run(group, "bytearray(400 * 2**20)").returncode == -9
+    assert _run(group, "bytearray(50 * 2**20)").returncode == 0
+
+
+def test_elsewhere_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with control_group(MEBIBYTE, 1) as group:
+        assert group is None

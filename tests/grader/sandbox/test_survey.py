@@ -1,0 +1,47 @@
+"""The doctor's list names every wall, and what it says is what a sandbox gets."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from grader.sandbox import bubblewrap, confinement, survey
+from grader.sandbox.survey import Wall
+
+
+def test_every_wall_is_named_once() -> None:
+    walls = survey.survey()
+    assert [wall.name for wall in walls] == ["bubblewrap", *confinement.WALLS]
+    assert all(wall.meaning for wall in walls)
+    for wall in walls:
+        assert wall.stands or wall.reason
+        assert not wall.stands or not (wall.reason or wall.remedy)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_what_needs_nothing_stands() -> None:
+    stands = {wall.name for wall in survey.survey() if wall.stands}
+    assert {"process_group", "rlimits", "capabilities", "no_new_privs"} <= stands
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_a_missing_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    bubblewrap._program.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "/nonexistent")
+        first = survey.survey()[0]
+    bubblewrap._program.cache_clear()
+    assert first == Wall(
+        "bubblewrap",
+        stands=False,
+        meaning=first.meaning,
+        reason="bubblewrap is not installed",
+        remedy="install the package bubblewrap",
+    )
+
+
+def test_each_missing_wall_has_a_reason() -> None:
+    for name in ("bubblewrap", *confinement.WALLS):
+        reason, _ = survey._why_not(name)
+        assert reason
