@@ -35,13 +35,14 @@ __all__ = ["Assignment", "Judge", "Judged", "judges"]
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
-    """Judge the source of one exercise file against the chosen suites."""
+    """Judge the source of one exercise file against the chosen suites, behind at least these walls."""
 
     course: str
     exercise: str
     source: bytes
     seed: int
     chosen: tuple[Visibility, ...]
+    required_walls: tuple[str, ...] = ()
 
 
 class TestEnded(msgspec.Struct, frozen=True, tag="test_ended"):
@@ -131,13 +132,19 @@ def judges(
     *,
     preload: Sequence[str] = (),
     walls: bool = True,
+    bubblewrap: bool = True,
     fork: bool = CAN_FORK,
 ) -> Iterator[list[Judge]]:
     """Start judges and, where processes can be forked, the fork server that they share.
 
-    `preload` names the modules that the sandboxes are going to need, the first one first.
+    `preload` names the modules that the sandboxes are going to need, the first one first. Without
+    `walls` student code is not confined at all, without `bubblewrap` by the inner walls alone.
     """
-    server = ForkServerProcess(count, walls=walls, preload=preload) if fork else None
+    server = (
+        ForkServerProcess(count, walls=walls, bubblewrap=bubblewrap, preload=preload)
+        if fork
+        else None
+    )
     controls = server.controls if server is not None else [None] * count
     started = [Judge(control, walls=walls) for control in controls]
     try:
@@ -191,6 +198,7 @@ def _judge(
             seed=assignment.seed,
             chosen=assignment.chosen,
             sandboxes=sandboxes,
+            required_walls=assignment.required_walls,
             done=done,
         )
     except GraderError as error:

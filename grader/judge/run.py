@@ -52,6 +52,7 @@ def judge_exercise(
     seed: int,
     chosen: tuple[Visibility, ...],
     sandboxes: SandboxSource,
+    required_walls: tuple[str, ...] = (),
     done: Callable[[TestResult], None] = lambda result: None,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is told of every test as it ends.
@@ -60,7 +61,7 @@ def judge_exercise(
     """
     begin = time.monotonic()
     tests = tests_of(course, exercise, chosen)
-    session = Session(sandboxes, exercise, source)
+    session = Session(sandboxes, exercise, source, required_walls)
     try:
         try:
             session.load()

@@ -9,6 +9,7 @@ import time
 import msgspec
 
 from grader.course import Exercise
+from grader.errors import IsolationError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
 from grader.judge.wording import clean
 from grader.sandbox import confinement
@@ -44,12 +45,19 @@ class Session:
     thinks: what is slow about the machine's start is not the student's.
     """
 
-    def __init__(self, sandboxes: SandboxSource, exercise: Exercise, source: bytes) -> None:
+    def __init__(
+        self,
+        sandboxes: SandboxSource,
+        exercise: Exercise,
+        source: bytes,
+        required_walls: tuple[str, ...] = (),
+    ) -> None:
         self.exercise = exercise
         self.tree: ast.Module = parse(source)
         self.walls: tuple[str, ...] = ()
         self.output = Output()
         self._sandboxes = sandboxes
+        self._required_walls = required_walls
         self._source = source
         self._sandbox: Sandbox | None = None
         self._probes: dict[str, str] = {}
@@ -117,6 +125,12 @@ class Session:
         # One output for the exercise, however many sandboxes it takes.
         sandbox.output = self.output
         self.walls = sandbox.walls
+        if missing := [wall for wall in self._required_walls if wall not in sandbox.walls]:
+            sandbox.stop()
+            raise IsolationError(
+                f"The isolation that was asked for does not stand here; missing: {', '.join(missing)}. "
+                "Nothing of the submission was run. `grade doctor` says what to do."
+            )
         return sandbox
 
     def _load(self, sandbox: Sandbox) -> None:
@@ -211,7 +225,7 @@ def _cause_of_death(status: int) -> str:
         name = f"signal {-status}"
     causes = {
         "SIGSEGV": "a segmentation fault: endless recursion in C code, or memory used wrongly",
-        "SIGKILL": "it was killed: most often it used more memory than there is",
+        "SIGKILL": "it was killed, for using more processor time or memory than an exercise may",
         "SIGXCPU": "it used up the processor time that an exercise may use",
         "SIGXFSZ": "it wrote a file larger than is allowed",
         "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",

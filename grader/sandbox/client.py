@@ -234,19 +234,19 @@ class ForkServerProcess:
     `controls` are the judges' ends, one each; whoever holds the last one keeps it alive.
     """
 
-    def __init__(self, judges: int, *, walls: bool, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, judges: int, *, walls: bool, bubblewrap: bool = True, preload: Sequence[str] = ()
+    ) -> None:
         pairs = [socket.socketpair() for _ in range(judges)]
         self.controls = [ours for ours, _ in pairs]
         theirs = [end.fileno() for _, end in pairs]
-        start = msgspec.json.encode(Start(tuple(theirs), tuple(preload), walls)).decode()
-        command = [sys.executable, "-P", "-m", "grader.sandbox.forkserver", start]
         environment = sandbox_environment()
-        if walls:
+        command = _command(tuple(theirs), tuple(preload), walls, ())
+        if walls and bubblewrap:
+            inside = _command(tuple(theirs), tuple(preload), walls, ("bubblewrap",))
             readable = confinement.python_environment()
-            command = (
-                confinement.bubblewrap(command, readable=readable, environment=environment)
-                or command
-            )
+            wrapped = confinement.bubblewrap(inside, readable=readable, environment=environment)
+            command = wrapped or command
         self._process = subprocess.Popen(
             command,
             pass_fds=theirs,
@@ -270,6 +270,13 @@ class ForkServerProcess:
             self._process.wait()
 
 
+def _command(
+    controls: tuple[int, ...], preload: tuple[str, ...], walls: bool, around: tuple[str, ...]
+) -> list[str]:
+    start = msgspec.json.encode(Start(controls, preload, walls, around)).decode()
+    return [sys.executable, "-P", "-m", "grader.sandbox.forkserver", start]
+
+
 def sandbox_environment() -> dict[str, str]:
     """All that a sandbox finds in its environment: nothing of the caller's but where Python is."""
     environment = {
@@ -281,6 +288,8 @@ def sandbox_environment() -> dict[str, str]:
         # Judged on the CPU, the same everywhere; and a CUDA context does not survive a fork.
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONHASHSEED": "0",
+        # Each arena of glibc's takes address space, which is limited.
+        "MALLOC_ARENA_MAX": "2",
         # Read by macOS: the frameworks that torch links refuse to work after a fork without it.
         "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
     }

@@ -96,12 +96,13 @@ class ForkServer:
         controls: list[socket.socket],
         scratch: Path,
         plan: confinement.Plan | None,
-        preload: tuple[str, ...],
+        start: Start,
     ) -> None:
         self._controls = controls
         self._scratch = scratch
         self._plan = plan
-        self._pending = deque(preload)
+        self._around = start.around
+        self._pending = deque(start.preload)
         self._loaded: set[str] = set()
         self._loaded_since_freeze = True
         self._sandboxes: dict[int, tuple[socket.socket, Path]] = {}
@@ -154,7 +155,7 @@ class ForkServer:
             shutil.rmtree(scratch, ignore_errors=True)
             return Failed(f"no further process can be started ({error.strerror})")
         if pid == 0:
-            _become_sandbox(self._plan, spawn.limits, scratch, *descriptors)
+            _become_sandbox(self._plan, self._around, spawn.limits, scratch, *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         self._sandboxes[pid] = (control, scratch)
@@ -181,6 +182,7 @@ class ForkServer:
 
 def _become_sandbox(
     plan: confinement.Plan | None,
+    around: tuple[str, ...],
     limits: confinement.Limits,
     scratch: Path,
     channel: int,
@@ -198,7 +200,7 @@ def _become_sandbox(
         use_scratch(scratch)
         connection = Channel(socket.socket(fileno=3))
         walls = confinement.confine(plan, limits, scratch) if plan else []
-        connection.send(Ready(tuple(walls)), Packing(), timeout=None)
+        connection.send(Ready((*around, *walls)), Packing(), timeout=None)
         serve(connection, scratch)
     except (ChannelClosed, KeyboardInterrupt):
         os._exit(0)
@@ -211,12 +213,14 @@ class Start(msgspec.Struct, frozen=True):
     """What the fork server is told when it starts, as its one argument.
 
     `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
-    import when there is nothing else to do; without `walls` it confines nobody.
+    import when there is nothing else to do; without `walls` it confines nobody; `around` names the
+    walls that already stand around it.
     """
 
     controls: tuple[int, ...]
     preload: tuple[str, ...]
     walls: bool
+    around: tuple[str, ...]
 
 
 def main(start: Start) -> None:
@@ -228,7 +232,7 @@ def main(start: Start) -> None:
     controls = [socket.socket(fileno=each) for each in start.controls]
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         use_scratch(Path(scratch))
-        ForkServer(controls, Path(scratch), plan, start.preload).run()
+        ForkServer(controls, Path(scratch), plan, start).run()
 
 
 if __name__ == "__main__":

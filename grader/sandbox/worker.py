@@ -381,7 +381,9 @@ def use_scratch(scratch: Path) -> None:
     Without a cache of its own matplotlib complains, and has its fonts looked up each time.
     """
     tempfile.tempdir = str(scratch)
-    os.environ.update(dict.fromkeys(("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME"), str(scratch)))
+    os.environ.update(
+        dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME"), str(scratch))
+    )
 
 
 def serve(channel: Channel, scratch: Path) -> None:
