@@ -69,9 +69,8 @@ def pad_collate(
     Raises:
         ValueError: with the word "batch" in its message, if
             - the batch is empty;
-            - trailing dimensions (all but the first) differ, in number or in size; those of a
-              sequence of length 0 count too;
-            - dtypes of sequences differ;
+            - trailing dimensions (all but the first) of sequences differ, in number or in size;
+            - dtypes of sequences differ (a sequence of length 0 has both, too, and they count);
             - some items are pairs and some are bare tensors.
     """
     # TODO: check the batch, take pairs apart, fill up, and build the mask from the lengths.

@@ -63,7 +63,7 @@ class GELUFunction(torch.autograd.Function):
         """Return the gradient with respect to `x`: `grad_output` times GELU's derivative at `x`.
 
         `grad_output` is the gradient of the final result with respect to this function's output.
-        It has the shape of `x`, and its values may be anything.
+        It has the shape of `x`; its values may be anything, and it need not be contiguous in memory.
 
         - Write the derivative by hand, as a formula: first the product rule, then the chain rule
           through tanh and through `u`. `torch.autograd.grad`, `.backward()` and their relatives

@@ -46,7 +46,8 @@ class GELUFunction(torch.autograd.Function):
 
 def gelu(x: Tensor) -> Tensor:
     """Return GELU of `x`, elementwise and of the same shape, through `GELUFunction.apply`."""
-    result: Tensor = GELUFunction.apply(x)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    # torch leaves apply without annotations.
+    result: Tensor = GELUFunction.apply(x)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -1,0 +1,64 @@
+"""What the documents show is run, and what they name is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.course import Exercise, load_course
+from grader.judge import checks
+from grader.sandbox.warmup import WARMED
+from grader.suite import MARKS
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+AUTHORING = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
+
+
+def test_the_example_of_the_api_runs() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "15.0 of 15.0\n"
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    for command in sorted(set(re.findall(r"`grade (\w+)[^`]*`", README))):
+        done = subprocess.run(
+            [sys.executable, "-m", "grader.cli", command, "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"README names `grade {command}`: {done.stderr}"
+
+
+def test_the_exercises_of_the_readme_are_those_of_the_course() -> None:
+    named = re.findall(r"^\| `(\w+)/(\w+)` \|", README, re.MULTILINE)
+    assert named == [(each.chapter, each.id) for each in load_course(ROOT).exercises]
+
+
+@pytest.mark.parametrize("name", Exercise.__struct_fields__)
+def test_every_key_of_the_manifest_is_explained(name: str) -> None:
+    assert f"`{name}`" in AUTHORING or f"`[[exercise.{name}]]`" in AUTHORING
+
+
+def test_every_mark_and_check_is_explained() -> None:
+    for mark in MARKS:
+        assert f"| `{mark}(" in AUTHORING
+    for check in checks.__all__:
+        assert f"`{check}`" in AUTHORING
+    for module in WARMED:
+        assert f"`{module}`" in AUTHORING
+
+
+def test_links_lead_somewhere() -> None:
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

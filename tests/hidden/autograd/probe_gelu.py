@@ -1,0 +1,289 @@
+"""Exercise GELUFunction and its two checks with live objects, and report what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Backward = Callable[[Tensor, Tensor], Tensor]
+
+
+# --- GELUFunction --------------------------------------------------------------------------------
+
+
+class Feed(torch.autograd.Function):
+    """The end of a graph that hands this very grad_output to what comes before it."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, grad_output: Tensor) -> Tensor:
+        # In a list, so that autograd neither copies it nor watches over it.
+        ctx.given = [grad_output]
+        return y.sum()
+
+    @staticmethod
+    def backward(ctx: Any, one: Tensor) -> tuple[Tensor, None]:
+        return ctx.given[0], None
+
+
+def gradient(y: Any, x: Tensor, grad_output: Tensor | None = None) -> Tensor | None:
+    """The gradient at x for this grad_output, as it is stored in memory; None if there is none."""
+    if not isinstance(y, Tensor) or not y.requires_grad:
+        return None
+    feed: Any = Feed.apply
+    total = y.sum() if grad_output is None else feed(y, grad_output)
+    return torch.autograd.grad(total, x, allow_unused=True)[0]
+
+
+def nodes(module: Any, xs: list[Tensor]) -> list[dict[str, Any]]:
+    """For each x: the name of the result's node, whether it is GELUFunction's, or one before it is."""
+    own = getattr(getattr(module, "GELUFunction", None), "_backward_cls", None)
+    reports = []
+    for x in xs:
+        out = module.gelu(x.requires_grad_())
+        gradient(out, x)  # an unwritten backward is not worth a node
+        kinds = [type(node) for node in before(getattr(out, "grad_fn", None))]
+        reports.append(
+            {
+                "node": kinds[0].__name__ if kinds else None,
+                "own": bool(kinds) and kinds[0] is own,
+                "used": own is not None and own in kinds,
+            }
+        )
+    return reports
+
+
+def before(node: Any) -> list[Any]:
+    """This node of a graph, and those before it."""
+    found: list[Any] = []
+    ahead = [node] if node is not None else []
+    while ahead and len(found) < 1000:
+        found.append(ahead.pop())
+        ahead.extend(each for each, _ in found[-1].next_functions if each is not None)
+    return found
+
+
+def declaration(module: Any) -> dict[str, Any]:
+    """How GELUFunction and its methods are declared."""
+    x = torch.ones(2, requires_grad=True)
+    gradient(module.gelu(x), x)
+    own = getattr(module, "GELUFunction", None)
+    is_function = isinstance(own, type) and issubclass(own, torch.autograd.Function)
+    report: dict[str, Any] = {"function": is_function}
+    for name in ("forward", "backward"):
+        declared = inspect.getattr_static(own, name, None)
+        inherited = declared is inspect.getattr_static(torch.autograd.Function, name)
+        report[name] = "missing" if inherited else type(declared).__name__
+    return report
+
+
+def passes(module: Any, x: Tensor, grad_output: Tensor) -> dict[str, Tensor]:
+    """What `x` and `grad_output` hold after a forward pass, and after a backward pass."""
+    x, grad_output = x.clone(), grad_output.clone()
+    out = module.gelu(x.requires_grad_())
+    after_forward = x.detach().clone()
+    gradient(out, x, grad_output)
+    return {
+        "x after the forward pass": after_forward,
+        "x after the backward pass": x.detach().clone(),
+        "grad_output after the backward pass": grad_output,
+    }
+
+
+def layouts(module: Any, x: Tensor, grad_output: Tensor) -> dict[str, Tensor | None]:
+    """The gradient at `x` (a, b) for the same grad_output, stored in memory in different ways."""
+    stored = {
+        "contiguous": grad_output.contiguous(),
+        "transposed": grad_output.t().contiguous().t(),
+        "sliced": torch.stack([grad_output, grad_output], dim=-1)[..., 0],
+    }
+    x = x.requires_grad_()
+    return {name: gradient(module.gelu(x), x, each) for name, each in stored.items()}
+
+
+def change_between(module: Any, x: Tensor, changed: Tensor) -> dict[str, Any]:
+    """Go backward after x was given other values in place: the gradient, or what was raised."""
+    untouched = x.clone().requires_grad_()
+    gradient(module.gelu(untouched), untouched)
+    x = x.clone().requires_grad_()
+    y = module.gelu(x)
+    with torch.no_grad():
+        x.copy_(changed)
+    try:
+        return {"gradient": gradient(y, x), "raised": None, "message": ""}
+    except Exception as error:  # noqa: BLE001 - the judge decides what it means
+        return {"gradient": None, "raised": type(error).__name__, "message": str(error)}
+
+
+# --- the checks, on a stand-in for gelu ----------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stand_in(module: Any, value: Callable[[Tensor], Tensor], backward: Backward) -> Iterator[None]:
+    """Put another function in the place of GELUFunction and gelu: the checks are judged on it.
+
+    So they are judged by what they say of a right and of a wrong backward pass, whatever the
+    student's own is like. The class keeps its identity, for whoever holds its apply; in the style
+    with setup_context, which torch.func needs.
+    """
+
+    class StandIn(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:
+            return value(x)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.save_for_backward(inputs[0])
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+            return backward(ctx.saved_tensors[0], grad_output)
+
+    own = getattr(module, "GELUFunction", None)
+    kept = {}
+    if isinstance(own, type):
+        for name in ("forward", "setup_context", "backward"):
+            kept[name] = own.__dict__.get(name)
+            setattr(own, name, StandIn.__dict__[name])
+    gelu = getattr(module, "gelu", None)
+    apply: Any = StandIn.apply
+    module.gelu = lambda x: apply(x)
+    try:
+        yield
+    finally:
+        module.gelu = gelu
+        for name, method in kept.items():
+            if method is None:
+                delattr(own, name)
+            else:
+                setattr(own, name, method)
+
+
+def cube(x: Tensor) -> Tensor:
+    return x**3 / 3
+
+
+def scaled(factor: float, limit: float = -1e9) -> Backward:
+    """The derivative of the cube, times `factor` where x is above `limit`."""
+    return lambda x, g: g * x**2 * torch.where(x > limit, factor, 1.0)
+
+
+def line(slope: float) -> tuple[Callable[[Tensor], Tensor], Backward]:
+    """A line through the origin, and its backward pass."""
+    return lambda x: x * slope, lambda x, g: g * slope
+
+
+def errors(module: Any, xs: list[Tensor], slopes: list[float]) -> list[Any]:
+    """What gradient_error says at each x where the gradient is `slope` everywhere, slope by slope."""
+    answers: list[Any] = []
+    for slope in slopes:
+        with stand_in(module, *line(slope)):
+            answers.extend(module.gradient_error(x) for x in xs)
+    return answers
+
+
+def error_dtypes(module: Any, xs: list[Tensor]) -> list[list[str]]:
+    """The dtypes in which gradient_error ran the backward pass, for each x."""
+    seen: list[list[str]] = []
+
+    def backward(x: Tensor, g: Tensor) -> Tensor:
+        seen[-1].append(str(g.dtype).removeprefix("torch."))
+        return g * 0.5
+
+    for x in xs:
+        seen.append([])
+        with stand_in(module, line(0.5)[0], backward):
+            module.gradient_error(x)
+    return [sorted(set(each)) for each in seen]
+
+
+def verdicts(
+    module: Any, x: Tensor, factors: list[float], limit: float = -1e9
+) -> list[dict[str, Any]]:
+    """What check_gradients says of a derivative that is `factor` times the right one above `limit`.
+
+    The first answer has to be one: what is raised there comes through.
+    """
+    answers: list[dict[str, Any]] = []
+    for factor in factors:
+        with stand_in(module, cube, scaled(factor, limit)):
+            try:
+                answers.append({"answer": module.check_gradients(x), "raised": None})
+            except Exception as error:
+                if not answers:
+                    raise
+                answers.append({"answer": None, "raised": type(error).__name__})
+    return answers
+
+
+def unwritten(module: Any, x: Tensor) -> dict[str, Any]:
+    """What check_gradients does where backward raises NotImplementedError."""
+
+    def backward(x: Tensor, g: Tensor) -> Tensor:
+        raise NotImplementedError("backward is not written yet")
+
+    with stand_in(module, cube, scaled(1.0)):
+        module.check_gradients(x)
+    with stand_in(module, cube, backward):
+        try:
+            return {"answer": module.check_gradients(x), "raised": None}
+        except Exception as error:  # noqa: BLE001 - the judge decides what it means
+            return {"answer": None, "raised": type(error).__name__}
+
+
+def left_behind(module: Any, function: str, x: Tensor, settings: list[str]) -> list[dict[str, Any]]:
+    """The state of x after the function ran on it, in each of these settings."""
+    reports = []
+    for setting in settings:
+        given = x.clone().requires_grad_(setting != "plain")
+        if setting == "with a gradient":
+            given.grad = torch.full_like(x, 7.0)
+        with stand_in(module, cube, scaled(1.0)):
+            getattr(module, function)(given)
+        reports.append(
+            {
+                "values": given.detach().clone(),
+                "requires_grad": given.requires_grad,
+                "grad": given.grad,
+            }
+        )
+    return reports
+
+
+# --- the global random state ---------------------------------------------------------------------
+
+
+def random_states() -> dict[str, Any]:
+    """The global random states of torch, of random, and of NumPy where it is loaded."""
+    states: dict[str, Any] = {"torch": torch.get_rng_state().tolist(), "random": random.getstate()}
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states["numpy"] = [str(each) for each in numpy.random.get_state(legacy=False).values()]
+    return states
+
+
+def touched(module: Any, x: Tensor) -> dict[str, list[str]]:
+    """Which random states each of the functions changed."""
+
+    def both_passes() -> None:
+        point = x.clone().requires_grad_()
+        gradient(module.gelu(point), point)
+
+    calls: dict[str, Callable[[], Any]] = {
+        "gelu": both_passes,
+        "gradient_error": lambda: module.gradient_error(x.clone()),
+        "check_gradients": lambda: module.check_gradients(x.clone()),
+    }
+    changed = {}
+    for name, call in calls.items():
+        before = random_states()
+        call()
+        after = random_states()
+        changed[name] = [each for each in before if after[each] != before[each]]
+    return changed

@@ -1,0 +1,1490 @@
+"""What the learning-rate range test promises, sentence by sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.student import Student
+
+# What a submodule of the probe's Network is called, the root first.
+MODULES = ["", "body", "body.0", "body.1", "body.2", "body.2.0", "body.2.1", "body.2.2", "head"]
+SHAPES = {
+    "body.0.weight": (3, 2),
+    "body.0.bias": (3,),
+    "body.2.0.weight": (3, 3),
+    "body.2.0.bias": (3,),
+    "body.2.1.weight": (3,),
+    "body.2.1.bias": (3,),
+    "head.weight": (1, 3),
+    "head.bias": (1,),
+}
+# What the probe calls the optimizer's state dict before and after the test.
+STATE_DICTS = ("optimizer_before", "optimizer")
+# The rule that stops a test: whether a loss diverges, by the losses before it.
+StopRule = Callable[[list[float], float], bool]
+SPAN = {"lr_min": 0.001, "lr_max": 0.02, "steps": 6}
+
+
+# --- what comes back -----------------------------------------------------------------------------
+
+
+def entry(reported: Any, name: str) -> Any:
+    """A part of what a probe reported, for even its report may have been tampered with."""
+    assert isinstance(reported, dict), "Your code disturbed the observation of its own result."
+    assert name in reported, "Your code disturbed the observation of its own result."
+    return reported[name]
+
+
+def entries(reported: Any, count: int) -> list[Any]:
+    assert isinstance(reported, list), "Your code disturbed the observation of its own result."
+    assert len(reported) == count, "Your code disturbed the observation of its own result."
+    return reported
+
+
+def dicts(values: list[Any]) -> list[dict[Any, Any]]:
+    for each in values:
+        assert isinstance(each, dict), "Your code disturbed the observation of its own result."
+    return values
+
+
+def numbers(reported: Any, name: str) -> Tensor:
+    """Rates or losses of a result as float64 `(n,)`; how they are stored is one test's affair."""
+    value = entry(reported, name)
+    if isinstance(value, (list, tuple)) and all(isinstance(each, float) for each in value):
+        value = torch.tensor(value, dtype=torch.float64)
+    elif isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    tensor = assert_tensor(value, what=f"{name} of the result")
+    assert tensor.dim() == 1, f"{name} of the result have {tensor.dim()} dimensions, promised 1."
+    real = tensor.is_floating_point()
+    assert real, f"{name} of the result are of dtype {tensor.dtype}, promised float64."
+    return tensor.double()
+
+
+def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
+    i = torch.arange(steps, dtype=torch.float64)
+    return lr_min * (lr_max / lr_min) ** (i / (steps - 1))
+
+
+# --- exponential_lrs -----------------------------------------------------------------------------
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("Space the exponents evenly, from log10(lr_min) to log10(lr_max), in float64.")
+def test_rates(student: Student) -> None:
+    """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
+    exponential_lrs = student.function("exponential_lrs")
+    cases: list[tuple[float, float, int]] = [(0.01, 1.0, 3), (1e-6, 10.0, 12), (3e-4, 0.2, 2)]
+    actual = []
+    for case in cases:
+        rates = exponential_lrs(*case)
+        assert_tensor(rates, dtype=torch.float64, what=f"exponential_lrs{case}")
+        actual.append(rates)
+
+    def wrong(spacing: Callable[[float, float, int], Tensor]) -> Callable[[], list[Tensor]]:
+        return lambda: [spacing(*case) for case in cases]
+
+    assert_close(
+        actual,
+        [geometric(*case) for case in cases],
+        what=f"the list of rates for (lr_min, lr_max, steps) = {cases}",
+        atol=0.0,
+        mistakes={
+            "Your rates are evenly spaced themselves; their logarithms should be, so that each "
+            "rate is the one before times the same constant.": wrong(
+                lambda low, high, n: torch.linspace(low, high, n, dtype=torch.float64)
+            ),
+            "Your rates stop one step short of lr_max: the last one should be lr_max itself "
+            "(divide i by steps - 1, not by steps).": wrong(
+                lambda low, high, n: geometric(low, high, n + 1)[:-1]
+            ),
+            "lr_min itself is missing: your rates begin one step above it (i is 0 first).": wrong(
+                lambda low, high, n: geometric(low, high, n + 1)[1:]
+            ),
+            "You return steps + 1 rates: steps counts the rates, not the gaps between them.": wrong(
+                lambda low, high, n: geometric(low, high, n + 1)
+            ),
+            "You return steps - 1 rates: steps counts the rates, not the gaps between them.": wrong(
+                lambda low, high, n: geometric(low, high, n)[:-1]
+            ),
+            "Your rates go from lr_max down to lr_min; they should grow.": wrong(
+                lambda low, high, n: geometric(low, high, n).flip(0)
+            ),
+            "You return the logarithms of the rates (to base 10), not the rates.": wrong(
+                lambda low, high, n: geometric(low, high, n).log10()
+            ),
+            "You return the logarithms of the rates (natural ones), not the rates.": wrong(
+                lambda low, high, n: geometric(low, high, n).log()
+            ),
+            "You raise 10 to the power of a natural logarithm: math.log10 belongs to base 10, "
+            "math.log belongs to exp.": wrong(lambda *case: 10.0 ** geometric(*case).log()),
+            "You raise 2 to a logarithm to base 10: the bases should be the same.": wrong(
+                lambda *case: 2.0 ** geometric(*case).log10()
+            ),
+            "You raise 2 to a natural logarithm: the bases should be the same.": wrong(
+                lambda *case: 2.0 ** geometric(*case).log()
+            ),
+            "You raise e to the power of a logarithm to base 10: exp belongs to math.log, "
+            "10 ** to math.log10.": wrong(lambda *case: geometric(*case).log10().exp()),
+            "You raise 10 to a logarithm to base 2: the bases should be the same.": wrong(
+                lambda *case: 10.0 ** geometric(*case).log2()
+            ),
+            "You raise e to a logarithm to base 2: the bases should be the same.": wrong(
+                lambda *case: geometric(*case).log2().exp()
+            ),
+            "torch.logspace takes the exponents of both ends, not the ends themselves: give it "
+            "their logarithms to base 10.": wrong(
+                lambda low, high, n: torch.logspace(low, high, n, dtype=torch.float64)
+            ),
+            "Your rates are evenly spaced in their squares, not in their logarithms.": wrong(
+                lambda low, high, n: torch.linspace(low**2, high**2, n).double().sqrt()
+            ),
+        },
+    )
+
+
+@pytest.mark.requires("test_rates")
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("The defaults stand in the signature of the stub.")
+def test_default_rates(student: Student) -> None:
+    """Without arguments there are 100 rates from 1e-6 to 10."""
+    exponential_lrs = student.function("exponential_lrs")
+    rates = numbers({"rates": exponential_lrs()}, "rates")
+    assert_equal(len(rates), 100, what="the number of rates of exponential_lrs()")
+    assert_close(
+        [rates[0].item(), rates[-1].item()],
+        [1e-6, 10.0],
+        what="the first and the last rate of exponential_lrs()",
+        rtol=1e-4,
+        atol=0.0,
+    )
+
+
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("0 has no logarithm: raise ValueError for lr_min <= 0, and name lr_min.")
+def test_refuses_lr_min(student: Student) -> None:
+    """An lr_min that is not above 0 is a ValueError."""
+    exponential_lrs = student.function("exponential_lrs")
+    for lr_min in (0.0, -0.1):
+        call = f"exponential_lrs(lr_min={lr_min}, lr_max=1.0, steps=5)"
+        with must_raise(ValueError, mentions="lr_min", call=call):
+            exponential_lrs(lr_min=lr_min, lr_max=1.0, steps=5)
+
+
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("lr_max has to be above lr_min: raise ValueError for lr_max <= lr_min.")
+def test_refuses_lr_max(student: Student) -> None:
+    """An lr_max that is not above lr_min is a ValueError."""
+    exponential_lrs = student.function("exponential_lrs")
+    for lr_max in (0.1, 0.05):
+        call = f"exponential_lrs(lr_min=0.1, lr_max={lr_max}, steps=5)"
+        with must_raise(ValueError, mentions="lr_max", call=call):
+            exponential_lrs(lr_min=0.1, lr_max=lr_max, steps=5)
+
+
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("Both ends need a rate of their own: raise ValueError for steps < 2.")
+def test_refuses_steps(student: Student) -> None:
+    """Fewer than 2 steps are a ValueError."""
+    exponential_lrs = student.function("exponential_lrs")
+    for steps in (1, 0):
+        call = f"exponential_lrs(lr_min=0.1, lr_max=1.0, steps={steps})"
+        with must_raise(ValueError, mentions="steps", call=call):
+            exponential_lrs(lr_min=0.1, lr_max=1.0, steps=steps)
+
+
+# --- lr_range_test: the steps --------------------------------------------------------------------
+
+
+def regression() -> dict[str, Tensor]:
+    """A linear regression that is far from its optimum, so that the loss falls slowly."""
+    return {
+        "inputs": torch.rand(4, 3, dtype=torch.float64) + 0.5,
+        "targets": torch.rand(4, 1, dtype=torch.float64) + 8.0,
+        "weight": torch.rand(3, 1, dtype=torch.float64),
+        "bias": torch.rand(1, dtype=torch.float64),
+    }
+
+
+def descend(
+    data: dict[str, Tensor],
+    weight_rates: list[float],
+    bias_rates: list[float] | None = None,
+    *,
+    momentum: float = 0.0,
+    decay: float = 0.0,
+    stale: float = 0.0,
+    accumulate: bool = False,
+    after: bool = False,
+    largest: float = math.inf,
+) -> Tensor:
+    """The losses of a linear regression by hand, one a rate; the options are options or mistakes.
+
+    `stale` is added to the first gradient, `accumulate` adds each gradient to the one before,
+    `after` records the loss after the step, `largest` clips the norm of the gradients.
+    """
+    x, y = data["inputs"], data["targets"]
+    values = {"weight": data["weight"], "bias": data["bias"]}
+    rates = {"weight": weight_rates, "bias": bias_rates or weight_rates}
+    gradients = {name: torch.full_like(value, stale) for name, value in values.items()}
+    buffers = {name: torch.zeros_like(value) for name, value in values.items()}
+    losses = []
+    for i in range(len(weight_rates)):
+        error = x @ values["weight"] + values["bias"] - y
+        losses.append(error.square().mean())
+        slopes = {"weight": 2 * x.T @ error / len(x), "bias": 2 * error.mean(0)}
+        for name in values:
+            old = gradients[name] if accumulate or i == 0 else 0.0
+            gradients[name] = old + slopes[name]
+        norm = torch.cat([each.flatten() for each in gradients.values()]).norm().item()
+        for name, value in values.items():
+            gradients[name] = gradients[name] * min(1.0, largest / (norm + 1e-6))
+            buffers[name] = momentum * buffers[name] + gradients[name] + decay * value
+            values[name] = value - rates[name][i] * buffers[name]
+        if after:
+            error = x @ values["weight"] + values["bias"] - y
+            losses[-1] = error.square().mean()
+    return torch.stack(losses)
+
+
+def rates_and_losses(reported: Any) -> tuple[list[float], Tensor]:
+    """The rates that were reported and the losses that go with them, for a test of SPAN's steps.
+
+    What is expected is computed from the reported rates: whether these are right is the affair of
+    other tests.
+    """
+    rates, losses = numbers(reported, "learning_rates"), numbers(reported, "losses")
+    steps = SPAN["steps"]
+    assert len(rates) >= len(losses), (
+        f"The result has {len(losses)} losses but {len(rates)} learning rates."
+    )
+    assert len(losses) == steps or above(4.0)(*before_last(losses)), (
+        f"The result has {len(losses)} losses, promised {steps}: none of them is a reason to stop."
+    )
+    return rates[: len(losses)].tolist(), losses
+
+
+def before_last(losses: Tensor) -> tuple[list[float], float]:
+    values = losses.tolist() or [0.0]
+    return values[:-1], values[-1]
+
+
+def smoothed(losses: Tensor, share: float) -> Tensor:
+    values: list[float] = []
+    for loss in losses.tolist():
+        values.append(share * values[-1] + (1 - share) * loss if values else loss)
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
+def test_losses(student: Student) -> None:
+    """Each step trains with its own rate, and the loss before it is recorded."""
+    data = regression()
+    group = {"params": ["weight", "bias"], "lr": 0.03}
+    reported = student.run("run_regression", data, [group], SPAN)
+    rates, losses = rates_and_losses(reported)
+    n = len(rates)
+    assert_close(
+        losses,
+        descend(data, rates),
+        what="losses",
+        mistakes={
+            "Your losses fit rates that come one step late: set the rate before the optimizer's "
+            "step, not after it.": lambda: descend(data, [0.03, *rates[:-1]]),
+            "Your losses fit rates that come one step late, the first one twice.": lambda: descend(
+                data, [rates[0], *rates[:-1]]
+            ),
+            "Your losses fit rates that come one step early: step i uses rate i.": lambda: descend(
+                data, [*rates[1:], rates[-1]]
+            ),
+            "Every step uses the learning rate that the optimizer came with: your rate never "
+            "reaches optimizer.param_groups.": lambda: descend(data, [0.03] * n),
+            "Every step uses lr_min: the rate should grow from step to step.": lambda: descend(
+                data, [rates[0]] * n
+            ),
+            "Your gradients add up from step to step: zero them before each backward.": (
+                lambda: descend(data, rates, accumulate=True)
+            ),
+            "Your rates begin at the learning rate that the optimizer came with, not at lr_min: a "
+            "scheduler multiplies that one.": lambda: descend(
+                data, [0.03 * rate / (rates[0] or 1.0) for rate in rates]
+            ),
+            "You clip the gradients: step with the gradients as they are.": lambda: descend(
+                data, rates, largest=1.0
+            ),
+            "Your steps are too small by the number of steps: call backward on the loss itself, "
+            "not on a fraction of it.": lambda: descend(data, [rate / n for rate in rates]),
+            "Your losses are all the same as before the first step: the test does not train (is "
+            "there a backward and a step, and no zero_grad between them?).": (
+                lambda: descend(data, [0.0] * n)
+            ),
+            "Your losses are those after the step: record the loss of step i before its step.": (
+                lambda: descend(data, rates, after=True)
+            ),
+            "Your losses are smoothed (a running mean): record each one as it is.": (
+                lambda: smoothed(descend(data, rates), 0.9)
+            ),
+            "Your losses are smoothed (a running mean, 0.98): record each one as it is.": (
+                lambda: smoothed(descend(data, rates), 0.98)
+            ),
+            "Your losses are smoothed (a running mean, 0.95): record each one as it is.": (
+                lambda: smoothed(descend(data, rates), 0.95)
+            ),
+            "Your losses are the logarithms of the losses: record each one as it is.": (
+                lambda: descend(data, rates).log()
+            ),
+            "Your losses are running totals: record each one by itself.": (
+                lambda: descend(data, rates).cumsum(0)
+            ),
+            "Your losses are means over the steps so far: record each one by itself.": (
+                lambda: descend(data, rates).cumsum(0) / torch.arange(1, n + 1)
+            ),
+            "Your losses are the lowest so far: record each one as it is.": (
+                lambda: descend(data, rates).cummin(0).values
+            ),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_losses")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
+def test_every_group(student: Student) -> None:
+    """The rate is set in every parameter group."""
+    data = regression()
+    groups = [{"params": ["weight"], "lr": 0.005}, {"params": ["bias"], "lr": 0.04}]
+    rates, losses = rates_and_losses(student.run("run_regression", data, groups, SPAN))
+    n = len(rates)
+    assert_close(
+        losses,
+        descend(data, rates),
+        what="losses of a model in two parameter groups",
+        mistakes={
+            "Only the first parameter group gets the rate: loop over all of "
+            "optimizer.param_groups.": lambda: descend(data, rates, [0.04] * n),
+            "Only the last parameter group gets the rate: loop over all of "
+            "optimizer.param_groups.": lambda: descend(data, [0.005] * n, rates),
+            "No parameter group gets the rate: set group['lr'] of each of "
+            "optimizer.param_groups.": lambda: descend(data, [0.005] * n, [0.04] * n),
+            "Your groups keep the ratio of their learning rates; all of them should get the same "
+            "rate.": lambda: descend(data, rates, [8 * rate for rate in rates]),
+            "Your groups keep the ratio of their learning rates (the last one gets the rate); "
+            "all should get the same.": lambda: descend(data, [rate / 8 for rate in rates], rates),
+            "Only the parameters of the first group are trained.": lambda: descend(
+                data, rates, [0.0] * n
+            ),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_losses")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Call optimizer.step(), so that its momentum and weight decay take part.")
+def test_optimizer_steps(student: Student) -> None:
+    """The steps are those of the given optimizer, with the options of its groups."""
+    data = regression()
+    group = {"params": ["weight", "bias"], "lr": 0.03, "momentum": 0.9, "weight_decay": 0.5}
+    rates, losses = rates_and_losses(student.run("run_regression", data, [group], SPAN))
+    assert_close(
+        losses,
+        descend(data, rates, momentum=0.9, decay=0.5),
+        what="losses with momentum and weight decay",
+        mistakes={
+            "Your losses fit a plain gradient step, without the momentum and the weight decay of "
+            "the optimizer's group: call the step of the optimizer that you were given.": (
+                lambda: descend(data, rates)
+            ),
+            "Your losses fit an optimizer without weight decay; its group has one.": (
+                lambda: descend(data, rates, momentum=0.9)
+            ),
+            "Your losses fit an optimizer without momentum, or one that is new at every step.": (
+                lambda: descend(data, rates, decay=0.5)
+            ),
+            "Your losses are all the same as before the first step: the test does not train.": (
+                lambda: descend(data, [0.0] * len(rates))
+            ),
+        },
+    )
+
+
+@pytest.mark.requires("test_losses")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Zero the gradients before the backward of each step, the first one included.")
+def test_stale_gradients(student: Student) -> None:
+    """Gradients from before the test do not count."""
+    data = regression()
+    group = {"params": ["weight", "bias"], "lr": 0.03}
+    reported = student.run("run_regression", data, [group], SPAN, stale=3.0)
+    rates, losses = rates_and_losses(reported)
+    assert_close(
+        losses,
+        descend(data, rates),
+        what="losses of a model that came with gradients",
+        mistakes={
+            "The gradients from before the test are part of its first step: zero them before the "
+            "backward, not after the step.": lambda: descend(data, rates, stale=3.0),
+            "Your gradients add up from step to step, those from before the test included: zero "
+            "them before each backward.": lambda: descend(data, rates, stale=3.0, accumulate=True),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
+def test_next_batches(student: Student) -> None:
+    """Each step takes the next mini-batch of the loader."""
+    batches = [106.0, 103.0, 107.0, 101.0, 104.0, 102.0]
+    case = {"passes": [batches], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}}
+    (reported,) = entries(student.run("run_scripts", [case]), 1)
+    expected = torch.tensor(batches[:4], dtype=torch.float64)
+    mean = sum(batches) / len(batches)
+    assert entry(reported, "loss_arguments") != [False, True], (
+        "The arguments of loss_fn are swapped: the model's outputs come first, then the targets."
+    )
+    assert_close(
+        numbers(reported, "losses"),
+        expected,
+        what=f"losses where the batches' losses are {batches}",
+        mistakes={
+            "Every step takes the first batch again: make the iterator once, before the loop over "
+            "the steps.": torch.full_like(expected, batches[0]),
+            "Every step goes through the whole loader and records the mean: one step is one "
+            "batch.": torch.full_like(expected, mean),
+            "Every step goes through the whole loader and records the last batch: one step is one "
+            "batch.": torch.full_like(expected, batches[-1]),
+            "Your losses are the learning rates: the two fields of the result are swapped.": (
+                geometric(0.01, 1.0, 4)
+            ),
+            "The first batch is skipped: a batch that you take from the loader's iterator to look "
+            "at it is gone.": torch.tensor(batches[1:5], dtype=torch.float64),
+            "Every other batch is skipped: something else takes batches from the loader's "
+            "iterator.": torch.tensor(batches[::2], dtype=torch.float64),
+            "Every other batch is skipped, and the first: something else takes batches from the "
+            "loader's iterator.": torch.tensor(batches[1::2], dtype=torch.float64),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_next_batches")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
+def test_loader_again(student: Student) -> None:
+    """A loader that runs out is iterated again from its start, and may shuffle anew."""
+    # The batch at place i of pass p over the loader has the loss 100 + 10 p + i.
+    passes = [[100.0 + 10 * p + i for i in range(3)] for p in range(12)]
+    single = [[100.0 + 10 * p] for p in range(12)]
+    options = {"lr_min": 0.01, "lr_max": 1.0, "steps": 8}
+    reported = student.run(
+        "run_scripts",
+        [{"passes": passes, "options": options}, {"passes": single, "options": options}],
+    )
+    three, one = (numbers(each, "losses") - 100 for each in entries(reported, 2))
+    place = torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1], dtype=torch.float64)
+    assert_close(
+        three % 10,
+        place,
+        what="the list of the places in the loader from which the steps took their batches",
+        mistakes={
+            "The loader ran out after 3 batches, and so did the test: begin it anew.": place[:3],
+            "The loader ran out, and the step that found it used up recorded nothing.": place[:-2],
+            "Once the loader has run out, every step takes its first batch: keep the new "
+            "iterator.": torch.tensor([0.0, 1, 2, 0, 0, 0, 0, 0], dtype=torch.float64),
+            "Once the loader has run out, every step takes the last batch again: begin the loader "
+            "anew.": torch.tensor([0.0, 1, 2, 2, 2, 2, 2, 2], dtype=torch.float64),
+            "When the loader runs out, the last batch is used twice: begin the loader anew "
+            "at once.": torch.tensor([0.0, 1, 2, 2, 0, 1, 2, 2], dtype=torch.float64),
+            "The first batch of every new pass is skipped: use the batch for which you begin the "
+            "loader anew.": torch.tensor([0.0, 1, 2, 1, 2, 1, 2, 1], dtype=torch.float64),
+            "When the loader runs out, it is read backwards: begin it anew.": torch.tensor(
+                [0.0, 1, 2, 2, 1, 0, 0, 1], dtype=torch.float64
+            ),
+            "You drop the last batch of each pass.": torch.tensor(
+                [0.0, 1, 0, 1, 0, 1, 0, 1], dtype=torch.float64
+            ),
+        },
+    )
+    # An earlier look at the loader may have used up a pass, so the passes need only be others.
+    first, second, third = (three[[0, 3, 6]] // 10).tolist()
+    assert first != second != third != first, (
+        "Your test goes through the batches of the first pass again and again: iterate over the "
+        "loader anew, so that it may shuffle anew, and keep no batches."
+    )
+    assert_close(one % 10, place * 0, what="the same list for a loader of one batch")
+
+
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
+def test_empty_loader(student: Student) -> None:
+    """A loader that yields nothing is a ValueError."""
+    with must_raise(ValueError, call="lr_range_test with a loader that yields nothing"):
+        outcome = student.run("run_empty")
+        assert outcome != "endless", (
+            "A loader that yields nothing is begun anew for ever: raise a ValueError instead."
+        )
+    message = student.run("empty_error")
+    assert isinstance(message, str), "With an empty loader your code raises only at times."
+    assert "loader" in message.lower(), (
+        f"The ValueError for an empty loader says {message[:100]!r}; it should name the loader."
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("model.train() reaches every submodule.")
+def test_train_mode(student: Student) -> None:
+    """The whole model is in train mode during the test, whatever mode it came in."""
+    readings = [40.0, 20.0, 10.0]
+    evaluating, training = (
+        numbers(student.run("run_gauges", readings, mode), "losses") for mode in (False, True)
+    )
+
+    def shown(came_evaluating: float, came_training: float) -> list[Tensor]:
+        came = (came_evaluating, came_training)
+        return [torch.full((3,), 100.0 + each, dtype=torch.float64) for each in came]
+
+    assert_close(
+        [evaluating, training],
+        shown(70.0, 70.0),
+        what="the list of the losses of a model that came in eval mode, and of one in train mode",
+        mistakes={
+            "The model is in eval mode during the test: call model.train() before it.": shown(0, 0),
+            "The model stays in the mode that it came in, here eval mode: call model.train() "
+            "before the test.": shown(0, 70),
+            "A model that came in eval mode is in train mode at its root only: its submodules "
+            "are not. model.train() reaches all of them.": shown(40, 70),
+            "A model that came in eval mode is in train mode at its root and the submodules "
+            "right below: model.train() reaches all of them.": shown(60, 70),
+            "The mode is the opposite of the one that the model came in: call model.train().": (
+                shown(70, 0)
+            ),
+        },
+    )
+
+
+# --- lr_range_test: the early stop ---------------------------------------------------------------
+
+
+def above(factor: float, *, equal: bool = False) -> StopRule:
+    """The rule of the contract, with other factors."""
+
+    def rule(before: list[float], loss: float) -> bool:
+        lowest = min(before, default=math.inf)
+        return not math.isfinite(loss) or loss > factor * lowest or (equal and loss == 4 * lowest)
+
+    return rule
+
+
+def never(_before: list[float], _loss: float) -> bool:
+    return False
+
+
+def against(reference: Callable[[list[float]], float]) -> StopRule:
+    return lambda before, loss: bool(before) and loss > 4 * reference(before)
+
+
+def recorded(scripts: list[list[float]], rule: StopRule, drop: int = 0) -> list[Tensor]:
+    """The losses that a test records of each script; `drop` of those at the stop are lost."""
+    kept = []
+    for script in scripts:
+        stop = next((i for i, loss in enumerate(script) if rule(script[:i], loss)), None)
+        losses = script if stop is None else script[: stop + 1 - drop]
+        kept.append(torch.tensor(losses, dtype=torch.float64))
+    return kept
+
+
+def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
+    cases = [
+        {"passes": [each], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": len(each)}}
+        for each in scripts
+    ]
+    reported = student.run("run_scripts", cases)
+    return [numbers(each, "losses") for each in entries(reported, len(scripts))]
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_next_batches")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
+def test_stop_rule(student: Student) -> None:
+    """The test stops at the first loss above 4 times the lowest before it, and records it."""
+    scripts: list[list[float]] = [
+        [8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200],
+        [16.0, 10, 3, 11, 13, 3, 100, 5],
+        [1.0, 2, 3, 4, 3, 4],
+        [2.0, 9, 1],
+    ]
+    assert_close(
+        run_scripts(student, scripts),
+        recorded(scripts, above(4.0)),
+        what=f"the list of recorded losses for the losses {scripts}",
+        mistakes={
+            "The loss at which the test stops is missing: record it, then stop.": (
+                lambda: recorded(scripts, above(4.0), drop=1)
+            ),
+            "The test never stops early: stop at a loss above 4 times the lowest before it (the "
+            "lowest without the loss itself).": lambda: recorded(scripts, never),
+            "The test stops above 4 times the previous loss; it should compare with the lowest "
+            "loss before.": lambda: recorded(scripts, against(lambda before: before[-1])),
+            "The test stops above 4 times the first loss; it should compare with the lowest loss "
+            "before.": lambda: recorded(scripts, against(lambda before: before[0])),
+            "The test stops above 4 times the mean loss; it should compare with the lowest loss "
+            "before.": lambda: recorded(scripts, against(lambda before: sum(before) / len(before))),
+            "The test stops above 4 times the highest loss; it should compare with the lowest "
+            "loss before.": lambda: recorded(scripts, against(max)),
+            "The test stops at exactly 4 times the lowest loss; it should stop above that.": (
+                lambda: recorded(scripts, above(4.0, equal=True))
+            ),
+            "The test stops above 2 times the lowest loss, promised 4.": (
+                lambda: recorded(scripts, above(2.0))
+            ),
+            "The test stops above 3 times the lowest loss, promised 4.": (
+                lambda: recorded(scripts, above(3.0))
+            ),
+            "The test stops above 5 times the lowest loss, promised 4.": (
+                lambda: recorded(scripts, above(5.0))
+            ),
+            "The test stops above 10 times the lowest loss, promised 4.": (
+                lambda: recorded(scripts, above(10.0))
+            ),
+            "The test stops at the first loss that is higher than the lowest; it should be above "
+            "4 times that.": lambda: recorded(scripts, above(1.0)),
+            "The test stops at a loss above the lowest plus 4; promised 4 times the lowest.": (
+                lambda: recorded(scripts, lambda before, loss: loss > 4 + min(before, default=loss))
+            ),
+            "The test goes on for one more step after the loss at which it should stop.": (
+                lambda: recorded(scripts, above(4.0), drop=-1)
+            ),
+            "Your losses are smoothed (a running mean): record each one as it is.": lambda: [
+                smoothed(each, 0.9) for each in recorded(scripts, never)
+            ],
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_next_batches")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
+def test_stop_not_finite(student: Student) -> None:
+    """The test stops at a loss that is NaN or infinite, and records it."""
+    nan, inf = math.nan, math.inf
+    scripts = [
+        [2.0, 1, nan, 1, 1, 9, 1],
+        [2.0, inf, 1],
+        [nan, 1.0, 9, 1],
+        [inf, 1.0],
+        [2.0, -inf, 1],
+    ]
+
+    def poisoned(before: list[float], loss: float) -> bool:
+        lowest = inf
+        for each in before:
+            lowest = min(each, lowest)
+        return loss > 4 * lowest
+
+    def only(bad: Callable[[float], bool]) -> StopRule:
+        def lowest(before: list[float]) -> float:
+            return min((each for each in before if not math.isnan(each)), default=inf)
+
+        return lambda before, loss: bad(loss) or loss > 4 * lowest(before)
+
+    assert_close(
+        run_scripts(student, scripts),
+        recorded(scripts, above(4.0)),
+        what=f"the list of recorded losses for the losses {scripts}",
+        mistakes={
+            "The loss that is not finite is missing: record it, then stop.": (
+                lambda: recorded(scripts, above(4.0), drop=1)
+            ),
+            "The test never stops early, not even at NaN.": lambda: recorded(scripts, never),
+            "The test goes on after NaN: NaN > anything is False, so ask whether the loss is "
+            "finite.": lambda: recorded(scripts, only(lambda _: False)),
+            "The test goes on after NaN, which then counts as the lowest loss: ask whether "
+            "the loss is finite.": lambda: recorded(scripts, poisoned),
+            "The test goes on after NaN; it stops at infinite losses only.": (
+                lambda: recorded(scripts, only(math.isinf))
+            ),
+            "The test goes on after a loss that is infinite where that is the first or negative; "
+            "any loss that is not finite should stop it.": (
+                lambda: recorded(scripts, only(math.isnan))
+            ),
+            "The test goes on after a loss of minus infinity; any loss that is not finite should "
+            "stop it.": lambda: recorded(
+                scripts, only(lambda loss: math.isnan(loss) or loss == inf)
+            ),
+            "A first loss that is not finite does not stop the test.": lambda: recorded(
+                scripts, lambda before, loss: bool(before) and above(4.0)(before, loss)
+            ),
+        },
+    )
+
+
+# --- lr_range_test: the result -------------------------------------------------------------------
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_rates", "test_next_batches")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
+def test_result(student: Student) -> None:
+    """The result is an LRRangeTest of the rates and losses of the steps that were run."""
+    script = torch.tensor([2.0, 1.0, 9.0, 1.0, 1.0], dtype=torch.float64)
+    options = {"lr_min": 0.02, "lr_max": 0.5, "steps": 5}
+    case = {"passes": [script.tolist()], "options": options}
+    reported = student.run("run_scripts", [case, {**case, "options": {}}])
+    given, default = entries(reported, 2)
+    assert entry(given, "named"), (
+        f"lr_range_test returned an object of type {str(entry(given, 'type'))[:60]}, promised an "
+        "LRRangeTest with the fields learning_rates and losses."
+    )
+    actual = [entry(given, "learning_rates"), entry(given, "losses")]
+    for name, value in zip(("learning_rates", "losses"), actual, strict=True):
+        assert_tensor(value, dtype=torch.float64, what=f"{name} of the result")
+    # As many as there are: whether the test stops where it should is the affair of other tests.
+    n = len(numbers(given, "losses"))
+    losses, rates, usual = script[:n], geometric(0.02, 0.5, 5), geometric(1e-6, 10.0, 100)
+    assert_close(
+        actual,
+        [rates[:n], losses],
+        what="the list of learning_rates and losses of a test of 5 steps that stops early",
+        atol=0.0,
+        mistakes={
+            "learning_rates are all rates; they should be the rates of the steps that were run, "
+            "one for each loss.": [rates, losses],
+            "learning_rates are the default ones: use lr_min, lr_max and steps as given.": (
+                [usual[:n], losses]
+            ),
+            "learning_rates lack the rate of the loss that stopped the test.": (
+                [rates[: n - 1], losses]
+            ),
+            "learning_rates are one step ahead of the losses.": [rates[1 : n + 1], losses],
+        },
+    )
+    assert entry(given, "requires_grad") is False, (
+        "The result requires a gradient: detach each loss (loss.item()), so that it does not keep "
+        "its graph alive."
+    )
+    assert_close(
+        entry(default, "learning_rates"),
+        usual[: len(numbers(default, "losses"))],
+        what="learning_rates of a test without lr_min, lr_max and steps",
+        atol=0.0,
+    )
+
+
+@pytest.mark.requires("test_next_batches")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
+def test_random_state(student: Student) -> None:
+    """The global random state is left alone."""
+    changed = student.run("global_random_state")
+    for name in ("torch", "numpy", "random"):
+        assert entry(changed, name) is False, (
+            f"lr_range_test changes the global random state of {name}: it should neither seed nor "
+            "draw."
+        )
+
+
+# --- lr_range_test: what it leaves ---------------------------------------------------------------
+
+
+class Before:
+    """The state of the probe's network and optimizer before a test, made here."""
+
+    def __init__(self, optimizer: str = "SGD", *, used: bool = True) -> None:
+        self.parameters = {name: torch.randn(shape) for name, shape in SHAPES.items()}
+        self.buffers = {
+            "body.2.1.running_mean": torch.randn(3),
+            "body.2.1.running_var": torch.rand(3) + 0.5,
+            "body.2.1.num_batches_tracked": torch.tensor(7),
+            "body.2.2.seen": torch.rand(2),
+        }
+        self.frozen = ["body.0.bias"]
+        self.modes = dict.fromkeys(MODULES, True)
+        self.optimizer_name = optimizer
+        self.groups = [{"lr": 0.25, "weight_decay": 0.125}, {"lr": 0.0625, "weight_decay": 0.0}]
+        if optimizer == "SGD":
+            self.groups = [{**group, "momentum": 0.875} for group in self.groups]
+        shapes = SHAPES.values() if used else []
+        self.state = {i: self._state(shape) for i, shape in enumerate(shapes)}
+
+    def _state(self, shape: tuple[int, ...]) -> dict[str, Tensor]:
+        """What the optimizer remembers of one parameter."""
+        if self.optimizer_name == "SGD":
+            return {"momentum_buffer": torch.randn(shape)}
+        step, mean, square = torch.tensor(5.0), torch.randn(shape), torch.rand(shape)
+        return {"step": step, "exp_avg": mean, "exp_avg_sq": square}
+
+    def after(self, student: Student, losses: list[float] | None = None) -> Any:
+        """What the probe finds after a test that records these losses."""
+        reported = student.run(
+            "leave_as_found",
+            self.parameters,
+            self.buffers,
+            self.frozen,
+            self.modes,
+            self.optimizer_name,
+            self.groups,
+            self.state,
+            losses or [4.0, 3.0],
+        )
+        # A test that does nothing leaves everything as it was.
+        count = len(numbers(entry(reported, "result"), "losses"))
+        assert count > 0, "lr_range_test recorded no loss: it should run before it restores."
+        return reported
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
+def test_restores_parameters(student: Student) -> None:
+    """Afterwards every parameter is what it was."""
+    before = Before()
+    check_parameters(before.after(student), before, "after the test")
+
+
+def check_parameters(reported: Any, before: Before, when: str) -> None:
+    parameters = entry(reported, "parameters")
+    changed = [
+        name for name, value in before.parameters.items() if not same(parameters, name, value)
+    ]
+    assert not changed, (
+        f"{when[0].upper()}{when[1:]} these parameters are not what they were: "
+        f"{', '.join(changed)}. Keep copies of the values (clone, or deepcopy of the state dict: "
+        "without a copy, what you keep is trained along), and put them back before you return."
+    )
+    frozen = entry(reported, "frozen")
+    assert frozen == before.frozen, (
+        f"{when[0].upper()}{when[1:]} requires_grad of the parameters is not what it was."
+    )
+    kept = entry(reported, "same") is True, entry(reported, "held") is True
+    assert kept == (True, True), (
+        f"{when[0].upper()}{when[1:]} the model and the optimizer do not hold the same Parameter "
+        "objects as before, so that the optimizer trains others than the model's: copy the values "
+        "back in place."
+    )
+
+
+def same(found: Any, name: str, value: Tensor) -> bool:
+    other = found.get(name) if isinstance(found, dict) else None
+    return isinstance(other, Tensor) and other.dtype == value.dtype and torch.equal(other, value)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
+def test_restores_buffers(student: Student) -> None:
+    """Afterwards every buffer is what it was."""
+    before = Before()
+    buffers = entry(before.after(student), "buffers")
+    changed = [name for name, value in before.buffers.items() if not same(buffers, name, value)]
+    if changed == ["body.2.2.seen"]:
+        reason = "It was registered with persistent=False, so the state dict does not hold it."
+    elif changed == ["body.2.1.num_batches_tracked"]:
+        reason = "A buffer may hold integers too."
+    else:
+        reason = (
+            "A batch norm changes its running statistics at every forward in train mode: keep "
+            "copies of all buffers too."
+        )
+    assert not changed, (
+        f"After the test these buffers are not what they were: {', '.join(changed)}. {reason}"
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Remember module.training of every module of model.modules().")
+def test_restores_modes(student: Student) -> None:
+    """Afterwards every submodule is in the mode that it was in."""
+    mixed = ["body.1", "body.2", "body.2.1"]
+    found, wanted = [], []
+    for root in (True, False):
+        before = Before()
+        before.modes = {name: root if name not in mixed else not root for name in MODULES}
+        found.append(entry(before.after(student), "modes"))
+        wanted.append(before.modes)
+
+    def modes(of: Callable[[str, bool], bool]) -> list[dict[str, bool]]:
+        return [{name: of(name, each[""]) for name in MODULES} for each in wanted]
+
+    def kept(name: str, root: bool) -> bool:
+        return root if name not in mixed else not root
+
+    children = ["", "body", "head"]
+    assert_equal(
+        found,
+        wanted,
+        what="the list of training modes after two tests",
+        mistakes={
+            "The model is left in train mode, whatever modes its submodules were in.": (
+                modes(lambda _name, _root: True)
+            ),
+            "The model is left in eval mode, whatever modes its submodules were in.": (
+                modes(lambda _name, _root: False)
+            ),
+            "Every submodule is left in the mode that the root was in (train(mode) reaches all of "
+            "them): set module.training of each one by itself.": modes(lambda _name, root: root),
+            "Only the root gets its mode back; every submodule is left in train mode.": (
+                modes(lambda name, root: root if not name else True)
+            ),
+            "Only the root and the submodules right below get their modes back: model.modules() "
+            "reaches all of them.": modes(lambda name, root: root if name in children else True),
+            "Only the submodules get their modes back, not the root.": modes(
+                lambda name, root: kept(name, root) if name else True
+            ),
+            "Submodules without submodules of their own get their modes back, others are left in "
+            "train mode.": modes(
+                lambda name, root: kept(name, root) if name not in ("", "body", "body.2") else True
+            ),
+            "The modes are undone by train(mode) of a module above: set module.training of each "
+            "submodule by itself.": modes(
+                lambda name, root: not root if name.startswith("body.2") else root
+            ),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
+def test_restores_groups(student: Student) -> None:
+    """Afterwards the learning rates and options of the optimizer's groups are what they were."""
+    before = Before()
+    reported = before.after(student)
+    groups = [
+        dicts(entries(entry(entry(reported, name), "param_groups"), 2)) for name in STATE_DICTS
+    ]
+    assert_equal(
+        [group.get("lr") for group in groups[1]],
+        [0.25, 0.0625],
+        what="the list of the learning rates of the optimizer's two groups after the test",
+        mistakes={
+            "Both groups are left with the learning rate of the first one.": [0.25, 0.25],
+            "Both groups are left with the learning rate of the second one.": [0.0625, 0.0625],
+            "Both groups are left with the learning rate of the optimizer's defaults.": [0.1, 0.1],
+            "Both groups are left with the last learning rate of the test.": [0.5, 0.5],
+            "Both groups are left with the first learning rate of the test.": [0.01, 0.01],
+        },
+    )
+    for number, (old, new) in enumerate(zip(*groups, strict=True)):
+        extra = sorted(str(key) for key in new if key not in old)
+        assert not extra, (
+            f"Group {number} of the optimizer has new entries after the test: {', '.join(extra)}. "
+            "The state dict should be what it was."
+        )
+        assert_equal(
+            {key: new[key] for key in old if key in new},
+            {**old, **before.groups[number]},
+            what=f"group {number} of the optimizer's state dict",
+        )
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
+def test_restores_optimizer_state(student: Student) -> None:
+    """Afterwards the optimizer's state of each parameter, such as its momentum, is what it was."""
+    for optimizer in ("SGD", "Adam"):
+        before = Before(optimizer)
+        state = entry(entry(before.after(student), "optimizer"), "state")
+        assert isinstance(state, dict), "Your code disturbed the observation of its own result."
+        assert state, (
+            f"After the test the state of {optimizer} is empty: what was there before the test "
+            "was cleared."
+        )
+        assert list(state) == list(before.state), (
+            f"After the test {optimizer} has state for the parameters {list(state)[:20]}, before "
+            f"the test it had for {list(before.state)}."
+        )
+        for index, values in before.state.items():
+            changed = [
+                name for name, value in values.items() if not same(state[index], name, value)
+            ]
+            assert not changed, (
+                f"After the test the state of {optimizer} for parameter {index} is not what it was "
+                f"({', '.join(changed)}, its momentum): keep a copy (copy.deepcopy of the state "
+                "dict: without a copy, what you keep changes along) and put it back."
+            )
+    new = entry(entry(Before(used=False).after(student), "optimizer"), "state")
+    assert new == {}, (
+        "The optimizer had no state before the test, and has some afterwards (its momentum): "
+        "state that did not exist before should not exist afterwards."
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_restores_parameters")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Leave the loop by break, or restore in a finally clause.")
+def test_restores_after_stop(student: Student) -> None:
+    """A test that stops early restores everything too."""
+    stops = {
+        "above 4 times the lowest": [1.0, 2.0, 9.0, 1.0],
+        "NaN": [1.0, 2.0, math.nan, 1.0],
+    }
+    for words, losses in stops.items():
+        before = Before()
+        when = f"after a test that stopped early, at a loss that was {words},"
+        check_parameters(before.after(student, losses), before, when)
+
+
+# --- suggest_lr ----------------------------------------------------------------------------------
+
+
+def suggest(
+    student: Student, losses: list[list[float]], **options: float
+) -> tuple[list[Any], list[Tensor]]:
+    """The suggestions for these losses, and the learning rates that go with each of them."""
+    rates = [geometric(1e-4, 10.0, len(each)) for each in losses]
+    cases = [
+        {"rates": r, "losses": torch.tensor(each, dtype=torch.float64), "options": options}
+        for r, each in zip(rates, losses, strict=True)
+    ]
+    suggestions = entry(student.run("suggest", cases), "suggestions")
+    return entries(suggestions, len(losses)), rates
+
+
+def first(rule: StopRule, losses: list[float]) -> int:
+    """The first index that diverges by this rule, the last of all if there is none."""
+    found = [i for i, loss in enumerate(losses) if rule(losses[:i], loss)]
+    return found[0] if found else len(losses) - 1
+
+
+def decade_below(
+    rates: list[Tensor], losses: list[list[float]], rule: StopRule, shift: int = 0
+) -> list[float]:
+    """One decade below the first divergence by this rule, or `shift` entries from there."""
+    pairs = zip(rates, losses, strict=True)
+    return [r[max(0, first(rule, each) + shift)].item() / 10 for r, each in pairs]
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("Walk through the losses, keep the lowest so far, stop at the first divergence.")
+def test_suggestion(student: Student) -> None:
+    """The suggestion is one decade below the rate at which the loss begins to diverge."""
+    losses: list[list[float]] = [
+        [2.3, 2.25, 2.2, 2.0, 1.5, 1.1, 0.9, 1.0, 1.9, 3.5, 8.5, 20.0, 21.0, 100.0, 300.0],
+        [16.0, 15.0, 14.5, 14.0, 6.0, 5.0, 3.0, 4.0, 2.5, 2.0, 1.5, 5.9, 7.0, 100.0, 3.0],
+    ]
+    actual, rates = suggest(student, losses)
+    right = decade_below(rates, losses, above(4.0))
+    starts = [first(above(4.0), each) for each in losses]
+    everything = [min(each) for each in losses]
+    falls = [int(torch.tensor(each).diff().argmin()) for each in losses]
+    lowest = [each.index(min(each)) for each in losses]
+
+    def at(places: list[int], divisor: float = 1.0) -> list[float]:
+        return [r[i].item() / divisor for r, i in zip(rates, places, strict=True)]
+
+    def by(rule: StopRule) -> list[float]:
+        return decade_below(rates, losses, rule)
+
+    assert_close(
+        actual,
+        right,
+        what="the list of suggestions for two results",
+        atol=0.0,
+        mistakes={
+            "You suggest the rate of the lowest loss; find where the loss diverges, and go one "
+            "decade below.": at(lowest),
+            "You go one decade below the rate of the lowest loss; go one decade below the rate "
+            "at which the loss begins to diverge.": at(lowest, 10),
+            "You suggest the rate at which the loss falls fastest; find where the loss diverges, "
+            "and go one decade below.": at(falls),
+            "You suggest the rate at which the loss falls fastest (the step after); find where "
+            "the loss diverges, and go one decade below.": at([i + 1 for i in falls]),
+            "You go one decade below the rate at which the loss falls fastest; find where it "
+            "diverges.": at(falls, 10),
+            "You go one decade below the last rate before the divergence; go below the rate of "
+            "the first loss that diverges.": at([i - 1 for i in starts], 10),
+            "You go one decade below the rate after the first loss that diverges.": at(
+                [i + 1 for i in starts], 10
+            ),
+            "You suggest the rate at which the loss diverges, not divided by 10.": at(starts),
+            "You suggest the last rate before the divergence; go one decade below the rate of the "
+            "divergence.": at([i - 1 for i in starts]),
+            "You divide the rate by factor; one decade below is a division by 10.": at(starts, 4),
+            "You divide the rate by 2; one decade below is a division by 10.": at(starts, 2),
+            "You divide the rate by e; one decade below is a division by 10.": at(starts, math.e),
+            "You divide the rate by 100; one decade below is a division by 10.": at(starts, 100),
+            "You go 10 entries down in the rates; one decade below is a division by 10.": at(
+                [max(i - 10, 0) for i in starts]
+            ),
+            "You go one decade below the last rate; go below the rate at which the loss begins "
+            "to diverge.": at([len(each) - 1 for each in losses], 10),
+            "You go one decade below the rate of the highest loss; go below the rate at which the "
+            "loss begins to diverge.": at([each.index(max(each)) for each in losses], 10),
+            "You compare with the first loss; compare with the lowest loss before.": by(
+                against(lambda before: before[0])
+            ),
+            "You compare with the previous loss; compare with the lowest loss before.": by(
+                against(lambda before: before[-1])
+            ),
+            "You compare with the mean of the losses before; compare with the lowest.": by(
+                against(lambda before: sum(before) / len(before))
+            ),
+            "You compare with the lowest loss of the whole run; only the losses before count.": [
+                next(r[i].item() / 10 for i, loss in enumerate(each) if loss > 4 * least)
+                for r, each, least in zip(rates, losses, everything, strict=True)
+            ],
+            "You look only behind the lowest loss of the whole run; divergence begins at the "
+            "first loss above factor times the lowest before it.": [
+                next(
+                    r[i].item() / 10
+                    for i, loss in enumerate(each)
+                    if i > each.index(least) and loss > 4 * least
+                )
+                for r, each, least in zip(rates, losses, everything, strict=True)
+            ],
+            "You go below the last rate at which the loss diverges; the first one counts.": [
+                r[max(i for i, x in enumerate(each) if above(4.0)(each[:i], x))].item() / 10
+                for r, each in zip(rates, losses, strict=True)
+            ],
+            "You suggest an entry of learning_rates, the nearest one to a decade below; divide the "
+            "rate of the divergence by 10.": [
+                r[int((r - each).abs().argmin())].item()
+                for r, each in zip(rates, right, strict=True)
+            ],
+            "You suggest an entry of learning_rates, the last one below a decade below; divide the "
+            "rate of the divergence by 10.": [
+                r[r <= each][-1].item() for r, each in zip(rates, right, strict=True)
+            ],
+            "You suggest an entry of learning_rates, the first one above a decade below; divide the "
+            "rate of the divergence by 10.": [
+                r[r >= each][0].item() for r, each in zip(rates, right, strict=True)
+            ],
+            "You add factor to the lowest loss; divergence is above factor times the lowest.": by(
+                lambda before, loss: bool(before) and loss > 4 + min(before)
+            ),
+            "Your default factor is 2, promised 4.": by(above(2.0)),
+            "Your default factor is 3, promised 4.": by(above(3.0)),
+            "Your default factor is 5, promised 4.": by(above(5.0)),
+            "Your default factor is 10, promised 4.": by(above(10.0)),
+            "You take any rise of the loss for divergence; it has to be above factor times the "
+            "lowest loss before.": by(above(1.0)),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_suggestion")
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("Divergence is loss > factor * lowest, with the factor that was given.")
+def test_suggestion_factor(student: Student) -> None:
+    """A loss diverges above factor times the lowest before it, not at exactly that."""
+    losses: list[list[float]] = [[4.0, 2, 1, 1.5, 2, 4, 3, 8, 16, 32, 40]]
+    factors = (2.0, 4.0, 8.0, 1.5)
+    actual, right, exactly, ignored = [], [], [], []
+    for factor in factors:
+        suggestions, rates = suggest(student, losses, factor=factor)
+        actual += suggestions
+        right += decade_below(rates, losses, above(factor))
+        ignored += decade_below(rates, losses, above(4.0))
+        exactly += decade_below(rates, losses, at_least(factor))
+    assert_close(
+        actual,
+        right,
+        what=f"the list of suggestions for the losses {losses[0]} with the factors {factors}",
+        atol=0.0,
+        mistakes={
+            "Your code ignores factor: 4 is its default, not its value.": ignored,
+            "You take exactly factor times the lowest loss for divergence; it has to be above "
+            "that.": exactly,
+        },
+    )
+
+
+def at_least(factor: float) -> StopRule:
+    return lambda before, loss: bool(before) and loss >= factor * min(before)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_suggestion")
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
+def test_suggestion_not_finite(student: Student) -> None:
+    """A loss that is NaN or infinite is divergence, the first one too."""
+    nan, inf = math.nan, math.inf
+    losses = [
+        [2.0, 1.0, nan, 1.5, 9.0, 10.0],
+        [2.0, 1.0, 1.5, inf, 20.0, 30.0],
+        [nan, 2.0, 1.0, 9.0],
+        [inf, 2.0, 1.0, 9.0],
+    ]
+    actual, rates = suggest(student, losses)
+
+    def finite(before: list[float]) -> float:
+        return min((each for each in before if math.isfinite(each)), default=inf)
+
+    def by(rule: StopRule) -> list[float]:
+        return decade_below(rates, losses, rule)
+
+    filtered = [[loss for loss in each if math.isfinite(loss)] for each in losses]
+    assert_close(
+        actual,
+        by(above(4.0)),
+        what=f"the list of suggestions for the losses {losses}",
+        atol=0.0,
+        mistakes={
+            "You take NaN for no divergence: NaN > anything is False, so ask whether the loss is "
+            "finite.": by(lambda before, loss: loss > 4 * finite(before)),
+            "You ignore losses that are not finite; divergence begins at the first of them.": by(
+                lambda before, loss: math.isfinite(loss) and loss > 4 * finite(before)
+            ),
+            "You remove the losses that are not finite, so that the indices no longer fit the rates; "
+            "divergence begins at the first of them.": decade_below(rates, filtered, above(4.0)),
+            "You take NaN for no divergence, and only infinity for one.": by(
+                lambda before, loss: math.isinf(loss) or loss > 4 * finite(before)
+            ),
+            "You take an infinite first loss for no divergence; a loss that is not finite always "
+            "is one.": by(lambda before, loss: math.isnan(loss) or loss > 4 * finite(before)),
+            "You take a first loss that is not finite for no divergence; the search begins with "
+            "the first loss.": by(
+                lambda before, loss: (
+                    bool(before) and (not math.isfinite(loss) or loss > 4 * finite(before))
+                )
+            ),
+            "Your suggestion is one entry before the loss that is not finite.": decade_below(
+                rates, losses, above(4.0), shift=-1
+            ),
+        },
+    )
+
+
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
+def test_never_diverges(student: Student) -> None:
+    """Losses that never diverge are a ValueError."""
+    losses = [3.0, 2.5, 1.5, 1.0, 1.6, 1.8]
+    with must_raise(ValueError, call=f"suggest_lr for the losses {losses}, which never diverge,"):
+        suggest(student, [losses])
+    told = student.run(
+        "suggest_error", geometric(1e-4, 1.0, 6), torch.tensor(losses, dtype=torch.float64)
+    )
+    assert isinstance(told, str), "For losses that never diverge your code raises only at times."
+    assert "loss" in told.lower() or "result" in told.lower(), (
+        f"The ValueError for losses that never diverge says {told[:100]!r}; it should name the "
+        "result or its losses."
+    )
+
+
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("Work on a copy where you change the losses.")
+def test_result_left_alone(student: Student) -> None:
+    """suggest_lr leaves its result as it is."""
+    rates = geometric(1e-4, 1.0, 6)
+    losses = torch.tensor([2.0, 1.5, 1.0, math.nan, 9.0, 30.0], dtype=torch.float64)
+    case = {"rates": rates, "losses": losses, "options": {}}
+    (left,) = entries(entry(student.run("suggest", [case]), "left"), 1)
+    check_result(left, [rates, losses], "suggest_lr")
+
+
+def check_result(left: Any, result: list[Tensor], function: str) -> None:
+    names = ("learning_rates", "losses")
+    for name, value, kept in zip(names, entries(left, 2), result, strict=True):
+        tensor = assert_tensor(value, what=f"{name} after {function}")
+        # Filled in, for NaN is not equal to itself.
+        unchanged = torch.equal(tensor.nan_to_num(-1.0), kept.nan_to_num(-1.0))
+        assert unchanged, f"{function} changed {name} of its argument; leave the result as it is."
+
+
+# --- plot_lr_range_test --------------------------------------------------------------------------
+
+
+def curve() -> tuple[Tensor, Tensor]:
+    losses = 2 + torch.rand(8, dtype=torch.float64)
+    return geometric(1e-4, 1.0, 8), torch.cat([losses, torch.tensor([9.0]).double()])[1:]
+
+
+def only_axes(figure: Any) -> dict[str, Any]:
+    kind = entry(figure, "type")
+    found = "None" if kind is None else f"an object of type {str(kind)[:60]}"
+    assert kind == "Figure", f"plot_lr_range_test returned {found}, promised a matplotlib Figure."
+    axes = listed(entry(figure, "axes"))
+    assert len(axes) == 1, f"The figure has {len(axes)} Axes, promised one Axes."
+    assert isinstance(axes[0], dict), "Your code disturbed the observation of its own result."
+    return axes[0]
+
+
+def curves_of(axes: dict[str, Any]) -> list[Tensor]:
+    """What is drawn in the axes, as tensors (points, 2), the longest first."""
+    curves = [
+        each.double()
+        for each in listed(entry(axes, "curves"))
+        if isinstance(each, Tensor) and each.dim() == 2 and each.shape[1] == 2
+    ]
+    return sorted(curves, key=len, reverse=True)
+
+
+def finite_points(points: Tensor) -> Tensor:
+    return points[torch.isfinite(points).all(1)]
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.hint("figure.add_subplot(), plot(learning_rates, losses), set_xscale('log').")
+def test_plot_curve(student: Student) -> None:
+    """The figure shows the losses over the learning rates, on a logarithmic x axis."""
+    rates, losses = curve()
+    losses[-1] = math.inf
+    reported = student.run("plot", rates, losses)
+    axes = only_axes(reported)
+    curves = [each for each in map(finite_points, curves_of(axes)) if len(each)]
+    expected = finite_points(torch.stack([rates, losses], 1))
+    x, y = expected.T
+    steps = torch.arange(len(x), dtype=torch.float64)
+    if not any(len(each) == len(expected) and torch.allclose(each, expected) for each in curves):
+        assert curves, "Nothing is drawn in the Axes."
+        assert_close(
+            curves[0],
+            expected,
+            what="the points (x, y) of the longest curve in the Axes",
+            mistakes={
+                "You plot the logarithm of the rates (to base 10): plot the rates, and make the "
+                "axis logarithmic.": torch.stack([x.log10(), y], 1),
+                "You plot the logarithm of the rates: plot the rates, and make the axis "
+                "logarithmic.": torch.stack([x.log(), y], 1),
+                "You plot the losses over the step number: the learning rate belongs on the x "
+                "axis.": torch.stack([steps, y], 1),
+                "You plot the losses over the step number: the learning rate belongs on the x "
+                "axis (counted from 1).": torch.stack([steps + 1, y], 1),
+                "The axes are swapped: the learning rate belongs on the x axis, the loss on the y "
+                "axis.": torch.stack([y, x], 1),
+                "You plot the logarithm of the losses (to base 10): plot the losses as they are.": (
+                    torch.stack([x, y.log10()], 1)
+                ),
+                "You plot the logarithm of the losses: plot the losses as they are.": torch.stack(
+                    [x, y.log()], 1
+                ),
+                "Your curve is smoothed (a running mean): plot the losses as they are.": torch.stack(
+                    [x, smoothed(y, 0.9)], 1
+                ),
+                "You plot the learning rates over the step number; the losses are missing.": (
+                    torch.stack([steps, x], 1)
+                ),
+                "The last finite loss is missing from the curve: plot all of them.": expected[:-1],
+                "The first loss is missing from the curve: plot all of them.": expected[1:],
+            },
+        )
+    assert entry(axes, "xscale") == "log", (
+        f"The x axis has the scale {str(entry(axes, 'xscale'))[:20]!r}, it should be logarithmic: "
+        "set_xscale('log')."
+    )
+    check_result(entry(reported, "left"), [rates, losses], "plot_lr_range_test")
+
+
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.hint("set_xlabel and set_ylabel.")
+def test_plot_labels(student: Student) -> None:
+    """Both axes have a label."""
+    axes = only_axes(student.run("plot", *curve()))
+    for name in ("x", "y"):
+        label = entry(axes, f"{name}label")
+        assert str(label or "").strip(), f"The {name} axis has no label."
+
+
+def verticals(axes: dict[str, Any]) -> list[float]:
+    """The x of each vertical line in the axes."""
+    return [
+        each[0, 0].item()
+        for each in curves_of(axes)
+        if len(each) > 1 and (each[:, 0] == each[0, 0]).all() and (each[:, 1] != each[0, 1]).any()
+    ]
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.hint("axes.axvline(suggestion)")
+def test_plot_suggestion(student: Student) -> None:
+    """A suggestion is marked by a vertical line."""
+    rates, losses = curve()
+    axes = only_axes(student.run("plot", rates, losses, 0.004))
+    lines = verticals(axes)
+    if any(math.isclose(each, 0.004, rel_tol=1e-6) for each in lines):
+        return
+    flat = [each for each in curves_of(axes) if len(each) > 1 and (each[:, 1] == 0.004).all()]
+    assert not flat, "The line at the suggestion is horizontal: a learning rate is an x (axvline)."
+    assert lines, "There is no vertical line at the suggestion."
+    at_lowest, at_last = rates[losses.argmin()].item(), rates[-1].item()
+    assert_close(
+        lines[0],
+        0.004,
+        what="the x of the vertical line",
+        rtol=1e-6,
+        atol=0.0,
+        mistakes={
+            "Your line is at the logarithm of the suggestion (to base 10): the axis takes care of "
+            "that.": math.log10(0.004),
+            "Your line is at the logarithm of the suggestion: the axis takes care of that.": (
+                math.log(0.004)
+            ),
+            "Your line is at 10 times the suggestion.": 0.04,
+            "Your line is one decade below the suggestion.": 0.0004,
+            "Your line is at the lowest loss, not at the suggestion.": at_lowest,
+            "Your line is at the last rate, not at the suggestion.": at_last,
+            "Your line is one decade below the last rate, not at the suggestion.": at_last / 10,
+            "Your line is at the middle of the rates, not at the suggestion.": rates[4].item(),
+        },
+    )
+
+
+@pytest.mark.requires("test_plot_suggestion")
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.hint("`if suggestion is not None`: `if suggestion` takes 0.0 for None.")
+def test_plot_without_suggestion(student: Student) -> None:
+    """Without a suggestion, and only then, there is no vertical line."""
+    rates, losses = curve()
+    lines = verticals(only_axes(student.run("plot", rates, losses, None)))
+    # One at every point is an error bar or a stem.
+    assert not lines or len(lines) >= len(rates), (
+        f"With None for a suggestion there is a vertical line all the same, at {lines[0]:.4g}."
+    )
+    lines = verticals(only_axes(student.run("plot", rates, losses, 0.0)))
+    assert 0.0 in lines, (
+        "A suggestion of 0.0 has no vertical line: it is a number, not None (`if suggestion:` "
+        "takes one for the other)."
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("plot_lr_range_test")
+@pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
+def test_plot_pyplot(student: Student) -> None:
+    """pyplot's figures are as they were, and no window is opened."""
+    found = student.run("plot_beside_others", *curve())
+    before, after = listed(entry(found, "before")), listed(entry(found, "after"))
+    theirs = entry(found, "returned_theirs"), entry(found, "drawn_on")
+    assert theirs == (False, False), (
+        "You draw on the caller's figure: make one of your own (Figure()), not plt.gcf()."
+    )
+    assert all(number in after for number in before), (
+        "You close figures of the caller: close only your own (plt.close(figure))."
+    )
+    assert after == before, (
+        "Your figure stays open in pyplot's registry: make it with matplotlib.figure.Figure(), or "
+        "close it (plt.close(figure)) before you return it."
+    )
+    assert entry(found, "shown") is False, (
+        "You open a window (show): return the figure, and leave that to the caller."
+    )

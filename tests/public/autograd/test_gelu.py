@@ -1,0 +1,86 @@
+"""Small examples for GELUFunction and its two checks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor
+from grader.judge.student import Student
+
+X = [-3.0, -1.0, 0.0, 1.0, 2.0]
+
+
+@pytest.mark.place("GELUFunction.forward")
+@pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
+def test_example_values(student: Student) -> None:
+    """gelu of -3, -1, 0, 1, 2 is -0.0036374, -0.1588080, 0, 0.8411920, 1.9545977."""
+    y = student.function("gelu")(torch.tensor(X, dtype=torch.float64))
+    assert_close(
+        y,
+        numbers(-0.003637392082, -0.158808009392, 0.0, 0.841191990608, 1.954597694088),
+        what="gelu(x)",
+        mistakes={
+            "Your gelu is the exact one, with erf: the tanh approximation is asked for.": numbers(
+                -0.004049694095, -0.158655253931, 0.0, 0.841344746069, 1.954499736104
+            ),
+            "Your gelu is x * sigmoid(1.702 x): the approximation with tanh is asked for.": numbers(
+                -0.018071309664, -0.154204234207, 0.0, 0.845795765793, 1.935658623050
+            ),
+        },
+    )
+
+
+@pytest.mark.place("GELUFunction.backward")
+@pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
+def test_example_gradients(student: Student) -> None:
+    """Its derivative there is -0.0115842, -0.0829641, 0.5, 1.0829641, 1.0860993."""
+    slopes = numbers(-0.011584166631, -0.082964083846, 0.5, 1.082964083846, 1.086099256624)
+    grad_output = numbers(1.0, 1.0, 1.0, 2.0, -10.0)
+    x = torch.tensor(X, dtype=torch.float64, requires_grad=True)
+    y = assert_tensor(student.function("gelu")(x), shape=x.shape, dtype=x.dtype, what="gelu(x)")
+    assert y.requires_grad, (
+        "gelu(x) does not require a gradient although x does: return what GELUFunction.apply(x) "
+        "gives, without detach or no_grad."
+    )
+    total = (y * grad_output).sum()
+    (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
+    assert_close(
+        gradient,
+        slopes * grad_output,
+        what="the gradient at x for the grad_output [1, 1, 1, 2, -10]",
+        mistakes={
+            "Your gradient is the derivative alone: multiply by grad_output.": slopes,
+        },
+    )
+
+
+@pytest.mark.place("gradient_error")
+@pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
+def test_example_gradient_error(student: Student) -> None:
+    """gradient_error is a float, and next to nothing for a right gradient."""
+    x = torch.linspace(-4, 4, 9)
+    error = student.function("gradient_error")(x)
+    assert_close(error, 0.0, what="gradient_error(x) in float32", atol=1e-5)
+    error = student.function("gradient_error")(x.double())
+    assert_close(error, 0.0, what="gradient_error(x) in float64")
+
+
+@pytest.mark.place("check_gradients")
+@pytest.mark.hint("torch.autograd.gradcheck in float64, with raise_exception=False.")
+def test_example_check_gradients(student: Student) -> None:
+    """check_gradients says True of a right gradient."""
+    answer = student.function("check_gradients")(torch.tensor(X))
+    assert_equal(
+        answer,
+        True,
+        what="check_gradients(x)",
+        mistakes={
+            "check_gradients says False: either your gradient is wrong, or x is still float32, where "
+            "finite differences drown in rounding errors.": False,
+        },
+    )
+
+
+def numbers(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

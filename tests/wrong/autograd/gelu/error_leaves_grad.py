@@ -1,0 +1,45 @@
+# wrong: gradient_error restores requires_grad, but leaves its gradient in x.grad | caught by: test_gradient_error_leaves_x | told: x.grad
+import math
+
+import torch
+from torch import nn
+
+K = math.sqrt(2 / math.pi)
+A = 0.044715
+
+
+class GELUFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return 0.5 * x * (1 + torch.tanh(K * (x + A * x**3)))
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        t = torch.tanh(K * (x + A * x**3))
+        du = K * (1 + 3 * A * x**2)
+        return grad_output * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
+
+
+def gelu(x):
+    return GELUFunction.apply(x)
+
+
+def gradient_error(x):
+    if x.numel() == 0:
+        return 0.0
+    needed = x.requires_grad
+    x.requires_grad_(True)
+    x.grad = None
+    gelu(x).sum().backward()
+    ours = x.grad.clone()
+    x.grad = None
+    nn.GELU(approximate="tanh")(x).sum().backward()
+    x.requires_grad_(needed)
+    return (ours - x.grad).abs().max().item()
+
+
+def check_gradients(x):
+    point = x.detach().double().clone().requires_grad_()
+    return torch.autograd.gradcheck(gelu, (point,), raise_exception=False)

@@ -1,0 +1,40 @@
+# wrong: the derivative is computed in forward and saved instead of x | caught by: test_saved_tensor, test_second_derivative | told: constant
+import math
+
+import torch
+from torch import nn
+
+K = math.sqrt(2 / math.pi)
+A = 0.044715
+
+
+class GELUFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        t = torch.tanh(K * (x + A * x**3))
+        du = K * (1 + 3 * A * x**2)
+        ctx.save_for_backward(0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
+        return 0.5 * x * (1 + t)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (derivative,) = ctx.saved_tensors
+        return grad_output * derivative
+
+
+def gelu(x):
+    return GELUFunction.apply(x)
+
+
+def gradient_error(x):
+    if x.numel() == 0:
+        return 0.0
+    point = x.detach().clone().requires_grad_()
+    (ours,) = torch.autograd.grad(gelu(point).sum(), point)
+    (theirs,) = torch.autograd.grad(nn.GELU(approximate="tanh")(point).sum(), point)
+    return (ours - theirs).abs().max().item()
+
+
+def check_gradients(x):
+    point = x.detach().double().clone().requires_grad_()
+    return torch.autograd.gradcheck(gelu, (point,), raise_exception=False)
