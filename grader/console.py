@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TextIO
 
 import msgspec
@@ -20,6 +19,7 @@ from grader.results import Outcome, Status
 __all__ = [
     "Marks",
     "counted",
+    "cut",
     "hang",
     "is_plain",
     "marks_for",
@@ -27,7 +27,6 @@ __all__ = [
     "open_console",
     "outcome_mark",
     "print_lines",
-    "shown_path",
     "status_words",
 ]
 
@@ -42,12 +41,13 @@ class Marks(msgspec.Struct, frozen=True):
     bad: str
     quiet: str
     arrow: str
+    dots: str
     full: str
     empty: str
 
 
-_SYMBOLS = Marks("✓", "◐", "✗", "○", "→", "━", "─")
-_ASCII = Marks("+", "~", "x", "-", ">", "", "")
+_SYMBOLS = Marks("✓", "◐", "✗", "○", "→", "…", "━", "─")
+_ASCII = Marks("+", "~", "x", "-", ">", "...", "", "")
 
 _STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim"}
 
@@ -120,6 +120,15 @@ def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
         yield Text.assemble(indent if row else prefix, line)
 
 
+def cut(text: str, width: int, marks: Marks) -> Text:
+    """The text in at most `width` cells of a terminal, with dots where something is cut off."""
+    cut_text = Text(text)
+    if cut_text.cell_len > width:
+        cut_text.truncate(max(width - len(marks.dots), 0), overflow="crop")
+        cut_text.append(marks.dots)
+    return cut_text
+
+
 def number(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
@@ -128,12 +137,3 @@ def number(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """1 test, 2 tests."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def shown_path(path: Path) -> str:
-    """A path as it can be clicked and pasted: from the current folder where that is shorter."""
-    absolute = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the student's links
-    try:
-        return min(os.path.relpath(absolute), absolute, key=len)
-    except ValueError:  # another drive
-        return absolute

@@ -1,7 +1,8 @@
 """A course: its manifest `course.toml`, and by convention the files of each exercise beside it.
 
 exercises/course.toml                          the manifest
-exercises/<chapter>/<exercise>.py              the stub that students get
+exercises/<chapter>/<exercise>.py              the stub that students get, and write into
+tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
 solutions/<chapter>/<exercise>.py              the reference
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
 tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
@@ -111,8 +112,13 @@ class Course(msgspec.Struct, frozen=True):
         return tuple(e for e in self.exercises if not wanted or e.id in wanted)
 
     def stub(self, exercise: Exercise) -> Path:
-        """Where the stub stands."""
-        return self.folder / exercise.file
+        """Where the stub stands as it was handed out.
+
+        A student writes into the one in `exercises`, so that a copy is kept beside the suites.
+        Without it, only what is handed in from elsewhere can be recognized as untouched.
+        """
+        kept = self.root / "tests" / "stubs" / exercise.file
+        return kept if kept.is_file() else self.folder / exercise.file
 
     def solution(self, exercise: Exercise) -> Path:
         """Where the reference stands (a release for students has none)."""
@@ -177,9 +183,11 @@ def load_course(path: Path | str = ".") -> Course:
         read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{manifest}: {_explain(error)}") from error
-    _check(manifest, read)
     folder = manifest.parent
-    return Course(folder.parent, folder, read.name, read.title, read.version, read.exercise)
+    course = Course(folder.parent, folder, read.name, read.title, read.version, read.exercise)
+    for complaint in (*_complaints(read), *_missing(course)):
+        raise CourseError(f"{manifest}: {complaint}")
+    return course
 
 
 def _explain(error: Exception) -> str:
@@ -187,15 +195,10 @@ def _explain(error: Exception) -> str:
     return f"{text.rstrip('.')}. Compare with docs/authoring.md, where every key is explained."
 
 
-def _check(manifest: Path, read: _Manifest) -> None:
-    for complaint in _complaints(read):
-        raise CourseError(f"{manifest}: {complaint}")
-    for exercise in read.exercise:
-        stub = manifest.parent / exercise.file
-        if not stub.is_file():
-            raise CourseError(
-                f"{manifest}: the exercise {exercise.id!r} has no stub; write it to {stub}."
-            )
+def _missing(course: Course) -> Iterator[str]:
+    for exercise in course.exercises:
+        if not course.stub(exercise).is_file():
+            yield f"the exercise {exercise.id!r} has no stub; write it to {course.stub(exercise)}."
 
 
 def _complaints(read: _Manifest) -> Iterator[str]:

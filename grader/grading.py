@@ -84,8 +84,8 @@ def grade(
     selected = _selected(course, read, exercises, chosen)
     grading = _Grading(course, read, seed, chosen, progress or Progress())
     with grading.judges_started(selected, walls=walls):
-        # While the judge loads: nobody asks for these before the end.
-        course_info, torch = course.info(), _version_of("torch")
+        # While the judge loads: nobody asks for this before the end.
+        course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
     return Result(
         course=course_info,
@@ -99,15 +99,19 @@ def grade(
         environment=Environment(
             grader=grader.__version__,
             python=platform.python_version(),
-            torch=torch,
-            platform=platform.platform(),
+            torch=grading.torch,
+            platform=_machine(),
             isolation=grading.walls,
         ),
     )
 
 
 class _Grading:
-    """One submission on its way through settling and judging; `walls` held where it was judged."""
+    """One submission on its way through settling and judging.
+
+    `torch` is the version and `walls` are the walls that it was judged with; where nothing was
+    judged, there are none.
+    """
 
     def __init__(
         self,
@@ -118,6 +122,7 @@ class _Grading:
         progress: Progress,
     ) -> None:
         self.walls: tuple[str, ...] = ()
+        self.torch = ""
         self._course, self._files = course, read.files
         self._seed, self._chosen, self._progress = seed, chosen, progress
         self._verdicts: dict[str, _Verdict | None] = {}
@@ -136,6 +141,7 @@ class _Grading:
 
         with judges(preload=modules_of(open_ones), walls=walls) as started:
             self._judge = started[0]
+            self.torch = _version_of("torch")
             yield
 
     def result(self, exercise: Exercise) -> ExerciseResult:
@@ -217,7 +223,7 @@ def settle(
 
 def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Verdict | None:
     """Judge without a judge; no suite is read here, so that a judge can start before one is."""
-    match handed.state(course.stub(exercise).read_bytes()):
+    match handed.state(course.stub(exercise)):
         case State.MISSING | State.UNREADABLE:
             return _Verdict(Outcome.ERROR, handed.problem)
         case State.UNTOUCHED:
@@ -265,9 +271,15 @@ def judge_source(
     return judge.judge(Assignment(manifest, exercise.id, source, seed, chosen), done)
 
 
+def _machine() -> str:
+    """System, release and architecture; `platform.platform()` would start a process to say more."""
+    system = platform.uname()
+    return f"{system.system} {system.release} {system.machine}"
+
+
 def _version_of(package: str) -> str:
     """The version of an installed package, without importing it; empty if there is none."""
-    # A fifth of the start of a grading that has nothing to judge, hence not at the top.
+    # 20 ms that are nobody's while a judge loads, and too many where there is nothing to judge.
     from importlib import metadata
 
     try:

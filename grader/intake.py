@@ -41,11 +41,15 @@ class Handed(msgspec.Struct, frozen=True):
     problem: str = ""
     path: Path | None = None
 
-    def state(self, stub: bytes) -> State:
-        """Where the student stands, from the syntax tree beside that of the stub."""
+    def state(self, stub: Path) -> State:
+        """Where the student stands, from the syntax tree beside that of the stub.
+
+        Where the stub is the very file that was handed in, it cannot tell what was written there.
+        """
         if self.source is None:
             return State.MISSING if self.path is None else State.UNREADABLE
-        if is_untouched(self.source, stub):
+        itself = self.path is not None and self.path.samefile(stub)
+        if not itself and is_untouched(self.source, stub.read_bytes()):
             return State.UNTOUCHED
         try:
             parse(self.source)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.console import counted, hang, marks_for, number, print_lines
+from grader.console import counted, cut, hang, marks_for, number, print_lines
 from grader.course import Course, Exercise
 from grader.intake import State, read_submission
-from grader.judge.wording import clean
 
 if TYPE_CHECKING:
     from grader.verify import Proof
@@ -19,39 +19,41 @@ if TYPE_CHECKING:
 __all__ = ["show_exercises", "show_hint", "show_proofs"]
 
 _DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
-_STATES = {State.UNTOUCHED: "dim", State.EDITED: "yellow"}
+_STYLES = {State.UNTOUCHED: "dim", State.EDITED: "yellow"}
+# Of exercise, points, state, minutes, difficulty.
+_ALIGNMENT = "<><><"
+# Narrower than this, a title says less than the exercise's id does.
+_SHORTEST_TITLE = 20
+
+
+class _Row(msgspec.Struct, frozen=True):
+    cells: tuple[str, ...]
+    title: str
+    style: str
 
 
 def show_exercises(console: Console, course: Course) -> None:
     """Print a line for each exercise, with the state of the file in the course's own folder."""
     files = read_submission(course.folder, course).files
-    rows = [["exercise", "points", "state", "minutes", "difficulty", "title"]]
-    styles = ["dim"]
-    for exercise in course.exercises:
-        state = files[exercise.id].state(course.stub(exercise).read_bytes())
-        rows.append(
-            [
-                exercise.id,
-                number(exercise.points),
-                state.value,
-                str(exercise.minutes),
-                _DIFFICULTY[exercise.difficulty],
-                exercise.title,
-            ]
-        )
-        styles.append(_STATES.get(state, "red"))
-    print_lines(console, _table(console, rows, styles))
+    rows = [_Row(("exercise", "points", "state", "minutes", "difficulty"), "title", "dim")]
+    for each in course.exercises:
+        state = files[each.id].state(course.stub(each))
+        minutes, difficulty = str(each.minutes), _DIFFICULTY[each.difficulty]
+        cells = (each.id, number(each.points), state.value, minutes, difficulty)
+        rows.append(_Row(cells, each.title, _STYLES.get(state, "red")))
+    print_lines(console, _table(console, rows))
 
 
-def _table(console: Console, rows: list[list[str]], styles: list[str]) -> Iterator[Text]:
-    *columns, _ = ([len(cell) for cell in column] for column in zip(*rows, strict=True))
-    widths = [max(column) for column in columns]
-    for row, style in zip(rows, styles, strict=True):
+def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
+    widths = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
+    left = console.width - sum(widths) - 2 * len(widths)
+    for row in rows:
         cells = [
-            Text(f"{cell:>{width}}" if cell.isdecimal() else f"{cell:<{width}}", style)
-            for cell, width in zip(row, widths, strict=False)
+            f"{cell:{align}{width}}"
+            for cell, align, width in zip(row.cells, _ALIGNMENT, widths, strict=True)
         ]
-        yield Text("  ").join(cells)
+        title = cut(row.title if left >= _SHORTEST_TITLE else "", left, marks_for(console))
+        yield Text.assemble(("  ".join(cells), row.style), "  ", title)
 
 
 def show_hint(console: Console, exercise: Exercise, which: int) -> None:
@@ -73,13 +75,16 @@ def show_proofs(console: Console, proofs: Iterable[Proof]) -> int:
         print_lines(console, _proof_lines(console, proof))
         complaints += len(proof.complaints)
         exercises += 1
-    what = "the exercise" if exercises == 1 else f"all {exercises} exercises"
-    found = f"{counted(complaints, 'complaint')} about" if complaints else "No complaint: proved are"
-    print_lines(console, iter([Text(f"{found} {what}.", "bold")]))
+    found = counted(complaints, "complaint") if complaints else "No complaint"
+    summary = f"{found} about {counted(exercises, 'exercise')}."
+    print_lines(console, iter([Text(summary, "bold")]))
     return complaints
 
 
 def _proof_lines(console: Console, proof: Proof) -> Iterator[Text]:
+    # What the other listings do without loads the wire of the sandboxes.
+    from grader.judge.wording import clean
+
     marks = marks_for(console)
     mark = Text(marks.bad, "red") if proof.complaints else Text(marks.good, "green")
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")

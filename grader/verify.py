@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from grader.course import Course, Exercise
-from grader.errors import GraderError
+from grader.errors import CourseError, GraderError
 from grader.grading import judge_source, modules_of, settle
 from grader.intake import Handed
 from grader.judge.process import Judge, judges
@@ -68,6 +68,10 @@ def verify(
 
     Nothing is believed that was not judged: the stub too is run, although grading never needs to.
     """
+    for exercise in exercises:
+        if not course.solution(exercise).is_file():
+            path = course.solution(exercise)
+            raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
     with (
         judges(jobs, preload=modules_of(exercises)) as started,
         ThreadPoolExecutor(jobs) as pool,
@@ -142,6 +146,9 @@ class _Prover:
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
+        handed_out = self._course.folder / self._exercise.file
+        if not handed_out.is_file() or handed_out.read_bytes() != path.read_bytes():
+            complaints.append(f"{name}: it is not the same as {self._name(handed_out)}; copy one.")
         result = self._judge(path, 0)
         if isinstance(result, str):
             return [*complaints, result]

@@ -72,4 +72,4 @@ def schema() -> None:
     """
     from grader.results import schema_json
 
-    click.get_binary_stream("stdout").write(schema_json())
+    click.echo(schema_json(), nl=False)

@@ -23,9 +23,7 @@ __all__ = ["run"]
 _STDOUT = Path("-")
 
 
-def _writable(
-    context: click.Context, parameter: click.Parameter, path: Path | None
-) -> Path | None:
+def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Refuse before the grading, not after it, a file that cannot be made."""
     if path is not None and path != _STDOUT and not path.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
@@ -123,7 +121,7 @@ def _write(path: Path, result: Result) -> None:
     from grader.results import to_json
 
     if path == _STDOUT:
-        click.get_binary_stream("stdout").write(to_json(result))
+        click.echo(to_json(result), nl=False)
         return
     try:
         path.write_bytes(to_json(result))
@@ -132,18 +130,13 @@ def _write(path: Path, result: Result) -> None:
 
 
 def _show(result: Result, course: Course, submission: Path, verbose: bool) -> None:
+    from grader.advice import Guide
     from grader.console import open_console
-    from grader.panels import Advice, show_result
+    from grader.panels import show_result
 
-    advice = Advice(_repeated("course_path", "submission", "suite", "seed"), _repeated("course_path"))
-    show_result(
-        open_console(sys.stdout),
-        result,
-        course=course,
-        submission=submission,
-        advice=advice,
-        verbose=verbose,
-    )
+    options = _repeated("course_path", "submission", "suite", "seed")
+    guide = Guide(course, submission, options, _repeated("course_path"))
+    show_result(open_console(sys.stdout), result, guide, verbose=verbose)
 
 
 def _repeated(*names: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Prove the course, as its author.")
 @exercises_argument
 @course_option
 @click.option(

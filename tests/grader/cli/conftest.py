@@ -1,0 +1,63 @@
+"""The real command in a process of its own, on copies of a course that has nothing to do with torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+
+Grade = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run_grade(
+    *arguments: str | Path, cwd: Path = PLAIN, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `grade` as a user does, without a terminal; the environment is ours plus what is given."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
+        cwd=cwd,
+        env={**inherited, "PYTHONIOENCODING": "utf-8", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def copy_course(folder: Path, *, kept_stubs: bool = True) -> Path:
+    """A clone of the course, as a student has it; with the stubs kept as they were handed out."""
+    shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    if kept_stubs:
+        ignored = shutil.ignore_patterns("*.toml")
+        shutil.copytree(folder / "exercises", folder / "tests" / "stubs", ignore=ignored)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def grade() -> Grade:
+    """Run the real command."""
+    return run_grade
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A fresh clone of the plain course."""
+    return copy_course(tmp_path / "clone")
+
+
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which one exercise is wrong, one right, one untouched; only ever read."""
+    folder = copy_course(tmp_path_factory.mktemp("mixed") / "clone")
+    wrong = folder / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+    shutil.copy(wrong, folder / "exercises" / "text" / "word_count.py")
+    shutil.copy(folder / "solutions" / "text" / "greeting.py", folder / "exercises" / "text")
+    return folder

@@ -1,0 +1,57 @@
+"""The help of every command: what a student reads first, kept true."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from grader.cli import main
+
+COMMANDS = sorted(main.commands)
+
+
+def test_commands_stand_in_the_order_in_which_they_are_met() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output
+    places = [shown.index(f"\n  {name}") for name in ("run", "list", "hint", "schema", "verify")]
+    assert places == sorted(places)
+    assert "grade run glu" in " ".join(shown.split())
+    assert "..." not in shown.partition("Commands:")[2], "a short help is cut off"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_examples_that_parse(name: str) -> None:
+    done = CliRunner().invoke(main, [name, "-h"])
+    assert done.exit_code == 0
+    examples = done.output.partition("Example")[2].partition("Options:")[0].splitlines()[1:]
+    lines = [line.strip().partition("   ")[0] for line in examples if line.strip()]
+    assert lines, f"{name} shows no example"
+    for line in lines:
+        command, _, _ = line.partition(">")
+        program, first, *rest = shlex.split(command)
+        assert (program, first) == ("grade", name)
+        assert parses(main.commands[name], rest), line
+
+
+def parses(command: click.Command, arguments: list[str]) -> bool:
+    """Whether these are arguments of the command, paths that are not here aside."""
+    try:
+        command.make_context(command.name, arguments)
+    except click.UsageError as error:
+        return "does not exist" in error.message
+    return True
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    for parameter in main.commands[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+
+
+def test_options_without_a_command_are_those_of_run() -> None:
+    done = CliRunner().invoke(main, ["--suite", "secret"])
+    assert done.exit_code == 2
+    assert done.output.startswith("Usage: main run ")

@@ -1,0 +1,343 @@
+"""`grade` and `grade run` as people and scripts meet them: words, points, exit codes, JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import psutil
+import pytest
+
+from grader.results import json_schema
+
+if TYPE_CHECKING:
+    from tests.grader.cli.conftest import Grade
+
+PANEL = """\
+Plain Python and NumPy
+exercises
+
+  ~ word_count    Counting words                 1.43 / 10  partly passed
+    x Every word is counted
+      You counted characters: split the text first.
+      The entry " " of the output is not promised.
+      exercises/text/word_count.py:4  in word_count
+      > A dictionary holds one number for each word.
+    x Upper and lower case are the same word
+      The entry "A" of the output is not promised, nor are 1 more.
+      exercises/text/word_count.py:4  in word_count
+      > lower() comes before split().
+    x Any white space separates words, and no word is lost
+      Entry 0 (counted from 0) of the number of words is 27, expected 9.
+      exercises/text/word_count.py:4  in word_count
+      > split() without an argument takes any white space.
+    1 more test does not hold yet: `grade run word_count` shows all. 1 more test
+    waits for these.
+
+  + greeting      A greeting [of a kind]         2.5 / 2.5  passed
+  - running_mean  A running mean over neighbors    0 / 7.5  to do
+
+Total: 3.93 of 20 points
+Next: fix exercises/text/word_count.py:4, then run `grade run word_count`.
+"""
+
+FRESH = """\
+Plain Python and NumPy
+exercises
+
+  - word_count    Counting words                  0 / 10  to do
+  - greeting      A greeting [of a kind]         0 / 2.5  to do
+  - running_mean  A running mean over neighbors  0 / 7.5  to do
+
+Total: 0 of 20 points
+Start with exercises/text/word_count.py; `grade hint word_count` helps.
+"""
+
+
+def timeless(text: str) -> dict[str, Any]:
+    """A result without what no two runs have in common."""
+    result: dict[str, Any] = json.loads(text)
+    for part in (
+        result,
+        *result["exercises"],
+        *(t for e in result["exercises"] for t in e["tests"]),
+    ):
+        del part["duration_seconds"]
+    del result["started_at"]
+    return result
+
+
+def write(course: Path, exercise: str, source: str) -> Path:
+    """Fill in a stub of the course, in place."""
+    path = course / "exercises" / exercise
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+# --- the panel ------------------------------------------------------------------------------------
+
+
+def test_panel_of_a_mixed_submission(grade: Grade, mixed: Path) -> None:
+    done = grade(cwd=mixed)
+    assert done.stdout == PANEL
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+def test_fresh_clone_says_where_to_start(grade: Grade, clone: Path) -> None:
+    done = grade(cwd=clone)
+    assert done.stdout == FRESH
+    assert done.returncode == 1
+
+
+def test_full_marks(grade: Grade, clone: Path) -> None:
+    done = grade("run", "--submission", "solutions", cwd=clone)
+    assert done.stdout.endswith("Full marks: every test of every exercise passes. Well done!\n")
+    assert "Total: 20 of 20 points" in done.stdout
+    assert done.returncode == 0
+
+
+def test_from_a_folder_below_the_paths_are_from_there(grade: Grade, mixed: Path) -> None:
+    done = grade("run", "word_count", cwd=mixed / "exercises" / "text")
+    assert "      word_count.py:4  in word_count\n" in done.stdout
+
+
+def test_verbose_shows_everything(grade: Grade, clone: Path) -> None:
+    write(clone, "text/greeting.py", "print('[bold]hi[/]')\ngreeting = 'Hello, {}!'.format\n")
+    done = grade("-v", "--seed", "7", cwd=clone)
+    assert "    + Ada is greeted by her name  public 0." in done.stdout
+    assert "      | [bold]hi[/]\n" in done.stdout
+    assert "Seed 7, " in done.stdout
+    assert "Walls: " in done.stdout
+    # The tests of an exercise that is not begun are listed, and nothing is said of them.
+    assert "    ~ Two neighbors are averaged  public 0.00s\n    ~ Every" in done.stdout
+
+
+def test_several_tests_with_one_cause_show_once(grade: Grade, clone: Path) -> None:
+    done_part = (clone / "solutions/text/word_count.py").read_text(encoding="utf-8")
+    half, _, _ = done_part.partition("    if n < 1:")
+    write(
+        clone, "text/word_count.py", half + "    raise NotImplementedError('most_common: sort')\n"
+    )
+    done = grade("run", "word_count", cwd=clone)
+    assert done.stdout.count("Still to do: most_common: sort") == 1
+    assert "      2 tests need it.\n" in done.stdout
+    assert "Next: finish exercises/text/word_count.py:17, then run" in done.stdout
+
+
+def test_file_that_cannot_be_imported_is_explained_once(grade: Grade, clone: Path) -> None:
+    write(clone, "text/word_count.py", "import nonsense\n")
+    done = grade("run", "word_count", cwd=clone)
+    assert done.stdout.count("No module named 'nonsense'") == 1
+    assert "exercises/text/word_count.py:1" in done.stdout
+
+
+def test_the_next_step_repeats_the_options(grade: Grade, mixed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    shutil.copytree(mixed / "exercises", folder)
+    done = grade("run", "word_count", "--submission", folder, "--suite", "public", cwd=mixed)
+    assert f"`grade run word_count --submission '{folder}' --suite public`" in done.stdout
+    assert "points  by the public tests alone" in done.stdout
+
+
+# --- what needs no judge --------------------------------------------------------------------------
+
+
+def test_a_stub_that_is_edited_in_place_is_judged(grade: Grade, clone: Path) -> None:
+    stub = clone / "exercises/text/greeting.py"
+    write(clone, "text/greeting.py", "# A comment is no answer.\n" + stub.read_text("utf-8"))
+    assert "Start with exercises/text/word_count.py" in grade(cwd=clone).stdout
+    write(
+        clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return f'Hello, {name}!'\n"
+    )
+    done = grade("run", "greeting", cwd=clone)
+    assert "2.5 / 2.5  passed" in done.stdout
+    assert "Done. Next: start with exercises/text/word_count.py" in done.stdout
+    assert done.returncode == 0
+
+
+def test_without_a_kept_stub_the_file_is_judged(grade: Grade, clone: Path) -> None:
+    shutil.rmtree(clone / "tests" / "stubs")
+    done = grade("run", "greeting", "--json", "-", cwd=clone)
+    (exercise,) = json.loads(done.stdout)["exercises"]
+    assert exercise["status"] == "not_attempted"
+    assert exercise["tests"][0]["message"] == "Still to do: greeting: say hello"
+
+
+def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
+    (clone / "exercises/text/word_count.py").unlink()
+    write(clone, "text/greeting.py", "def greeting(:\n")
+    done = grade(cwd=clone)
+    assert "text/word_count.py is missing: hand it in under this name." in done.stdout
+    assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
+    assert "exercises/text/greeting.py:1\n" in done.stdout
+    assert "Next: put your file at exercises/text/word_count.py, then run" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("exercise", "never"),
+    [
+        # Untouched: nothing is loaded that could judge.
+        ("running_mean", ("grader.judge.process", "grader.sandbox.client", "importlib.metadata")),
+        # Judged, but elsewhere. (That the judge loads no torch either, its suite says.)
+        ("word_count", ()),
+    ],
+)
+def test_the_command_loads_nothing_heavy(
+    mixed: Path, exercise: str, never: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "grader.cli", "run", exercise],
+        cwd=mixed,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert " grader.panels\n" in done.stderr
+    for heavy in ("torch", "pytest", "rich.progress", "numpy", "asyncio", *never):
+        assert f" {heavy}\n" not in done.stderr
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def test_json_on_stdout_is_the_schema_s_and_the_same_again(grade: Grade, mixed: Path) -> None:
+    runs = [grade("run", "--json", "-", "--seed", "3", cwd=mixed) for _ in range(2)]
+    for done in runs:
+        jsonschema.validate(json.loads(done.stdout), json_schema())
+        assert done.stderr == ""
+        assert done.returncode == 1
+    first, second = (timeless(done.stdout) for done in runs)
+    assert json.dumps(first) == json.dumps(second)
+    assert first["seed"] == 3
+    assert first["score"] == 3.93
+
+
+def test_json_in_a_file_comes_beside_the_panel(grade: Grade, clone: Path, tmp_path: Path) -> None:
+    done = grade("run", "greeting", "--json", tmp_path / "result.json", cwd=clone)
+    result = json.loads((tmp_path / "result.json").read_bytes())
+    jsonschema.validate(result, json_schema())
+    assert result["exercises"][0]["status"] == "not_attempted"
+    assert "Total: 0 of 2.5 points" in done.stdout
+
+
+def test_json_in_no_folder_is_refused_before_judging(grade: Grade, clone: Path) -> None:
+    done = grade("run", "--json", "no/where.json", cwd=clone)
+    assert "There is no folder no." in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+# --- exit codes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("percent", "code"), [("0", 0), ("12.5", 0), ("12.6", 1), ("100", 1)])
+def test_fail_under(grade: Grade, clone: Path, percent: str, code: int) -> None:
+    shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
+    assert grade("--fail-under", percent, cwd=clone).returncode == code
+
+
+def test_suites(grade: Grade, clone: Path) -> None:
+    shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
+    everything = json.loads(grade("--json", "-", cwd=clone).stdout)
+    assert [len(each["tests"]) for each in everything["exercises"]] == [6, 1, 3]
+    # An exercise that has no hidden suite is not judged by none: it is left out.
+    hidden = json.loads(grade("--json", "-", "--suite", "hidden", cwd=clone).stdout)
+    assert [len(each["tests"]) for each in hidden["exercises"]] == [4, 2]
+    none = grade("run", "greeting", "--suite", "hidden", cwd=clone)
+    assert "There is no hidden suite here for greeting" in none.stderr
+    assert none.returncode == 2
+
+
+def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
+    file = clone / "solutions" / "text" / "greeting.py"
+    assert grade("--submission", file, cwd=clone).returncode == 0
+    done = grade("run", "word_count", "--submission", file, cwd=clone)
+    assert "greeting is one file, and not that of 'word_count'." in done.stderr
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "word_cuont"], "There is no exercise 'word_cuont'. Did you mean 'word_count'?"),
+        (["run", "exercises/text/word_count.py"], "Did you mean 'word_count'?"),
+        (["run", "zzz"], "There are: word_count, greeting, running_mean."),
+        (["word_count"], "To judge that exercise: grade run word_count"),
+        (["hint", "greting"], "Did you mean 'greeting'?"),
+        (["verify", "zzz"], "There is no exercise 'zzz'"),
+        (["run", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
+        (["run", "--submission", "tests"], "holds no file of Plain Python and NumPy"),
+        (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
+        (["run", "--suite", "secret"], "'secret' is not one of"),
+        (["run", "--fail-under", "101"], "101"),
+    ],
+)
+def test_usage(grade: Grade, clone: Path, arguments: list[str], said: str) -> None:
+    done = grade(*arguments, cwd=clone)
+    assert said in " ".join(done.stderr.split())
+    assert done.stderr.startswith("Usage: grade")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_no_course(grade: Grade, tmp_path: Path) -> None:
+    done = grade(cwd=tmp_path)
+    assert "No course found" in done.stderr
+    assert "--course" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (b"\xff\xfe", "utf-8"),
+        (b"format_version = [", "Invalid value"),
+        (b"format_version = 1", "missing required field"),
+    ],
+)
+def test_broken_manifest(grade: Grade, clone: Path, manifest: bytes, said: str) -> None:
+    (clone / "exercises" / "course.toml").write_bytes(manifest)
+    done = grade(cwd=clone)
+    assert done.stderr.startswith(f"grade: {clone / 'exercises' / 'course.toml'}: ")
+    assert said in done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+
+
+def test_fault_of_a_suite_is_no_lost_point(grade: Grade, clone: Path) -> None:
+    suite = clone / "tests/public/text/test_greeting.py"
+    suite.write_text(suite.read_text("utf-8").replace('("Ada")', "(nobody)"), encoding="utf-8")
+    done = grade("run", "greeting", "--submission", "solutions", "--json", "-", cwd=clone)
+    assert "The suite of 'greeting' is at fault in test_greeting: NameError" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (3, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent differently elsewhere")
+def test_interrupted(clone: Path) -> None:
+    write(clone, "text/greeting.py", "while True:\n    pass\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "grader.cli", "run", "greeting"],
+        cwd=clone,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    ours = psutil.Process(process.pid)
+    until = time.monotonic() + 60
+    while len(ours.children()) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    children = ours.children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == ("", "grade: interrupted.\n", 130)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.wait_procs(children, timeout=20)
+    assert not [child for child in children if child.is_running()]

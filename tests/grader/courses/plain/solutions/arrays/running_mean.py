@@ -1,0 +1,9 @@
+"""Average neighbors in an array."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def running_mean(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """The mean of every `width` neighbors: (n,) -> (n - width + 1,)."""
+    return np.convolve(values, np.ones(width) / width, mode="valid")

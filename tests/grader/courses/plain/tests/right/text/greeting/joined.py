@@ -1,0 +1,5 @@
+"""Joins the parts."""
+
+
+def greeting(name: str) -> str:
+    return "".join(["Hello, ", name, "!"])

@@ -1,0 +1,9 @@
+# wrong: counts characters | caught by: test_counts | told: counted characters
+
+
+def word_count(text: str) -> dict[str, int]:
+    return {each: text.count(each) for each in text}
+
+
+def most_common(text: str, n: int) -> list[str]:
+    return list(word_count(text))[:n]
