@@ -167,7 +167,6 @@ def main(arguments: list[str]) -> None:
     """Serve assignments until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    sys.dont_write_bytecode = True
     controls = [int(each) for each in arguments if each.isdecimal()]
     sandboxes: SandboxSource
     if controls:

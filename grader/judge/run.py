@@ -9,6 +9,7 @@ that nobody explained is a fault of ours (`JudgeError`), never a pass and never 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import io
 import os
@@ -113,6 +114,7 @@ def _run(
             plugins=[plugin, recorder],
         )
     _remember_suites(files)
+    _freeze_modules()
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise JudgeError(
             f"pytest could not run the suites of {exercise.id!r} (exit code {int(code)}): "
@@ -139,6 +141,20 @@ def _remember_suites(files: list[str]) -> None:
         if file in files and not hasattr(module, _READ_FROM):
             digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
             setattr(module, _READ_FROM, (file, digest))
+
+
+def _freeze_modules() -> None:
+    """Keep the collector away from what was just imported: torch's half a million objects.
+
+    Looking through them again and again is a sixth of a warm judgment.
+    """
+    if len(gc.get_objects(generation=2)) > _MANY_OBJECTS:
+        gc.collect()
+        gc.freeze()
+
+
+# Far above what one judgment leaves behind, far below what an import of torch does.
+_MANY_OBJECTS = 20_000
 
 
 # Plain asserts: a rewritten one would tell the student the suite's source.

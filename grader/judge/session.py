@@ -60,7 +60,7 @@ class Session:
         self._required_walls = required_walls
         self._source = source
         self._sandbox: Sandbox | None = None
-        self._probes: dict[str, str] = {}
+        self._probes: dict[str, bytes] = {}
         self._exercise_left = exercise.seconds
         self._test_left = exercise.seconds * TEST_SHARE
         self._seed: int | None = None
@@ -96,12 +96,12 @@ class Session:
                     Frame(finding.line, finding.function),
                 )
 
-    def keep_probe(self, name: str, source: str) -> None:
+    def keep_probe(self, name: str, code: bytes) -> None:
         """Load a probe module into the sandbox, once for each sandbox."""
-        if self._probes.get(name) != source:
-            self._probes[name] = source
+        if self._probes.get(name) != code:
+            self._probes[name] = code
             if self._sandbox is not None:
-                self._exchange(self._sandbox, LoadProbe(name, source), Packing())
+                self._exchange(self._sandbox, LoadProbe(name, code), Packing())
 
     def load(self) -> None:
         """Start a sandbox and run the student's module in it; raises what stands in the way."""
@@ -143,8 +143,8 @@ class Session:
         except Exception:
             self._stop()
             raise
-        for name, source in self._probes.items():
-            self._exchange(sandbox, LoadProbe(name, source), Packing())
+        for name, code in self._probes.items():
+            self._exchange(sandbox, LoadProbe(name, code), Packing())
 
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import marshal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.judge.outcomes import SandboxDied
 from grader.judge.session import Session
-from grader.sandbox.protocol import Call, Packing, Returned
+from grader.sandbox.protocol import PROBE_FILE, Call, Packing, Returned
 
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
@@ -62,7 +64,7 @@ class Student:
         if self._probe is None:
             raise FileNotFoundError("there is no probe module beside this suite")
         session, name = self._session, self._probe.stem
-        session.keep_probe(name, self._probe.read_text(encoding="utf-8"))
+        session.keep_probe(name, _compiled(self._probe.read_bytes()))
         packing = Packing()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         reply, unpacking = session.ask(Call(probe, *packed, probe=name), packing)
@@ -85,6 +87,12 @@ class Student:
 
     def _note(self, mutated: tuple[str, ...]) -> None:
         self.mutated.extend(name[:80] for name in mutated if name not in self.mutated)
+
+
+# A judge sends the same probes to every submission's sandbox.
+@functools.lru_cache(maxsize=64)
+def _compiled(source: bytes) -> bytes:
+    return marshal.dumps(compile(source, PROBE_FILE, "exec", dont_inherit=True))
 
 
 def _returned(reply: object) -> Returned:

@@ -12,19 +12,27 @@ from typing import Any
 
 from grader.sandbox.protocol import Guard
 
-__all__ = ["ForbiddenUse", "Watch"]
+__all__ = ["ForbiddenUse", "Line", "Watch"]
 
 
 class ForbiddenUse(RuntimeError):
     """Raised into the student's code where it reaches what is not allowed."""
 
 
+# The file, the line and the function of one frame of a stack.
+Line = tuple[str, int, str]
+
+
 class Seen:
-    """What was reached, and the stack that led there."""
+    """What was reached, and the stack that led there, outermost first."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.stack = traceback.extract_stack()
+        walked = [
+            (frame.f_code.co_filename, line, frame.f_code.co_name)
+            for frame, line in traceback.walk_stack(None)
+        ]
+        self.stack: list[Line] = walked[::-1]
 
 
 class Watch:

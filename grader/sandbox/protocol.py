@@ -58,6 +58,9 @@ MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16
 MAX_ITEMS = 100_000
 
+# What a probe is called in tracebacks.
+PROBE_FILE = "<probe>"
+
 _HEADER = struct.Struct("<IQ")
 _TENSOR, _ARRAY, _TUPLE, _RECORD, _OPAQUE = 1, 2, 3, 4, 5
 
@@ -117,10 +120,14 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
-    """Keep the suite's probe functions under `name` for later calls."""
+    """Keep the suite's probe functions under `name` for later calls.
+
+    `code` is the module's code object, marshalled: the judge compiles a probe once, for all of its
+    sandboxes. Only the judge says this, and the sandbox believes it; never the other way round.
+    """
 
     name: str
-    source: str
+    code: bytes
 
 
 class Call(msgspec.Struct, frozen=True, tag="call"):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
+import marshal
 import os
 import random
 import sys
@@ -18,9 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.sandbox.guard import Watch
+from grader.sandbox.guard import Line, Watch
 from grader.sandbox.protocol import (
     MAX_TEXT,
+    PROBE_FILE,
     Backward,
     Build,
     Built,
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["print_to_descriptors", "serve", "use_scratch"]
 
 MAX_FRAMES = 20
-_PROBE_FILE = "<probe>"
+MAX_WALKED = 20_000
 
 
 class _Graph:
@@ -94,7 +97,7 @@ class Worker:
                 module = types.ModuleType(request.name)
                 # Under its name, as every module: what pickles an object of a probe looks there.
                 sys.modules[request.name] = module
-                exec(compile(request.source, _PROBE_FILE, "exec"), module.__dict__)  # noqa: S102
+                exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
                 self._probes[request.name] = module
                 return Loaded()
             case Call():
@@ -248,9 +251,9 @@ class Worker:
     # --- errors ---------------------------------------------------------------------------------
 
     def _raised(self, error: BaseException) -> Reply:
-        stack = traceback.extract_tb(error.__traceback__, limit=-200)
-        files = [frame.filename for frame in stack]
-        probe = files.index(_PROBE_FILE) if _PROBE_FILE in files else None
+        stack = _stack_of(error)
+        files = [file for file, _, _ in stack]
+        probe = files.index(PROBE_FILE) if PROBE_FILE in files else None
         try:
             text = str(error)
         except BaseException:  # noqa: BLE001 (the student's own __str__)
@@ -264,9 +267,15 @@ class Worker:
             in_probe=probe is not None and self._file not in files[probe:],
         )
 
-    def _frames(self, stack: Sequence[traceback.FrameSummary]) -> tuple[tuple[int, str], ...]:
-        own = [f for f in stack if f.filename == self._file]
-        return tuple((f.lineno or 0, f.name[:MAX_TEXT]) for f in own[-MAX_FRAMES:])
+    def _frames(self, stack: Sequence[Line]) -> tuple[tuple[int, str], ...]:
+        own = [(line, name[:MAX_TEXT]) for file, line, name in stack if file == self._file]
+        return tuple(own[-MAX_FRAMES:])
+
+
+def _stack_of(error: BaseException) -> list[Line]:
+    """The lines of a traceback, outermost first; not by traceback.extract_tb, which reads files."""
+    walked = itertools.islice(traceback.walk_tb(error.__traceback__), MAX_WALKED)
+    return [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,161 @@
+"""What attacks aim at: a folder, a process and a service, made for one audit and holding nothing but canaries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["Canaries"]
+
+_ANSWER_SECONDS = 5
+# Answers each line with all that an attack could change about it; ends with whoever made it.
+_PROCESS = """
+import ctypes, os, resource, signal, sys
+secret = ctypes.create_string_buffer(sys.stdin.readline().strip().encode())
+held = open(sys.argv[1])
+signals = []
+for number in (signal.SIGURG, signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, lambda number, frame: signals.append(number))
+for line in sys.stdin:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    affinity = sorted(os.sched_getaffinity(0))
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    print(secret.value, limits, affinity, nice, signals, flush=True)
+"""
+
+
+class Canaries:
+    """A context; `secrets` are the texts that must never be seen in a result."""
+
+    def __init__(self) -> None:
+        self.mark = "attack-" + secrets.token_hex(6)
+        names = ("file", "deleted", "environ", "argument", "memory", "service", "neighbor")
+        self.secrets = {name: f"canary:{name}:{secrets.token_hex(8)}" for name in names}
+        self.trophy = f"done-{secrets.token_hex(8)}"
+
+    def __enter__(self) -> Canaries:
+        self.folder = Path(tempfile.mkdtemp(prefix="grade-audit-"))
+        # For everybody, as everybody may be the one who attacks.
+        self.folder.chmod(0o777)
+        (self.folder / "secret.txt").write_text(self.secrets["file"])
+        (self.folder / "secret.txt").chmod(0o666)
+        (self.folder / "held.txt").write_text(self.secrets["deleted"])
+        self._start_process()
+        (self.folder / "held.txt").unlink()
+        self._service = _Service(self.folder / "socket", self.mark, self.secrets["service"])
+        self._before = self._look()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._service.close()
+        self._process.kill()
+        self._process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def targets(self) -> dict[str, object]:
+        """Where an attack finds all of this: its `target`."""
+        return {
+            "mark": self.mark,
+            "trophy": self.trophy,
+            "folder": str(self.folder),
+            "file": str(self.folder / "secret.txt"),
+            "socket": str(self.folder / "socket"),
+            "abstract": self.mark,
+            "port": self._service.port,
+            "pid": self._process.pid,
+            "key": int(self.mark[-6:], 16) + 1,
+        }
+
+    def files_changed(self) -> list[str]:
+        """What is not as it was about the folder."""
+        now = self._look()
+        return [name for name in now.keys() | self._before if now.get(name) != self._before.get(name)]
+
+    def process_harmed(self) -> list[str]:
+        """What is not as it was about the process."""
+        now = self._ask()
+        return [] if now == self._said else [f"the canary process says {now or 'nothing'}"]
+
+    def _look(self) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for path in (self.folder, *self.folder.iterdir()):
+            status = path.lstat()
+            about = status.st_mode, status.st_uid, status.st_mtime_ns, status.st_nlink, status.st_size
+            found[path.name] = about, path.read_bytes() if path.is_file() else b""
+        return found
+
+    def _start_process(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _PROCESS, self.folder / "held.txt", self.secrets["argument"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"CANARY": self.secrets["environ"]},
+            start_new_session=True,
+        )
+        self._tell(self.secrets["memory"])
+        self._said = self._ask()
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+
+    def _ask(self) -> str:
+        self._tell("")
+        assert self._process.stdout is not None
+        # A process that was stopped does not answer.
+        if select.select([self._process.stdout], [], [], _ANSWER_SECONDS)[0]:
+            return os.read(self._process.stdout.fileno(), 4096).decode().strip()
+        return ""
+
+
+class _Service:
+    """Tells its secret to whoever connects, over TCP and both kinds of Unix addresses."""
+
+    def __init__(self, path: Path, name: str, secret: str) -> None:
+        self._secret = secret.encode()
+        self._servers = [socket.create_server(("127.0.0.1", 0))]
+        for address in (str(path), "\0" + name):
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            server.bind(address)
+            server.listen()
+            self._servers.append(server)
+        path.chmod(0o777)
+        self.port: int = self._servers[0].getsockname()[1]
+        self._ended, self._end = os.pipe()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            ready, _, _ = select.select([*self._servers, self._ended], [], [])
+            if self._ended in ready:
+                return
+            for server in ready:
+                connection, _ = server.accept()
+                with contextlib.suppress(OSError), connection:
+                    connection.sendall(self._secret)
+
+    def close(self) -> None:
+        os.write(self._end, b"x")
+        self._thread.join()
+        for server in self._servers:
+            server.close()
+        os.close(self._ended)
+        os.close(self._end)

@@ -1,0 +1,104 @@
+"""The attack catalogue: hostile submissions on disk, each with a first line that says what it tries.
+
+# attack: ends the process before a test can fail | class: forging | canary: score
+
+The keys after that are optional: `exercise` (scale, or crowd, which may start processes), `as: root`
+(it needs to be root where it is to succeed), `dud: why` (why it cannot succeed in the process of plain
+pytest). The text before the first bar is for whoever reads the table of an audit.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import CourseError
+
+__all__ = ["CLASSES", "Attack", "Proof", "arm", "find_catalogue", "read_catalogue"]
+
+CLASSES = ("forging", "reading", "escaping", "hanging", "exhausting", "polluting")
+_PLACE = Path("tests/attacks")
+_KEYS = {"attack", "class", "canary", "exercise", "as", "dud"}
+
+
+class Proof(enum.Enum):
+    """What shows that an attack succeeded."""
+
+    SCORE = "score"  # it earned points
+    TEXT = "text"  # a secret stands in the result
+    CLAIM = "claim"  # it could do what it then says it did
+    FILE = "file"  # the canary folder is changed
+    REMAINS = "remains"  # a process, a file or shared memory is left
+    NEIGHBOR = "neighbor"  # another sandbox or process is harmed
+    NEXT = "next"  # the next sandbox is not what it would have been
+    TIME = "time"  # it outlived its time
+    SCREEN = "screen"  # it wrote control characters to whoever reads the result
+    FAULT = "fault"  # the grader itself failed
+    BYTES = "bytes"  # for forged frames: they left the process
+
+
+class Attack(msgspec.Struct, frozen=True):
+    """One hostile submission: what it tries, in which class, and what would prove that it worked."""
+
+    name: str
+    kind: str
+    tries: str
+    proof: Proof
+    exercise: str
+    as_root: bool
+    dud: str
+    source: bytes
+
+
+def find_catalogue(start: Path) -> Path:
+    """The folder of attacks at or above `start`; the installed package has none."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / _PLACE / "course").is_dir():
+            return folder / _PLACE
+    raise CourseError(
+        f"No attack catalogue found: neither {start} nor a folder above it has {_PLACE}. It comes with "
+        "the grader's repository, not with the installed package: change into a clone of it."
+    )
+
+
+def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
+    """The attacks by class and name, or only those of these names; a wrong header is a CourseError."""
+    attacks = [_read(path, kind) for kind in CLASSES for path in sorted((folder / kind).glob("*.py"))]
+    known = {attack.name for attack in attacks}
+    for name in names:
+        if name not in known:
+            raise CourseError(f"There is no attack {name!r} in {folder}.")
+    return [attack for attack in attacks if not names or attack.name in names]
+
+
+def _read(path: Path, kind: str) -> Attack:
+    source = path.read_bytes()
+    first = source.partition(b"\n")[0].decode().removeprefix("# ")
+    said = dict(part.partition(": ")[::2] for part in first.split(" | "))
+    if not {"attack", "class", "canary"} <= set(said) <= _KEYS or said["class"] != kind:
+        form = f"'# attack: what it tries | class: {kind} | canary: score'"
+        raise CourseError(f"{path}: its first line must read {form}.")
+    try:
+        proof = Proof(said["canary"])
+    except ValueError:
+        raise CourseError(f"{path}: {said['canary']!r} is no kind of evidence.") from None
+    return Attack(
+        name=path.stem,
+        kind=kind,
+        tries=said["attack"],
+        proof=proof,
+        exercise=said.get("exercise", "scale"),
+        as_root=said.get("as") == "root",
+        dud=said.get("dud", ""),
+        source=source,
+    )
+
+
+def arm(attack: Attack, targets: Mapping[str, object]) -> bytes:
+    """The source with its aims in place of the first line: line numbers stay as they are."""
+    aims = "; ".join(f"{name} = {value!r}" for name, value in targets.items())
+    return f"class target: {aims}\n".encode() + attack.source.partition(b"\n")[2]

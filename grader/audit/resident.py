@@ -1,0 +1,112 @@
+"""A student's module of our own: the neighbor that attacks must not reach, and the next one after them.
+
+It runs in a sandbox as any submission does, and imports nothing of the grader.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import torch
+
+__all__ = ["folder", "keep", "state"]
+
+_kept: list[str] = []
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm")
+
+
+def _watched() -> tuple[object, ...]:
+    """What others rely on, looked up anew each time."""
+    return (
+        torch.isclose,
+        torch.allclose,
+        torch.equal,
+        torch.testing.assert_close,
+        torch.Tensor.__eq__,
+        torch.Tensor.sum,
+        builtins.len,
+        builtins.isinstance,
+        builtins.open,
+        builtins.print,
+        os.kill,
+        sys.exit,
+    )
+
+
+def keep(secret: str, address: str) -> None:
+    """Hold a secret: in memory, in a file of our own, in shared memory, and at an abstract address."""
+    _kept.append(secret)
+    Path(tempfile.gettempdir(), "kept.txt").write_text(secret)
+    shared = Path("/dev/shm", address)
+    try:
+        shared.write_text(secret)
+        _answer_at(address, secret)
+    except OSError as error:
+        print(error)
+
+
+def _answer_at(address: str, secret: str) -> None:
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind("\0" + address)
+    server.listen()
+
+    def serve() -> None:
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(secret.encode())
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def state() -> dict[str, str]:
+    """What one sandbox must find as every other one did."""
+    scratch = tempfile.gettempdir()
+    rng = torch.get_rng_state().numpy().tobytes()
+    found = {
+        "kept": _kept,
+        "own folder": sorted(os.listdir(scratch)),
+        "left by others": [each for place in _SHARED for each in _listed(place) if "attack-" in each],
+        "default dtype": torch.get_default_dtype(),
+        "threads of torch": torch.get_num_threads(),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "random numbers": hashlib.sha256(rng).hexdigest(),
+        "functions": [_identity(each) for each in _watched()],
+        "builtins": sorted(vars(builtins)),
+        "path": sys.path,
+        "environment": sorted(f"{k}={v}" for k, v in os.environ.items() if scratch not in v),
+        "signals": [str(signal.getsignal(number)) for number in range(1, 32)],
+        "priority": os.getpriority(os.PRIO_PROCESS, 0),
+        "limits": [sys.getrecursionlimit(), sys.getswitchinterval(), os.umask(0o022)],
+        "traces": [sys.gettrace(), sys.getprofile(), threading.gettrace()],
+        "a small integer": 125 + random.randint(126, 126),
+    }
+    return {name: repr(value)[:1500] for name, value in found.items()}
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _identity(function: object) -> str:
+    code = getattr(function, "__code__", None)
+    body = hashlib.sha256(code.co_code).hexdigest() if code is not None else ""
+    return f"{type(function).__name__} {getattr(function, '__qualname__', '')} {body}"
+
+
+def folder() -> str:
+    """Our own scratch folder."""
+    return tempfile.gettempdir()
