@@ -506,6 +506,8 @@ class Channel:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        # Received and not yet used: most frames arrive whole, in one piece.
+        self._received = bytearray()
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -520,12 +522,13 @@ class Channel:
         self._socket.settimeout(timeout)
         try:
             self._socket.sendall(_HEADER.pack(len(structure), len(blob)) + structure + blob)
-        except (BrokenPipeError, ConnectionError) as error:
+        except ConnectionError as error:
             raise ChannelClosed from error
 
     def receive_request(self) -> tuple[Request, Unpacking]:
         """Wait for the next request (in the sandbox, which trusts the judge)."""
-        structure, blob = self._receive(None, None)
+        self._socket.settimeout(None)
+        structure, blob = self._receive(lambda: None)
         return _decode_request(structure), Unpacking(blob)
 
     def receive_reply(
@@ -536,41 +539,42 @@ class Channel:
         `idle` waits until this channel is readable or the seconds that it is given are over, and
         may serve others while it waits. Raises TimeoutError, ChannelClosed or ProtocolError.
         """
-        structure, blob = self._receive(deadline, idle)
+
+        def wait() -> None:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            idle(remaining)
+
+        self._socket.settimeout(0)
+        structure, blob = self._receive(wait)
         try:
             return _decode_reply(structure), Unpacking(blob)
         except _UNREADABLE as error:
             raise ProtocolError(f"a reply cannot be read: {error}"[:MAX_TEXT]) from error
 
-    def _receive(
-        self, deadline: float | None, idle: Callable[[float], None] | None
-    ) -> tuple[bytearray, bytearray]:
-        header = self._receive_exactly(_HEADER.size, deadline, idle)
-        structure_bytes, blob_bytes = _HEADER.unpack(header)
+    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray]:
+        self._receive_at_least(_HEADER.size, wait)
+        structure_bytes, blob_bytes = _HEADER.unpack_from(self._received)
         if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
             raise ProtocolError("a reply is larger than is allowed")
-        structure = self._receive_exactly(structure_bytes, deadline, idle)
-        return structure, self._receive_exactly(blob_bytes, deadline, idle)
+        middle = _HEADER.size + structure_bytes
+        end = middle + blob_bytes
+        self._receive_at_least(end, wait)
+        structure, blob = self._received[_HEADER.size : middle], self._received[middle:end]
+        del self._received[:end]
+        return structure, blob
 
-    def _receive_exactly(
-        self, size: int, deadline: float | None, idle: Callable[[float], None] | None
-    ) -> bytearray:
+    def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
         # Grows with what arrives: an announced length alone costs no memory.
-        data = bytearray()
-        while len(data) < size:
-            if deadline is not None and idle is not None:
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    raise TimeoutError
-                idle(remaining)
-                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-            else:
-                self._socket.settimeout(None)
+        while len(self._received) < size:
+            wait()
             try:
-                part = self._socket.recv(min(size - len(data), 2**20))
+                part = self._socket.recv(2**16)
+            except BlockingIOError:
+                continue
             except ConnectionError as error:
                 raise ChannelClosed from error
             if not part:
                 raise ChannelClosed
-            data += part
-        return data
+            self._received += part
