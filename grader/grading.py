@@ -58,6 +58,7 @@ def grade(
     seed: int = 0,
     suite: str = "all",
     walls: bool = True,
+    require_isolation: str = "none",
     progress: Progress | None = None,
 ) -> Result:
     """Grade one submission and return its result.
@@ -69,6 +70,8 @@ def grade(
         seed: seeds the inputs of every test; the same seed gives the same result.
         suite: `public`, `hidden` or `all` suites.
         walls: False to run the student's code unconfined (for measurements).
+        require_isolation: refuse to judge behind less than this level: `none`, `limits`, `kernel`,
+            `namespaces` or `full`.
         progress: is told of every test as it ends.
 
     Raises:
@@ -83,6 +86,11 @@ def grade(
     chosen = suites_named(suite)
     selected = _selected(course, read, exercises, chosen)
     grading = _Grading(course, read, seed, chosen, progress or Progress())
+    if require_isolation != "none":
+        # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
+        from grader.sandbox.levels import Level, walls_of
+
+        grading.required_walls = walls_of(Level(require_isolation))
     with grading.judges_started(selected, walls=walls):
         # While the judge loads: nobody asks for this before the end.
         course_info = course.info()
@@ -122,6 +130,7 @@ class _Grading:
         progress: Progress,
     ) -> None:
         self.walls: tuple[str, ...] = ()
+        self.required_walls: tuple[str, ...] = ()
         self.torch = ""
         self._course, self._files = course, read.files
         self._seed, self._chosen, self._progress = seed, chosen, progress
@@ -166,6 +175,7 @@ class _Grading:
             source,
             seed=self._seed,
             chosen=self._chosen,
+            required_walls=self.required_walls,
             done=functools.partial(self._progress.test, exercise),
         )
         self.walls = judged.walls
@@ -262,13 +272,15 @@ def judge_source(
     *,
     seed: int,
     chosen: tuple[Visibility, ...],
+    required_walls: tuple[str, ...] = (),
     done: Callable[[TestResult], None] = lambda _: None,
 ) -> Judged:
     """Have a judge judge a source that `settle` left open."""
     from grader.judge.process import Assignment
 
     manifest = str(course.folder / "course.toml")
-    return judge.judge(Assignment(manifest, exercise.id, source, seed, chosen), done)
+    assignment = Assignment(manifest, exercise.id, source, seed, chosen, required_walls)
+    return judge.judge(assignment, done)
 
 
 def _machine() -> str:

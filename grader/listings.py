@@ -1,4 +1,4 @@
-"""Short answers of the course: its exercises, one hint, and the lines of a proof."""
+"""Short answers: the exercises of a course, one hint, the lines of a proof, and the walls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from grader.course import Course, Exercise
 from grader.intake import State, read_submission
 
 if TYPE_CHECKING:
+    from grader.sandbox.levels import Level
+    from grader.sandbox.survey import Wall
     from grader.verify import Proof
 
-__all__ = ["show_exercises", "show_hint", "show_proofs"]
+__all__ = ["show_exercises", "show_hint", "show_proofs", "show_walls"]
 
 _DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 _STYLES = {State.UNTOUCHED: "dim", State.EDITED: "yellow"}
@@ -95,3 +97,21 @@ def _proof_lines(console: Console, proof: Proof) -> Iterator[Text]:
         for row, line in enumerate(complaint.splitlines()):
             prefix = Text("    " if row else "  - ")
             yield from hang(console, prefix, Text(clean(line, 2000)))
+
+
+def show_walls(console: Console, walls: Iterable[Wall], level: Level) -> None:
+    """Print every wall, whether it stands, and what to do about those that do not."""
+    print_lines(console, _wall_lines(console, walls, level))
+
+
+def _wall_lines(console: Console, walls: Iterable[Wall], level: Level) -> Iterator[Text]:
+    marks = marks_for(console)
+    for wall in walls:
+        mark = Text(marks.good, "green") if wall.stands else Text(marks.bad, "red")
+        prefix = Text.assemble(mark, f" {wall.name:<18} ")
+        if wall.stands:
+            yield from hang(console, prefix, Text(wall.meaning))
+            continue
+        remedy = f" {marks.arrow} {wall.remedy}" if wall.remedy else ""
+        yield from hang(console, prefix, Text(f"missing: {wall.reason}.{remedy}"))
+    yield Text(f"Isolation reaches the level: {level.value}.", "bold")

@@ -11,6 +11,7 @@ import click
 from grader import __version__
 from grader.cli.border import Group
 from grader.cli.course import hint, list_exercises, schema
+from grader.cli.doctor import doctor
 from grader.cli.run import run
 from grader.cli.verify import verify
 
@@ -31,5 +32,5 @@ def main() -> None:
     """
 
 
-for command in (run, list_exercises, hint, schema, verify):
+for command in (run, list_exercises, hint, schema, verify, doctor):
     main.add_command(command)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from grader.course import Course, Exercise
 
-__all__ = ["course_option", "exercises_argument", "known_exercises", "open_course"]
+__all__ = ["LEVELS", "course_option", "exercises_argument", "known_exercises", "open_course"]
+
+# As in grader.sandbox.levels, which would have to be imported for every `grade --help`.
+LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
 course_option = click.option(
     "--course",

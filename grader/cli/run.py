@@ -11,7 +11,13 @@ import click
 from click.core import ParameterSource
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.cli.options import (
+    LEVELS,
+    course_option,
+    exercises_argument,
+    known_exercises,
+    open_course,
+)
 from grader.errors import GraderError
 
 if TYPE_CHECKING:
@@ -69,6 +75,16 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     help="Exit with 0 from this percentage of the points on; by default 100.",
 )
 @click.option(
+    "--require-isolation",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default="none",
+    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+)
+@click.option(
+    "--no-isolation", is_flag=True, help="Run the code without any wall: only what you trust."
+)
+@click.option(
     "-v", "--verbose", is_flag=True, help="Show every test, what your code printed, and times."
 )
 def run(
@@ -79,6 +95,8 @@ def run(
     suite: str,
     seed: int,
     fail_under: float,
+    require_isolation: str,
+    no_isolation: bool,
     verbose: bool,
 ) -> None:
     """Judge exercises: all of them, or those that you name.
@@ -106,6 +124,8 @@ def run(
             exercises=exercises,
             seed=seed,
             suite=suite,
+            walls=not no_isolation,
+            require_isolation=require_isolation,
             progress=display,
         )
     if json_file is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 from grader.sandbox.confinement import WALLS
 
-__all__ = ["Level", "walls_of"]
+__all__ = ["Level", "missing", "reached", "walls_of"]
 
 
 class Level(enum.Enum):
@@ -37,3 +38,13 @@ def walls_of(level: Level) -> tuple[str, ...]:
             return tuple(wall for wall in WALLS if wall != "process_limit")
         case Level.FULL:
             return ("bubblewrap", *WALLS)
+
+
+def missing(level: Level, standing: Collection[str]) -> list[str]:
+    """The walls that a level asks for and that do not stand."""
+    return [wall for wall in walls_of(level) if wall not in standing]
+
+
+def reached(standing: Collection[str]) -> Level:
+    """The highest level of which every wall stands."""
+    return [level for level in Level if not missing(level, standing)][-1]

@@ -1,0 +1,58 @@
+"""The walls of this machine, shown and insisted on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from grader.cli.options import LEVELS
+from grader.sandbox.levels import Level, missing, reached, walls_of
+
+COURSE = Path(__file__).parents[1] / "courses" / "plain"
+
+
+def grade(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=COURSE,
+        check=False,
+    )
+
+
+def test_levels_rise() -> None:
+    assert tuple(level.value for level in Level) == LEVELS
+    asked = [set(walls_of(level)) for level in Level]
+    assert all(lower < higher for lower, higher in pairwise(asked))
+    assert reached(walls_of(Level.KERNEL)) is Level.KERNEL
+    assert missing(Level.LIMITS, ["rlimits"]) == ["process_group"]
+
+
+def test_doctor_names_every_wall_and_the_level() -> None:
+    done = grade("doctor")
+    assert done.returncode == 0, done.stderr
+    for wall in walls_of(Level.FULL):
+        assert wall in done.stdout
+    assert "Isolation reaches the level: " in done.stdout
+
+
+def test_doctor_and_run_agree_on_what_stands() -> None:
+    level = grade("doctor").stdout.rstrip().rstrip(".").rpartition(" ")[2]
+    done = grade("run", "--submission", "solutions", "--require-isolation", level)
+    assert done.returncode == 0, done.stderr
+    done = grade(
+        "run", "--submission", "solutions", "--require-isolation", "limits", "--no-isolation"
+    )
+    assert done.returncode == 3
+    assert "does not stand here; missing: process_group, rlimits" in done.stderr
+    assert "Nothing of the submission was run." in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "doctor"])
+def test_an_unknown_level_is_a_matter_of_usage(command: str) -> None:
+    assert grade(command, "--require-isolation", "most").returncode == 2
