@@ -26,7 +26,9 @@ def attach(session: Session, reply: Returned, unpacking: Unpacking, inputs: list
     value = unpacking.unpack(reply.value)
     if reply.graph is None or not inputs:
         return value
-    if not all(0 <= index < len(unpacking.tensors) for index in reply.differentiable):
+    named = set(reply.differentiable)
+    known = all(0 <= index < len(unpacking.tensors) for index in named)
+    if not known or len(named) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: no such tensor.")
     remote = [unpacking.tensors[index] for index in reply.differentiable]
     # Integers have no gradient, whatever a reply says.
@@ -125,13 +127,15 @@ class RemoteModule(nn.Module):
             raise SandboxDied("Your code gave an answer that cannot be read: no module.")
         parameters = _named_tensors(unpacking.unpack(reply.parameters))
         buffers = _named_tensors(unpacking.unpack(reply.buffers))
+        # Sets: an enemy's lists are as long as a frame can be.
+        trainables, saved = set(reply.trainable), set(reply.saved)
         try:
             for name, tensor in parameters.items():
                 learnable = tensor.is_floating_point() or tensor.is_complex()
-                trainable = learnable and name in reply.trainable
+                trainable = learnable and name in trainables
                 _register(self, name, nn.Parameter(tensor, requires_grad=trainable), True)
             for name, tensor in buffers.items():
-                _register(self, name, tensor, name in reply.saved)
+                _register(self, name, tensor, name in saved)
         except (AttributeError, KeyError, TypeError):  # names that no module can have
             raise SandboxDied(_ODD_PARAMETERS) from None
         self.training = reply.training
@@ -164,9 +168,21 @@ _ODD_PARAMETERS = (
 )
 
 
+# More than any exercise builds, and less than what nn.Module or its recursion cannot bear.
+_MOST_PARAMETERS, _DEEPEST_NAME, _LONGEST_NAME = 10_000, 30, 1_000
+
+
+def _is_name(name: object) -> bool:
+    return (
+        isinstance(name, str) and len(name) <= _LONGEST_NAME and name.count(".") <= _DEEPEST_NAME
+    )
+
+
 def _named_tensors(value: Any) -> dict[str, Tensor]:
-    if isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items()
+    if (
+        isinstance(value, dict)
+        and len(value) <= _MOST_PARAMETERS
+        and all(_is_name(name) and isinstance(tensor, Tensor) for name, tensor in value.items())
     ):
         return value
     raise SandboxDied(_ODD_PARAMETERS)

@@ -36,6 +36,8 @@ __all__ = ["Session"]
 
 # One test may use this share of its exercise's time, so that an endless loop costs a few of them.
 TEST_SHARE = 0.25
+# An enemy's traceback is as long as a frame can be; the last line is what is shown.
+MAX_FRAMES = 20
 
 
 class Session:
@@ -209,7 +211,8 @@ def _raised(reply: Raised) -> Exception:
     text = clean(reply.text, 400)
     if reply.in_probe:
         text = f"your code returned something that could not be used ({text})"
-    frames = tuple(Frame(line, clean(function, 80)) for line, function in reply.frames)
+    own = reply.frames[-MAX_FRAMES:]
+    frames = tuple(Frame(line, clean(function, 80)) for line, function in own)
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
 
 

@@ -86,7 +86,8 @@ class Student:
         return attach(session, _returned(reply), unpacking, inputs)
 
     def _note(self, mutated: tuple[str, ...]) -> None:
-        self.mutated.extend(name[:80] for name in mutated if name not in self.mutated)
+        # Of an honest reply these are the names of arguments and parameters.
+        self.mutated = list(dict.fromkeys([*self.mutated, *(name[:80] for name in mutated)]))[:1000]
 
 
 # A judge sends the same probes to every submission's sandbox.

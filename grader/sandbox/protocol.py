@@ -52,11 +52,13 @@ __all__ = [
 ]
 
 MAX_STRUCTURE_BYTES = 2 * 2**20
-MAX_BLOB_BYTES = 256 * 2**20
+MAX_BLOB_BYTES = 64 * 2**20
 MAX_DEPTH = 24
 MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16
 MAX_ITEMS = 100_000
+# Of all values in one frame: a few bytes of MessagePack are an empty list that takes fifty here.
+MAX_VALUES = 4 * MAX_ITEMS
 
 # What a probe is called in tracebacks.
 PROBE_FILE = "<probe>"
@@ -371,6 +373,7 @@ class Unpacking:
     def __init__(self, blob: bytearray) -> None:
         self._blob = memoryview(blob)
         self._position = 0
+        self._values = 0
         self.tensors: list[torch.Tensor] = []
 
     def unpack(self, value: Any) -> Any:
@@ -381,8 +384,11 @@ class Unpacking:
             raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
 
     def _unpack(self, value: Any, depth: int) -> Any:
+        self._values += 1
         if depth > MAX_DEPTH + 2:
             raise ProtocolError("a value is nested too deeply")
+        if self._values > MAX_VALUES:
+            raise ProtocolError("an answer holds too many values")
         if isinstance(value, list):
             return [self._unpack(each, depth + 1) for each in value]
         if isinstance(value, dict):

@@ -234,7 +234,8 @@ def leave_as_found(
 ) -> dict[str, Any]:
     """Put a network and its optimizer into this state, run a range test, and report the state.
 
-    The optimizer has two groups with the options of `groups`: the network's body and its head.
+    The optimizer has two groups with the options of `groups`, the network's body and its head, and
+    `state` for some of the parameters, by their numbers.
     """
     model = Network()
     with torch.no_grad():
@@ -250,7 +251,7 @@ def leave_as_found(
         lr=0.1,
     )
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    optimizer_before = copy.deepcopy(optimizer.state_dict())
+    groups_before = copy.deepcopy(optimizer.state_dict()["param_groups"])
     objects = dict(model.named_parameters())
     batches = [(x.float(), y.float()) for x, y in scripted(losses)]
     result = module.lr_range_test(
@@ -265,7 +266,7 @@ def leave_as_found(
         "held": held == {id(each) for each in model.parameters()},
         "buffers": dict(model.named_buffers()),
         "modes": {name: each.training for name, each in model.named_modules()},
-        "optimizer_before": optimizer_before,
+        "optimizer_before": {"param_groups": groups_before},
         "optimizer": optimizer.state_dict(),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
 # --- exponential_lrs -----------------------------------------------------------------------------
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(18)
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Space the exponents evenly, from log10(lr_min) to log10(lr_max), in float64.")
 def test_rates(student: Student) -> None:
@@ -285,7 +285,7 @@ def smoothed(losses: Tensor, share: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(32)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
 def test_losses(student: Student) -> None:
@@ -357,7 +357,7 @@ def test_losses(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
@@ -389,7 +389,7 @@ def test_every_group(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Call optimizer.step(), so that its momentum and weight decay take part.")
@@ -420,6 +420,7 @@ def test_optimizer_steps(student: Student) -> None:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Zero the gradients before the backward of each step, the first one included.")
@@ -442,7 +443,7 @@ def test_stale_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
 def test_next_batches(student: Student) -> None:
@@ -479,7 +480,7 @@ def test_next_batches(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
@@ -543,7 +544,7 @@ def test_empty_loader(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("model.train() reaches every submodule.")
 def test_train_mode(student: Student) -> None:
@@ -616,7 +617,7 @@ def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
     return [numbers(each, "losses") for each in entries(reported, len(scripts))]
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(8)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
@@ -676,7 +677,7 @@ def test_stop_rule(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
@@ -695,6 +696,10 @@ def test_stop_not_finite(student: Student) -> None:
         lowest = inf
         for each in before:
             lowest = min(each, lowest)
+        return loss > 4 * lowest
+
+    def sticky(before: list[float], loss: float) -> bool:
+        lowest = nan if any(map(math.isnan, before)) else min(before, default=inf)
         return loss > 4 * lowest
 
     def only(bad: Callable[[float], bool]) -> StopRule:
@@ -716,6 +721,12 @@ def test_stop_not_finite(student: Student) -> None:
             "finite.": lambda: recorded(scripts, only(lambda _: False)),
             "The test goes on after NaN, which then counts as the lowest loss: ask whether "
             "the loss is finite.": lambda: recorded(scripts, poisoned),
+            "The test goes on after NaN, and nothing stops it from then on: ask whether the loss "
+            "is finite.": lambda: recorded(scripts, sticky),
+            "The test goes on after NaN: NaN > anything is False, and so is anything > NaN; ask "
+            "whether the loss is finite.": lambda: recorded(
+                scripts, lambda before, loss: loss > 4 * min(before, default=inf)
+            ),
             "The test goes on after NaN; it stops at infinite losses only.": (
                 lambda: recorded(scripts, only(math.isinf))
             ),
@@ -737,7 +748,7 @@ def test_stop_not_finite(student: Student) -> None:
 # --- lr_range_test: the result -------------------------------------------------------------------
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_rates", "test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
@@ -787,6 +798,7 @@ def test_result(student: Student) -> None:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
@@ -806,7 +818,8 @@ def test_random_state(student: Student) -> None:
 class Before:
     """The state of the probe's network and optimizer before a test, made here."""
 
-    def __init__(self, optimizer: str = "SGD", *, used: bool = True) -> None:
+    def __init__(self, optimizer: str = "SGD", *, used: Sequence[str] = ()) -> None:
+        """`used` names the parameters for which the optimizer has state."""
         self.parameters = {name: torch.randn(shape) for name, shape in SHAPES.items()}
         self.buffers = {
             "body.2.1.running_mean": torch.randn(3),
@@ -820,13 +833,10 @@ class Before:
         self.groups = [{"lr": 0.25, "weight_decay": 0.125}, {"lr": 0.0625, "weight_decay": 0.0}]
         if optimizer == "SGD":
             self.groups = [{**group, "momentum": 0.875} for group in self.groups]
-        shapes = SHAPES.values() if used else []
-        self.state = {i: self._state(shape) for i, shape in enumerate(shapes)}
+        self.state = {list(SHAPES).index(name): self._state(SHAPES[name]) for name in used}
 
     def _state(self, shape: tuple[int, ...]) -> dict[str, Tensor]:
-        """What the optimizer remembers of one parameter."""
-        if self.optimizer_name == "SGD":
-            return {"momentum_buffer": torch.randn(shape)}
+        """What Adam remembers of one parameter."""
         step, mean, square = torch.tensor(5.0), torch.randn(shape), torch.rand(shape)
         return {"step": step, "exp_avg": mean, "exp_avg_sq": square}
 
@@ -849,7 +859,7 @@ class Before:
         return reported
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(18)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
@@ -868,15 +878,15 @@ def check_parameters(reported: Any, before: Before, when: str) -> None:
         f"{', '.join(changed)}. Keep copies of the values (clone, or deepcopy of the state dict: "
         "without a copy, what you keep is trained along), and put them back before you return."
     )
-    frozen = entry(reported, "frozen")
-    assert frozen == before.frozen, (
-        f"{when[0].upper()}{when[1:]} requires_grad of the parameters is not what it was."
-    )
     kept = entry(reported, "same") is True, entry(reported, "held") is True
     assert kept == (True, True), (
         f"{when[0].upper()}{when[1:]} the model and the optimizer do not hold the same Parameter "
         "objects as before, so that the optimizer trains others than the model's: copy the values "
         "back in place."
+    )
+    frozen = entry(reported, "frozen")
+    assert frozen == before.frozen, (
+        f"{when[0].upper()}{when[1:]} requires_grad of the parameters is not what it was."
     )
 
 
@@ -885,7 +895,7 @@ def same(found: Any, name: str, value: Tensor) -> bool:
     return isinstance(other, Tensor) and other.dtype == value.dtype and torch.equal(other, value)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
 def test_restores_buffers(student: Student) -> None:
@@ -907,7 +917,7 @@ def test_restores_buffers(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
@@ -960,7 +970,7 @@ def test_restores_modes(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
@@ -999,40 +1009,36 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_optimizer_state(student: Student) -> None:
     """Afterwards the optimizer's state of each parameter, such as its momentum, is what it was."""
-    for optimizer in ("SGD", "Adam"):
-        before = Before(optimizer)
-        state = entry(entry(before.after(student), "optimizer"), "state")
-        assert isinstance(state, dict), "Your code disturbed the observation of its own result."
-        assert state, (
-            f"After the test the state of {optimizer} is empty: what was there before the test "
-            "was cleared."
+    before = Before("Adam", used=["body.0.weight", "head.weight"])
+    state = entry(entry(before.after(student), "optimizer"), "state")
+    assert isinstance(state, dict), "Your code disturbed the observation of its own result."
+    assert state, (
+        "After the test the state of Adam is empty: what was there before the test was cleared."
+    )
+    assert state.keys() == before.state.keys(), (
+        f"After the test Adam has state for the parameters {list(state)[:20]}, before the test it "
+        f"had for {list(before.state)}: put the optimizer's state dict back as it was."
+    )
+    for index, values in before.state.items():
+        changed = [name for name, value in values.items() if not same(state[index], name, value)]
+        assert not changed, (
+            f"After the test the state of Adam for parameter {index} is not what it was "
+            f"({', '.join(changed)}; exp_avg is its momentum): keep a copy (copy.deepcopy of the "
+            "state dict: without a copy, what you keep changes along) and put it back."
         )
-        assert list(state) == list(before.state), (
-            f"After the test {optimizer} has state for the parameters {list(state)[:20]}, before "
-            f"the test it had for {list(before.state)}."
-        )
-        for index, values in before.state.items():
-            changed = [
-                name for name, value in values.items() if not same(state[index], name, value)
-            ]
-            assert not changed, (
-                f"After the test the state of {optimizer} for parameter {index} is not what it was "
-                f"({', '.join(changed)}, its momentum): keep a copy (copy.deepcopy of the state "
-                "dict: without a copy, what you keep changes along) and put it back."
-            )
-    new = entry(entry(Before(used=False).after(student), "optimizer"), "state")
+    new = entry(entry(Before().after(student), "optimizer"), "state")
     assert new == {}, (
         "The optimizer had no state before the test, and has some afterwards (its momentum): "
         "state that did not exist before should not exist afterwards."
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_restores_parameters")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Leave the loop by break, or restore in a finally clause.")
@@ -1078,7 +1084,7 @@ def decade_below(
     return [r[max(0, first(rule, each) + shift)].item() / 10 for r, each in pairs]
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(24)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("Walk through the losses, keep the lowest so far, stop at the first divergence.")
 def test_suggestion(student: Student) -> None:
@@ -1219,7 +1225,7 @@ def at_least(factor: float) -> StopRule:
     return lambda before, loss: bool(before) and loss >= factor * min(before)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
@@ -1341,7 +1347,7 @@ def finite_points(points: Tensor) -> Tensor:
     return points[torch.isfinite(points).all(1)]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("figure.add_subplot(), plot(learning_rates, losses), set_xscale('log').")
 def test_plot_curve(student: Student) -> None:
@@ -1413,7 +1419,7 @@ def verticals(axes: dict[str, Any]) -> list[float]:
     ]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("axes.axvline(suggestion)")
 def test_plot_suggestion(student: Student) -> None:
@@ -1467,7 +1473,7 @@ def test_plot_without_suggestion(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
 def test_plot_pyplot(student: Student) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 
@@ -33,8 +34,10 @@ def suggestion(module: Any, rates: Tensor, losses: Tensor) -> Any:
 def figure(module: Any, rates: Tensor, losses: Tensor) -> dict[str, Any]:
     """Plot a result with a suggestion of 0.1, and read the figure."""
     drawn = module.plot_lr_range_test(module.LRRangeTest(rates, losses), 0.1)
-    axes = list(getattr(drawn, "axes", []))
+    figure = isinstance(drawn, Figure)
+    axes = drawn.axes if figure else []
     return {
+        "type": "Figure" if figure else None if drawn is None else type(drawn).__name__,
         "axes": len(axes),
         "x scales": [each.get_xscale() for each in axes],
         "artists": sum(len(each.lines) + len(each.collections) for each in axes),

@@ -23,6 +23,7 @@ def entry(reported: Any, name: str) -> Any:
     return reported[name]
 
 
+@pytest.mark.points(3)
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Space the exponents evenly: here they are -2, -1 and 0.")
 def test_three_rates(student: Student) -> None:
@@ -40,6 +41,7 @@ def test_three_rates(student: Student) -> None:
     )
 
 
+@pytest.mark.points(6)
 @pytest.mark.requires("test_three_rates")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Record the loss of each step before the step, and restore the model at the end.")
@@ -52,7 +54,16 @@ def test_one_weight(student: Student) -> None:
     #     1.0     0.784            0.614656    -0.784
     # The loader has one batch, so it is iterated over three times.
     result = student.run("one_weight")
-    assert_close(entry(result, "learning_rates"), numbers(0.01, 0.1, 1.0), what="learning_rates")
+    assert_close(
+        entry(result, "learning_rates"),
+        numbers(0.01, 0.1, 1.0),
+        what="learning_rates",
+        mistakes={
+            "The loader ran out after one batch, and so did the test: begin it anew.": (
+                numbers(0.01)
+            ),
+        },
+    )
     assert_close(
         entry(result, "losses"),
         numbers(1.0, 0.9604, 0.614656),
@@ -60,6 +71,9 @@ def test_one_weight(student: Student) -> None:
         mistakes={
             "Your losses are those after the step.": numbers(0.9604, 0.614656, 0.614656),
             "The test does not train: the weight stays 1.": numbers(1.0, 1.0, 1.0),
+            "Your gradients add up from step to step: zero them before each backward.": (
+                numbers(1.0, 0.9604, 0.341056)
+            ),
             "Your steps use the learning rate that the optimizer came with.": (
                 numbers(1.0, 0.0, 0.0)
             ),
@@ -69,32 +83,50 @@ def test_one_weight(student: Student) -> None:
         [entry(result, "weight"), entry(result, "lr")],
         [1.0, 0.5],
         what="the list of the weight and the optimizer's learning rate after the test",
+        mistakes={
+            "The weight is left as the last step made it: put the parameters back.": [-0.784, 0.5],
+            "The optimizer is left with the last learning rate of the test: put its state dict "
+            "back.": [1.0, 1.0],
+            "Nothing is put back: the weight is left as the last step made it, the optimizer with "
+            "the last learning rate.": [-0.784, 1.0],
+        },
     )
 
 
+@pytest.mark.points(4)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("The lowest loss before is 1, so 3 is not yet divergence and 5 is.")
 def test_four_losses(student: Student) -> None:
     """The losses 2, 1, 3, 5 diverge at the last one."""
-    suggestion = student.run("suggestion", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
+    suggestion = student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 5))
     assert_close(
         suggestion,
         0.1,
         what="the suggestion",
         mistakes={
             "You suggest the rate at which the loss diverges; go one decade below.": 1.0,
-            "You suggest the rate of the lowest loss.": 0.01,
-            "You go one decade below the rate of the lowest loss.": 0.001,
+            "You suggest the rate of the lowest loss.": 0.02,
+            "You go one decade below the rate of the lowest loss.": 0.002,
+            "You suggest the last rate before the divergence.": 0.3,
+            "You go one decade below the last rate before the divergence.": 0.03,
         },
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.")
 def test_figure(student: Student) -> None:
     """The figure has one Axes with a logarithmic x axis, a curve and a line."""
     found = student.run("figure", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
+    kind = entry(found, "type")
+    assert kind == "Figure", f"plot_lr_range_test returned {kind}, promised a matplotlib Figure."
     assert_equal(entry(found, "axes"), 1, what="the number of Axes")
-    assert_equal(entry(found, "x scales"), ["log"], what="the list of scales of the x axis")
+    assert_equal(
+        entry(found, "x scales"),
+        ["log"],
+        what="the list of scales of the x axis",
+        mistakes={"The x axis is linear, it should be logarithmic.": ["linear"]},
+    )
     artists = entry(found, "artists")
     assert artists not in (0, 1), "The curve or the vertical line is missing."
