@@ -217,7 +217,7 @@ class _Range:
             sandbox.stop()
 
     def _spawn(self, limits: Limits) -> Sandbox:
-        sandbox = self._sandboxes.spawn(("torch",), limits)
+        sandbox = self._sandboxes.begin(("torch",), limits)()
         source = Path(resident.__file__).read_bytes()
         sandbox.ask(Load("resident", "resident.py", source, ()), Packing(), _ANSWER_SECONDS)
         return sandbox

@@ -18,6 +18,8 @@ from types import TracebackType
 __all__ = ["Canaries"]
 
 _ANSWER_SECONDS = 5
+# In the environment of whoever judges, too.
+_VARIABLE = "GRADE_AUDIT_CANARY"
 # Answers each line with all that an attack could change about it; ends with whoever made it.
 _PROCESS = """
 import ctypes, os, resource, signal, sys
@@ -50,6 +52,7 @@ class Canaries:
         (self.folder / "secret.txt").write_text(self.secrets["file"])
         (self.folder / "secret.txt").chmod(0o666)
         (self.folder / "held.txt").write_text(self.secrets["deleted"])
+        os.environ[_VARIABLE] = self.secrets["environ"]
         self._start_process()
         (self.folder / "held.txt").unlink()
         self._service = _Service(self.folder / "socket", self.mark, self.secrets["service"])
@@ -62,6 +65,7 @@ class Canaries:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        os.environ.pop(_VARIABLE, None)
         self._service.close()
         self._process.kill()
         self._process.communicate()
@@ -104,7 +108,7 @@ class Canaries:
             [sys.executable, "-I", "-c", _PROCESS, self.folder / "held.txt", self.secrets["argument"]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"CANARY": self.secrets["environ"]},
+            env={_VARIABLE: self.secrets["environ"]},
             start_new_session=True,
         )
         self._tell(self.secrets["memory"])

@@ -84,7 +84,7 @@ def state() -> dict[str, str]:
         "functions": [_identity(each) for each in _watched()],
         "builtins": sorted(vars(builtins)),
         "path": sys.path,
-        "environment": sorted(f"{k}={v}" for k, v in os.environ.items() if scratch not in v),
+        "environment": sorted(f"{k}={v}" for k, v in os.environ.items() if scratch not in v and "canary:" not in v),
         "signals": [str(signal.getsignal(number)) for number in range(1, 32)],
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "limits": [sys.getrecursionlimit(), sys.getswitchinterval(), os.umask(0o022)],

@@ -173,9 +173,7 @@ _MOST_PARAMETERS, _DEEPEST_NAME, _LONGEST_NAME = 10_000, 30, 1_000
 
 
 def _is_name(name: object) -> bool:
-    return (
-        isinstance(name, str) and len(name) <= _LONGEST_NAME and name.count(".") <= _DEEPEST_NAME
-    )
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and name.count(".") <= _DEEPEST_NAME
 
 
 def _named_tensors(value: Any) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from grader.course import Course, Exercise
-from grader.errors import JudgeError
+from grader.errors import GraderError, JudgeError
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.plugin import Judged, Report, SuitePlugin, meaning_of, visibility_of
 from grader.judge.reports import Recorder, Reported
@@ -64,18 +64,37 @@ def judge_exercise(
     tests = tests_of(course, exercise, chosen)
     session = Session(sandboxes, exercise, source, required_walls)
     try:
-        try:
-            session.load()
-        except (StudentError, TimedOut, SandboxDied) as error:
-            message, results = _not_loaded(exercise, tests, error)
-        else:
-            message, results = "", _run(course, exercise, tests, session, seed, done)
+        # In this process the suites are imported meanwhile.
+        session.begin()
+        message, results = _run(course, exercise, tests, session, seed, done)
     finally:
         session.close()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     seconds = time.monotonic() - begin
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
     return Judgment(result, session.walls)
+
+
+class _Loader:
+    """Has the student's module loaded between the collection of the tests and their run."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.error: StudentError | TimedOut | SandboxDied | None = None
+        self.fault: GraderError | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed:
+            return None  # a suite could not be imported; pytest says so
+        try:
+            self._session.load()
+        except (StudentError, TimedOut, SandboxDied) as error:
+            self.error = error
+        except GraderError as fault:
+            self.fault = fault
+        # A value from here is the loop's: no test runs.
+        return None if self.error is None and self.fault is None else True
 
 
 def _not_loaded(
@@ -97,9 +116,10 @@ def _run(
     session: Session,
     seed: int,
     done: Callable[[TestResult], None],
-) -> list[TestResult]:
+) -> tuple[str, list[TestResult]]:
+    """The message and the results of the tests; one message for all where the module fails."""
     judged = Judged(session, tests, seed)
-    recorder = Recorder()
+    recorder, loader = Recorder(), _Loader(session)
     plugin = SuitePlugin(
         lambda path: judged, lambda test, said: done(_result(exercise, test, said, 0.0))
     )
@@ -111,16 +131,20 @@ def _run(
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = pytest.main(
             [*files, *_OPTIONS, f"--rootdir={course.root}", *recorder.options],
-            plugins=[plugin, recorder],
+            plugins=[plugin, recorder, loader],
         )
     _remember_suites(files)
     _freeze_modules()
+    if loader.fault is not None:
+        raise loader.fault
+    if loader.error is not None:
+        return _not_loaded(exercise, tests, loader.error)
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise JudgeError(
             f"pytest could not run the suites of {exercise.id!r} (exit code {int(code)}): "
             f"{said.getvalue().strip()[-2000:] or 'it said nothing'}"
         )
-    return _agreed(exercise, tests, recorder.tests(course.root))
+    return "", _agreed(exercise, tests, recorder.tests(course.root))
 
 
 # pytest finds a suite's module again by its name below the root. In a judge that stays that may be a

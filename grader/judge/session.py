@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import signal
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from grader.course import Exercise
-from grader.errors import IsolationError
+from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
 from grader.judge.wording import clean
 from grader.sandbox import confinement
@@ -62,6 +64,7 @@ class Session:
         self._required_walls = required_walls
         self._source = source
         self._sandbox: Sandbox | None = None
+        self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, bytes] = {}
         self._exercise_left = exercise.seconds
         self._test_left = exercise.seconds * TEST_SHARE
@@ -76,7 +79,10 @@ class Session:
         self._seed = seed
 
     def close(self) -> None:
-        """Let go of the sandbox."""
+        """Let go of the sandbox, also of one that is still starting."""
+        if self._starting is not None:
+            with contextlib.suppress(SandboxError):
+                self._sandbox = self._starting()
         self._stop()
 
     # --- asking ---------------------------------------------------------------------------------
@@ -105,17 +111,8 @@ class Session:
             if self._sandbox is not None:
                 self._exchange(self._sandbox, LoadProbe(name, code), Packing())
 
-    def load(self) -> None:
-        """Start a sandbox and run the student's module in it; raises what stands in the way."""
-        self._running()
-
-    def _running(self) -> Sandbox:
-        if self._sandbox is None:
-            self._sandbox = self._start()
-            self._load(self._sandbox)
-        return self._sandbox
-
-    def _start(self) -> Sandbox:
+    def begin(self) -> None:
+        """Begin to start the sandbox, so that it gets ready while the judge does something else."""
         exercise = self.exercise
         limits = confinement.Limits(
             cpu_seconds=int(exercise.seconds * 2) + 1,
@@ -123,7 +120,24 @@ class Session:
             processes="processes" in exercise.needs,
             loopback="loopback" in exercise.needs,
         )
-        sandbox = self._sandboxes.spawn(exercise.preload, limits)
+        self._starting = self._sandboxes.begin(exercise.preload, limits)
+
+    def load(self) -> None:
+        """Have the student's module run in a sandbox; raises what stands in the way."""
+        self._running()
+
+    def _running(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = self._started()
+            self._load(self._sandbox)
+        return self._sandbox
+
+    def _started(self) -> Sandbox:
+        if self._starting is None:
+            self.begin()
+        starting, self._starting = self._starting, None
+        assert starting is not None
+        sandbox = starting()
         # One output for the exercise, however many sandboxes it takes.
         sandbox.output = self.output
         self.walls = sandbox.walls

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -167,8 +167,12 @@ class _Stoppable(Protocol):
 class SandboxSource(_Stoppable, Protocol):
     """Where sandboxes come from."""
 
-    def spawn(self, modules: Sequence[str], limits: confinement.Limits) -> Sandbox:
-        """A new sandbox in which these modules are imported; raises SandboxError."""
+    def begin(self, modules: Sequence[str], limits: confinement.Limits) -> Callable[[], Sandbox]:
+        """Begin to start a sandbox in which these modules are imported.
+
+        What comes back waits for it, and is to be called before anything else is asked of this
+        source; it raises SandboxError. Whoever has something else to do does it in between.
+        """
 
 
 class ForkServerSandboxes:
@@ -177,29 +181,34 @@ class ForkServerSandboxes:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
 
-    def spawn(self, modules: Sequence[str], limits: confinement.Limits) -> Sandbox:
+    def begin(self, modules: Sequence[str], limits: confinement.Limits) -> Callable[[], Sandbox]:
         channel, channel_there = socket.socketpair()
         output, output_there = socket.socketpair()
         with channel_there, output_there:
             ends = [channel_there.fileno(), output_there.fileno()]
-            answer = self._ask(Spawn(tuple(modules), limits), ends)
-        match answer:
-            case Spawned(number):
-                sandbox = Sandbox(self, number, Channel(channel), output)
-                sandbox.await_ready()
-                return sandbox
-            case Failed(reason):
-                raise SandboxError(f"A sandbox did not start: {reason}.")
-        raise SandboxError(f"The fork server answered {answer!r} to a spawn.")
+            self._send(Spawn(tuple(modules), limits), ends)
+
+        def wait() -> Sandbox:
+            match self._answer():
+                case Spawned(number):
+                    sandbox = Sandbox(self, number, Channel(channel), output)
+                    sandbox.await_ready()
+                    return sandbox
+                case Failed(reason):
+                    raise SandboxError(f"A sandbox did not start: {reason}.")
+                case answer:
+                    raise SandboxError(f"The fork server answered {answer!r} to a spawn.")
+
+        return wait
 
     def stop(self, number: int) -> int:
-        answer = self._ask(Stop(number), [])
+        self._send(Stop(number), [])
+        answer = self._answer()
         if not isinstance(answer, Stopped):
             raise SandboxError(f"The fork server answered {answer!r} to a stop.")
         return answer.status
 
-    def _ask(self, demand: Demand, descriptors: list[int]) -> Answer:
-        self._send(demand, descriptors)
+    def _answer(self) -> Answer:
         # Without a limit: a fork waits for the modules that it needs, however slow the disk is.
         # A fork server that dies closes the socket.
         try:
@@ -306,18 +315,23 @@ class SpawnedSandboxes:
         self._walls = walls
         self._processes: dict[int, tuple[subprocess.Popen[bytes], Path]] = {}
 
-    def spawn(self, modules: Sequence[str], limits: confinement.Limits) -> Sandbox:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            token = secrets.token_bytes(16)
-            number = self._start(server.getsockname()[1], token, modules, limits)
-            try:
-                channel, output = _accept(server, token), _accept(server, token)
-            except TimeoutError as error:
-                self.stop(number)
-                raise SandboxError("A sandbox did not start: it never called back.") from error
-        sandbox = Sandbox(self, number, Channel(channel), output)
-        sandbox.await_ready()
-        return sandbox
+    def begin(self, modules: Sequence[str], limits: confinement.Limits) -> Callable[[], Sandbox]:
+        server = socket.create_server(("127.0.0.1", 0))
+        token = secrets.token_bytes(16)
+        number = self._start(server.getsockname()[1], token, modules, limits)
+
+        def wait() -> Sandbox:
+            with server:
+                try:
+                    channel, output = _accept(server, token), _accept(server, token)
+                except TimeoutError as error:
+                    self.stop(number)
+                    raise SandboxError("A sandbox did not start: it never called back.") from error
+            sandbox = Sandbox(self, number, Channel(channel), output)
+            sandbox.await_ready()
+            return sandbox
+
+        return wait
 
     def _start(
         self, port: int, token: bytes, modules: Sequence[str], limits: confinement.Limits

@@ -68,4 +68,4 @@ def test_a_process_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(client, "START_SECONDS", 0.5)
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(SandboxError, match="did not start"):
-        client.SpawnedSandboxes(walls=False).spawn((), Limits())
+        client.SpawnedSandboxes(walls=False).begin((), Limits())()

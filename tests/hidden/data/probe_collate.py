@@ -11,13 +11,19 @@ import pickle
 import random
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    TensorDataset,
+    default_collate,
+    get_worker_info,
+)
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
 
@@ -110,10 +116,26 @@ def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
 # --- make_loader: batches and orders ------------------------------------------------------------
 
 
-def batches(module: Any, items: list[Any], options: list[dict[str, Any]]) -> list[list[Any]]:
-    """The batches of one epoch of several loaders, all of them made before the first one runs."""
+def batches(module: Any, items: list[Any], options: list[dict[str, Any]]) -> list[list[Any]] | str:
+    """The batches of one epoch of several loaders, all of them made before the first one runs.
+
+    "default_collate" where torch's own collate function fails over the items.
+    """
     loaders = [module.make_loader(Items(items), **each) for each in options]
-    return [list(loader) for loader in loaders]
+    found: list[list[Any]] | str = _unless_default_collate(
+        loaders[0], lambda: [list(loader) for loader in loaders]
+    )
+    return found
+
+
+def _unless_default_collate(loader: Any, load: Callable[[], Any]) -> Any:
+    """What `load` returns, or "default_collate" where torch's own collate function makes it fail."""
+    try:
+        return load()
+    except RuntimeError:
+        if getattr(loader, "collate_fn", None) is default_collate:
+            return "default_collate"
+        raise
 
 
 def epochs(module: Any, length: int, options: dict[str, Any], count: int = 1) -> list[Any]:
@@ -201,7 +223,7 @@ def _states() -> dict[str, Any]:
 # --- make_loader: pickles, pinning, workers -----------------------------------------------------
 
 
-def through_pickle(module: Any, items: list[Any], padding_value: float) -> dict[str, Any]:
+def through_pickle(module: Any, items: list[Any], padding_value: float) -> dict[str, Any] | str:
     """The batches of a loader, and those with its collate function as a spawned worker gets it.
 
     The worker's side is a copy of the student's module, run afresh.
@@ -209,7 +231,10 @@ def through_pickle(module: Any, items: list[Any], padding_value: float) -> dict[
     loader = module.make_loader(Items(items), batch_size=2, padding_value=padding_value)
     collate = loader.collate_fn
     torch.manual_seed(0)
-    found: dict[str, Any] = {"before": list(loader), "after": None, "error": None}
+    before = _unless_default_collate(loader, lambda: list(loader))
+    if before == "default_collate":
+        return "default_collate"
+    found: dict[str, Any] = {"before": before, "after": None, "error": None}
     try:
         data = pickle.dumps(collate)
         with _standing_in(module, _afresh(module)):

@@ -24,6 +24,11 @@ INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 # With 23 items, two random orders agree by chance once in 23! cases: never.
 LENGTH, SIZE = 23, 5
 
+NO_COLLATE_FUNCTION = (
+    "The loader has no collate function of yours: DataLoader's own one stacks the items, which "
+    "fails where their lengths differ."
+)
+
 
 # --- the expected values, and what is read from a result ------------------------------------------
 
@@ -99,7 +104,7 @@ def check_steps(result: Any, sequences: Sequence[Tensor]) -> None:
 # --- pad_collate: sequences -----------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(24)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make a box of the padding value, then copy each sequence to its row's start.")
 def test_padding(student: Student) -> None:
@@ -153,7 +158,7 @@ def test_padding(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("What stands behind the last step is padding_value, whichever it is.")
 def test_padding_value(student: Student) -> None:
@@ -180,7 +185,7 @@ def test_padding_value(student: Student) -> None:
     )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Only the first dimension is time; keep all others, shape[1:], as they are.")
 def test_trailing_dimensions(student: Student) -> None:
@@ -222,7 +227,7 @@ def test_trailing_dimensions(student: Student) -> None:
         assert_tensor(mask, shape=(len(batch), max(lengths)), what=f"the mask of {shapes}")
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make the box with the dtype of the items: new_full, or dtype=sequence.dtype.")
 def test_dtypes(student: Student) -> None:
@@ -246,7 +251,7 @@ def numbers(n: int, dtype: torch.dtype) -> Tensor:
 # --- pad_collate: lengths, mask, labels -----------------------------------------------------------
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("torch.tensor of the sequences' lengths, with dtype=torch.int64.")
 def test_lengths(student: Student) -> None:
@@ -285,7 +290,7 @@ def test_lengths(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(20)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Compare torch.arange(T) with the lengths as a column.")
 def test_mask(student: Student) -> None:
@@ -319,7 +324,7 @@ def test_mask(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(16)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A real step may hold any value; only the lengths say what is padding.")
 def test_mask_ignores_values(student: Student) -> None:
@@ -354,7 +359,7 @@ def test_mask_ignores_values(student: Student) -> None:
         )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Take (sequence, label) pairs apart; torch.tensor makes int64 of ints.")
 def test_labels(student: Student) -> None:
@@ -422,6 +427,7 @@ def test_label_tensors(student: Student) -> None:
 
 
 @pytest.mark.place("pad_collate")
+@pytest.mark.hint("labels is a tensor if the items are pairs, else None.")
 def test_without_labels(student: Student) -> None:
     """Labels are None where the items are bare sequences."""
     for lengths in ([5, 3, 2], [2, 2], [1]):
@@ -455,9 +461,14 @@ def test_zero_lengths(student: Student) -> None:
         result = pad_collate(batch)
         rows = cropped(result, "sequences", max(lengths))
         rows = assert_tensor(rows, what=f"sequences of lengths {lengths}")
+        shape = tuple(part(result, "sequences").shape)
+        assert shape != (len(batch) - 1, max(lengths)), (
+            f"Sequences of lengths {lengths} come back in the shape {shape}: "
+            "the one of length 0 is left out, it should be a row of padding."
+        )
         assert rows.dim() == 2 and len(rows) == len(batch), (
-            f"Sequences of lengths {lengths} come back in the shape {tuple(rows.shape)}: "
-            "one of length 0 should not be left out, it is a row of padding."
+            f"Sequences of lengths {lengths} come back in the shape {shape}, "
+            f"promised {(len(batch), max(lengths))}."
         )
         wanted = elements(padded(batch))
         assert_close(elements(rows), wanted, what=f"the sorted elements of lengths {lengths}")
@@ -506,7 +517,9 @@ def test_batch_of_one(student: Student) -> None:
             mask = cropped(result, "mask", steps)
             assert_tensor(mask, shape=(1, steps), what=f"the mask {what}")
             assert_tensor(loosely(part(result, "lengths")), shape=(1,), what=f"lengths {what}")
-        labels = assert_tensor(loosely(part(result, "labels")), what=f"labels {what}")
+        found = part(result, "labels")
+        assert found is not None, f"Labels {what} are None, promised an int64 tensor (1,)."
+        labels = assert_tensor(loosely(found), what=f"labels {what}")
         assert labels.dim() > 0, f"Labels {what} have the shape (), promised (1,)."
 
 
@@ -549,6 +562,7 @@ def test_arguments(student: Student) -> None:
 
 
 @pytest.mark.place("pad_collate")
+@pytest.mark.hint("Ask first whether len(batch) is 0, and raise ValueError.")
 def test_empty_batch(student: Student) -> None:
     """An empty batch is a ValueError."""
     empties: tuple[Any, ...] = ([], ())
@@ -677,7 +691,7 @@ def check_once(epoch: Any, length: int, when: str = "in one epoch") -> list[int]
 # --- make_loader: batches -------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
 def test_loader_batches(student: Student) -> None:
@@ -693,10 +707,13 @@ def test_loader_batches(student: Student) -> None:
                 what=f"the list of sizes of {call}",
                 mistakes={"batch_size does not reach the loader.": [1] * length},
             )
-            assert_equal(order, list(range(length)), what=f"the order of {call}")
+            assert order == sorted(order), (
+                f"Without shuffle=True the items do not come in the dataset's order {when}."
+            )
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.hint("The defaults stand in the signature of the stub; return the DataLoader.")
 def test_loader_defaults(student: Student) -> None:
     """make_loader returns a DataLoader, with batches of 32 and no workers by default."""
     kind, number = facts(student.run("idle_loader", LENGTH, {}), "not_a_loader", "workers")
@@ -710,7 +727,14 @@ def test_loader_defaults(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+def loaded(student: Student, items: list[Any], options: list[dict[str, Any]]) -> Any:
+    """The batches of one epoch of a loader for each of these options."""
+    found = student.run("batches", items, options)
+    assert found != "default_collate", NO_COLLATE_FUNCTION
+    return found
+
+
+@pytest.mark.points(4)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader a collate_fn that calls pad_collate.")
 def test_loader_collates(student: Student) -> None:
@@ -720,33 +744,32 @@ def test_loader_collates(student: Student) -> None:
     pairs = [[(each, len(each)) for each in batch] for batch in bare]
     without_labels = [pad_collate(batch) for batch in bare]
     assert_tensor(part(without_labels[0], "sequences"), what="sequences")
-    mistakes = {
-        "The items of each batch are sorted from long to short, they should keep their order.": [
-            pad_collate(sorted(batch, key=lambda each: -len(each))) for batch in bare
-        ],
-        "The items of each batch are sorted from short to long, they should keep their order.": [
-            pad_collate(sorted(batch, key=len)) for batch in bare
-        ],
-        "By default the loader pads with -1, it should be 0.": [
-            pad_collate(batch, -1) for batch in bare
-        ],
-        "By default the loader pads with -100, it should be 0.": [
-            pad_collate(batch, -100) for batch in bare
-        ],
-        "The labels are lost on the way to pad_collate.": without_labels,
+    mistakes: dict[str, Callable[[], Any]] = {
+        "The items of each batch are sorted from long to short, they should keep their order.": (
+            lambda: [[pad_collate(sorted(each, key=lambda s: -len(s))) for each in bare]]
+        ),
+        "The items of each batch are sorted from short to long, they should keep their order.": (
+            lambda: [[pad_collate(sorted(each, key=len)) for each in bare]]
+        ),
+        "By default the loader pads with -1, it should be 0.": (
+            lambda: [[pad_collate(each, -1) for each in bare]]
+        ),
+        "By default the loader pads with -100, it should be 0.": (
+            lambda: [[pad_collate(each, -100) for each in bare]]
+        ),
+        "The labels are lost on the way to pad_collate.": lambda: [without_labels],
     }
     for batches in (bare, pairs):
+        items = [item for batch in batches for item in batch]
         assert_equal(
-            student.run(
-                "batches", [item for batch in batches for item in batch], [{"batch_size": 2}]
-            ),
+            loaded(student, items, [{"batch_size": 2}]),
             [[pad_collate(batch) for batch in batches]],
             what="the loader's batches, as against pad_collate's of the same items,",
-            mistakes={told: [value] for told, value in mistakes.items()},
+            mistakes=mistakes,
         )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("functools.partial(pad_collate, padding_value=padding_value) keeps the value.")
 def test_loader_padding_value(student: Student) -> None:
@@ -757,7 +780,7 @@ def test_loader_padding_value(student: Student) -> None:
     assert_tensor(part(own[0], "sequences"), what="sequences")
     options = [{"batch_size": 3, "padding_value": value} for value in (-1.0, 5.0)]
     assert_equal(
-        student.run("batches", items, options),
+        loaded(student, items, options),
         [own, other],
         what="the batches of loaders with padding_value=-1 and 5, as against pad_collate's,",
         mistakes={
@@ -773,8 +796,8 @@ def test_loader_padding_value(student: Student) -> None:
 # --- make_loader: order ---------------------------------------------------------------------------
 
 
-def shuffled(seed: int | None) -> dict[str, Any]:
-    return {"batch_size": SIZE, "shuffle": True, "seed": seed}
+def shuffled(seed: int | None, size: int = SIZE) -> dict[str, Any]:
+    return {"batch_size": size, "shuffle": True, "seed": seed}
 
 
 def check_shuffled(order: list[int], seed: int | None) -> None:
@@ -783,7 +806,7 @@ def check_shuffled(order: list[int], seed: int | None) -> None:
     )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Hand shuffle on to DataLoader; it keeps every item.")
 def test_shuffle(student: Student) -> None:
@@ -802,7 +825,7 @@ def test_shuffle(student: Student) -> None:
         )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Seed the generator once, when the loader is made, and let it run on.")
 def test_each_epoch(student: Student) -> None:
@@ -820,10 +843,11 @@ def test_each_epoch(student: Student) -> None:
         )
 
 
-def check_repeats(student: Student, seed: int) -> None:
+def check_repeats(student: Student, seed: int, size: int) -> None:
     """Check that two loaders with this seed agree in each of two epochs."""
+    options = shuffled(seed, size)
     situations = facts(
-        student.run("repetitions", LENGTH, shuffled(seed)), "alone", "disturbed", "together"
+        student.run("repetitions", LENGTH, options), "alone", "disturbed", "together"
     )
     alone, disturbed, together = (
         [[indices_of(epoch) for epoch in entries(epochs, 2)] for epochs in entries(loaders, 2)]
@@ -849,19 +873,19 @@ def check_repeats(student: Student, seed: int) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(12)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.Generator().manual_seed(seed) is a generator that nobody else draws from.")
 def test_seed(student: Student) -> None:
     """Two loaders with the same seed give the same order, whatever the global random state."""
-    check_repeats(student, 12345)
+    check_repeats(student, 12345, size=12)
 
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Ask whether seed is None, not whether it is true.")
 def test_seed_zero(student: Student) -> None:
     """0 is a seed like any other."""
-    check_repeats(student, 0)
+    check_repeats(student, 0, size=LENGTH)
 
 
 @pytest.mark.place("make_loader")
@@ -870,7 +894,7 @@ def test_other_seeds(student: Student) -> None:
     """Other seeds give other orders."""
     orders = []
     for seed in (0, 1, 42, 43):
-        found = entries(student.run("epochs", LENGTH, shuffled(seed), 2), 2)
+        found = entries(student.run("epochs", LENGTH, shuffled(seed, LENGTH), 2), 2)
         orders.append([tuple(indices_of(epoch)) for epoch in found])
     for epoch in (0, 1):
         assert len({each[epoch] for each in orders}) == len(orders), (
@@ -880,6 +904,7 @@ def test_other_seeds(student: Student) -> None:
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.hint("Hand shuffle on to DataLoader as it is, whether there is a seed or not.")
 def test_seed_without_shuffle(student: Student) -> None:
     """A seed alone does not shuffle."""
     (epoch,) = entries(student.run("epochs", LENGTH, {"batch_size": SIZE, "seed": 5}), 1)
@@ -889,11 +914,12 @@ def test_seed_without_shuffle(student: Student) -> None:
     )
 
 
+@pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.manual_seed changes the random numbers of the whole program.")
 def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
-    for options in (shuffled(3), {"batch_size": SIZE}):
+    for options in (shuffled(3, LENGTH), {"batch_size": 12}):
         found = facts(student.run("random_states", LENGTH, options), "made", "run")
         made, run = plain(found)
         assert made == [], (
@@ -909,15 +935,16 @@ def test_global_state(student: Student) -> None:
 # --- make_loader: workers and pinning -------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Lambdas and inner functions do not pickle; a partial of pad_collate does.")
 def test_pickling(student: Student) -> None:
     """What the loader sends to spawned workers pickles, with any padding value."""
     items = [torch.randn(n) for n in (3, 1, 2, 2)]
     zeros = None
-    for value in (0, -100, 0.5):
+    for value in (0, 0.5):
         found = student.run("through_pickle", items, value)
+        assert found != "default_collate", NO_COLLATE_FUNCTION
         error, before, after = facts(found, "error", "before", "after")
         assert error is None, (
             f"A spawned worker cannot work with the collate function of a loader with "
@@ -954,7 +981,7 @@ def test_pin_memory(student: Student) -> None:
             )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("num_workers, persistent_workers=num_workers > 0, and the generator as without.")
 def test_workers(student: Student) -> None:
@@ -965,9 +992,10 @@ def test_workers(student: Student) -> None:
     assert in_order is True, (
         "With in_order=False, the order of the batches is that in which the workers are ready."
     )
-    (alone,) = entries(student.run("epochs", LENGTH, shuffled(4)), 1)
+    (alone,) = entries(student.run("epochs", LENGTH, shuffled(4, LENGTH)), 1)
     orders = []
-    options = {**shuffled(4), "num_workers": 1}
+    # In one batch, for each tensor takes its time from one process to another.
+    options = {**shuffled(4, LENGTH), "num_workers": 1}
     for epochs in entries(student.run("workers", LENGTH, options), 2):
         seen = [indices_of(epoch) for epoch in entries(epochs, 2)]
         orders.append([[each % 64 for each in epoch] for epoch in seen])

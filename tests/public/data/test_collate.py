@@ -27,6 +27,7 @@ def steps_of(student: Student, options: dict[str, Any]) -> list[Any]:
     return found
 
 
+@pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make a box full of padding_value, and copy each sequence to its row's start.")
 def test_example_padding(student: Student) -> None:
@@ -49,6 +50,7 @@ def test_example_padding(student: Student) -> None:
     assert_equal(field(result, "labels"), None, what="labels (there are none in the batch)")
 
 
+@pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("The mask asks whether a step's number is below the length of its sequence.")
 def test_example_mask(student: Student) -> None:
@@ -61,6 +63,7 @@ def test_example_mask(student: Student) -> None:
         what="the mask",
         mistakes={
             "The mask is True on padding, it should be True on real steps.": ~wanted,
+            "The mask is True everywhere, also on padding: < or <= ?": torch.ones_like(wanted),
             "The mask asks which values are not 0, but a real step may be 0.": torch.tensor(
                 [[False, True], [True, False]]
             ),
@@ -76,13 +79,16 @@ def test_example_labels(student: Student) -> None:
     """The labels 2 and 5 of two pairs become the int64 tensor [2, 5]; half a pair is refused."""
     batch = [(torch.tensor([1.5, 2.5]), 2), (torch.tensor([3.5]), 5)]
     result = student.function("pad_collate")(batch, padding_value=-1)
-    assert_close(field(result, "labels"), torch.tensor([2, 5]), what="labels")
+    labels = field(result, "labels")
+    assert labels is not None, "labels are None, though the items are (sequence, label) pairs."
+    assert_close(labels, torch.tensor([2, 5]), what="labels")
     wanted = torch.tensor([[1.5, 2.5], [3.5, -1.0]])
     assert_close(field(result, "sequences"), wanted, what="sequences with padding_value=-1")
     with must_raise(ValueError, mentions="batch", call="pad_collate([pair, tensor])"):
         student.function("pad_collate")([(torch.zeros(2), 1), torch.zeros(2)])
 
 
+@pytest.mark.points(2)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
 def test_example_loader(student: Student) -> None:
@@ -99,10 +105,18 @@ def test_example_loader(student: Student) -> None:
     )
 
 
+def indices(batches: list[Any]) -> list[Any]:
+    return [each for batch in batches for each in batch]
+
+
+@pytest.mark.points(2)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("A torch.Generator of its own, seeded once, decides a loader's order.")
 def test_example_seed(student: Student) -> None:
     """Two loaders with shuffle=True and seed=1 give the same order."""
     options = {"batch_size": 5, "shuffle": True, "seed": 1}
     first, second = (steps_of(student, options) for _ in range(2))
-    assert_equal(second, first, what="the order of the second loader, as against the first,")
+    assert indices(second) == indices(first), (
+        "Two loaders with shuffle=True and seed=1 give different orders: the seed has to decide "
+        f"the order, but one gives {indices(first)} and the other {indices(second)}."
+    )

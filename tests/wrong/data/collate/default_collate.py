@@ -1,4 +1,4 @@
-# wrong: the loader has no collate function | caught by: test_loader_collates, test_loader_padding_value, test_pickling | told: stack expects each tensor to be equal size
+# wrong: the loader has no collate function | caught by: test_loader_collates, test_loader_padding_value, test_pickling | told: no collate function of yours
 from typing import NamedTuple
 
 import torch
