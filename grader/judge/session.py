@@ -13,7 +13,7 @@ import msgspec
 from grader.course import Exercise
 from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
-from grader.judge.wording import clean
+from grader.judge.wording import clean, clean_lines
 from grader.sandbox import confinement
 from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.protocol import (
@@ -40,6 +40,7 @@ __all__ = ["Session"]
 TEST_SHARE = 0.25
 # An enemy's traceback is as long as a frame can be; the last line is what is shown.
 MAX_FRAMES = 20
+MAX_TEXT = 2_000
 
 
 class Session:
@@ -222,9 +223,10 @@ class Session:
 
 
 def _raised(reply: Raised) -> Exception:
-    text = clean(reply.text, 400)
+    text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
-        text = f"your code returned something that could not be used ({text})"
+        first = text.partition("\n")[0]
+        text = f"your code returned something that could not be used ({first})"
     own = reply.frames[-MAX_FRAMES:]
     frames = tuple(Frame(line, clean(function, 80)) for line, function in own)
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
