@@ -168,12 +168,14 @@ def _student_error(error: StudentError) -> Report:
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
     if isinstance(error, NotImplementedError):
-        text = f"Still to do: {error.text}" if error.text else "This part is still to be written."
+        first = clean(error.text.partition("\n")[0], 400)
+        text = f"Still to do: {first}" if first else "This part is still to be written."
         return Report(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
-    return Report(
-        Outcome.ERROR, f"Your code raised {error}{where}.{_advice(error)}", line, function
-    )
+    # The first line says what happened; the traceback of a rank or of a worker may follow.
+    said = clean(str(error).partition("\n")[0], 400)
+    message = f"Your code raised {said}{where}.{_advice(error)}"
+    return Report(Outcome.ERROR, message, line, function)
 
 
 def _advice(error: StudentError) -> str:
