@@ -41,13 +41,23 @@ def gradient(y: Any, x: Tensor, grad_output: Tensor | None = None) -> Tensor | N
     return torch.autograd.grad(total, x, allow_unused=True)[0]
 
 
+def try_gradient(y: Any, x: Tensor) -> None:
+    """Run backward; it has to be written, that it fails is for other tests to tell."""
+    try:
+        gradient(y, x)
+    except NotImplementedError:
+        raise
+    except Exception:  # noqa: BLE001 - see above
+        pass
+
+
 def nodes(module: Any, xs: list[Tensor]) -> list[dict[str, Any]]:
     """For each x: the name of the result's node, whether it is GELUFunction's, or one before it is."""
     own = getattr(getattr(module, "GELUFunction", None), "_backward_cls", None)
     reports = []
     for x in xs:
         out = module.gelu(x.requires_grad_())
-        gradient(out, x)  # an unwritten backward is not worth a node
+        try_gradient(out, x)  # an unwritten backward is not worth a node
         kinds = [type(node) for node in before(getattr(out, "grad_fn", None))]
         reports.append(
             {
@@ -72,7 +82,7 @@ def before(node: Any) -> list[Any]:
 def declaration(module: Any) -> dict[str, Any]:
     """How GELUFunction and its methods are declared."""
     x = torch.ones(2, requires_grad=True)
-    gradient(module.gelu(x), x)
+    try_gradient(module.gelu(x), x)
     own = getattr(module, "GELUFunction", None)
     is_function = isinstance(own, type) and issubclass(own, torch.autograd.Function)
     report: dict[str, Any] = {"function": is_function}

@@ -17,19 +17,24 @@ K = math.sqrt(2 / math.pi)
 A = 0.044715
 # The tolerance of float32, where float64 is not the point.
 RTOL, ATOL = 1.3e-6, 1e-5
+# How far a constant that is rounded to three digits leads, which is for the tests of precision to
+# tell; another formula, like the one with erf, leads farther.
+ROUNDED, ROUNDED_GRADIENT, ROUNDED_OTHER = 1e-4, 4e-4, 1e-3
 
 # --- the value -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
 def test_forward(student: Student) -> None:
     """gelu(x) is 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     x = torch.cat([torch.linspace(-5, 5, 81), 2 * torch.randn(40)]).reshape(11, 11).double()
     for dtype in (torch.float64, torch.float32):
-        # As precise as float32, whatever the dtype: dtypes and precision have tests of their own.
+        # The formula: dtypes and precision have tests of their own.
         y, x = value_at(student, x.to(dtype)).double(), x.to(dtype).double()
+        if roughly(y, value(x), ROUNDED):
+            continue
         mistakes = value_mistakes(x, y)
         assert_close(y, value(x), what="gelu(x)", mistakes=mistakes, rtol=RTOL, atol=ATOL)
 
@@ -38,7 +43,12 @@ def test_forward(student: Student) -> None:
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Write constants in full, and compute in the dtype of x.")
 def test_forward_float64(student: Student) -> None:
-    """In float64 gelu has the precision of float64."""
+    """gelu has the precision of its dtype, in float32 and in float64."""
+    x = torch.linspace(-5, 5, 101)
+    y = value_at(student, x).double()
+    x = x.double()
+    mistakes = value_mistakes(x, y)
+    assert_close(y, value(x), what="gelu(x) in float32", mistakes=mistakes, rtol=RTOL, atol=ATOL)
     x = torch.cat([torch.linspace(-5, 5, 101), 2 * torch.randn(100)]).double()
     x = x + 1e-3 * torch.rand(x.shape, dtype=x.dtype)  # no number that float32 holds exactly
     y = value_at(student, x).double()
@@ -97,13 +107,22 @@ def test_large_inputs(student: Student) -> None:
     for dtype in (torch.float32, torch.float64):
         x = torch.tensor([*sizes, *(-size for size in sizes)], dtype=dtype)
         y = value_at(student, x, what="gelu(x) for large |x|")
-        check_finite(y, x, "gelu(x)", "tanh(u) from exponentials is inf / inf")
+        check_finite(
+            y,
+            x,
+            "gelu(x)",
+            "exponentials overflow to inf, and inf / inf is NaN; torch.tanh is safe",
+        )
         # From here on the formula is x or 0, with whatever constants.
         far = x.abs() >= 15
         assert_close(y.to(dtype)[far], torch.relu(x)[far], what=f"gelu(x) for large |x| ({dtype})")
         gradient = gradient_at(student, x, torch.ones_like(x))
         check_finite(
-            gradient, x, "the gradient", "cosh, sinh or exp overflow to inf, and inf / inf is NaN"
+            gradient,
+            x,
+            "the gradient",
+            "cosh, sinh and exp overflow to inf, and inf / inf and 0 * inf are NaN; "
+            "1 - torch.tanh(u)**2 is safe",
         )
         assert_close(
             gradient[far],
@@ -192,7 +211,7 @@ def test_leaves_arguments(student: Student) -> None:
             )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_uses_function")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.")
@@ -229,8 +248,8 @@ def test_saved_tensor(student: Student) -> None:
 # --- the gradient --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(4)
-@pytest.mark.requires("test_uses_function")
+@pytest.mark.points(26)
+@pytest.mark.requires("test_uses_function", "test_forward")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
 def test_gradient(student: Student) -> None:
@@ -240,6 +259,8 @@ def test_gradient(student: Student) -> None:
         x = x.to(dtype)
         gradient = gradient_at(student, x, torch.ones_like(x)).double()
         x, d = x.double(), derivative(x.double())
+        if roughly(gradient, d, ROUNDED_GRADIENT):
+            continue
         mistakes = {
             "Your gradient is clipped to at most 1: it may be larger.": d.clamp(max=1),
             "Your gradient is clipped to at least 0: it may be negative.": d.clamp(min=0),
@@ -258,7 +279,7 @@ def test_gradient(student: Student) -> None:
         )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("return grad_output * derivative, element by element.")
@@ -297,24 +318,39 @@ def test_grad_output(student: Student) -> None:
         "Your gradient uses the largest element of grad_output everywhere: multiply by grad_output "
         "element by element.": lambda g: d * g.max(),
     }
-    assert_close(
-        [gradient_at(student, x, g).double() for g in gs],
-        [g * d for g in gs],
-        what="the list of gradients for three different grad_output",
-        mistakes={told: [f(g) for g in gs] for told, f in wrong.items()},
-    )
+    gradients = [gradient_at(student, x, g).double() for g in gs]
+    if not all(roughly(each, g * d, ROUNDED_OTHER) for each, g in zip(gradients, gs, strict=True)):
+        assert_close(
+            gradients,
+            [g * d for g in gs],
+            what="the list of gradients for three different grad_output",
+            mistakes={told: [f(g) for g in gs] for told, f in wrong.items()},
+        )
     report = student.run("layouts", x, gs[0])
     names = ("contiguous", "transposed", "sliced")
     for name, gradient in zip(names, fields(report, *names), strict=True):
         what = f"the gradient for a {name} grad_output"
-        assert_close(assert_tensor(gradient, what=what).double(), gs[0] * d, what=what)
+        assert_close(
+            assert_tensor(gradient, what=what).double(), gs[0] * d, what=what, atol=ROUNDED_OTHER
+        )
 
 
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Write constants in full, and compute in the dtype of x.")
 def test_gradient_float64(student: Student) -> None:
-    """In float64 the gradient has the precision of float64."""
+    """The gradient has the precision of its dtype, in float32 and in float64."""
+    x = torch.linspace(-5, 5, 101)
+    gradient = gradient_at(student, x, torch.ones_like(x)).double()
+    x = x.double()
+    assert_close(
+        gradient,
+        derivative(x),
+        what="the gradient in float32",
+        mistakes=derivative_mistakes(x, gradient),
+        rtol=RTOL,
+        atol=ATOL,
+    )
     x = torch.cat([torch.linspace(-5, 5, 201), 2 * torch.randn(100)]).double()
     x = x + 1e-3 * torch.rand(x.shape, dtype=x.dtype)
     gradient = gradient_at(student, x, torch.ones_like(x))
@@ -329,7 +365,12 @@ def test_gradient_float64(student: Student) -> None:
         gradient,
         3 * derivative(x),
         what="the gradient in float64",
-        mistakes={told: 3 * wrong for told, wrong in derivative_mistakes(x, gradient / 3).items()},
+        mistakes={
+            "Your gradient is the derivative alone: grad_output is forgotten. Multiply by it.": (
+                derivative(x)
+            ),
+            **{told: 3 * wrong for told, wrong in derivative_mistakes(x, gradient / 3).items()},
+        },
     )
     step = 1e-4
     up = gradient_at(student, x + step, torch.ones_like(x))
@@ -361,21 +402,23 @@ def test_second_derivative(student: Student) -> None:
     assert by_x is not None or by_g is not None, NOT_AGAIN
     assert by_g is not None, (
         "The gradient cannot be differentiated with respect to grad_output: is grad_output "
-        "detached (detach(), .data, no_grad()) in backward?"
+        "forgotten in backward, or detached (detach(), .data, no_grad())?"
     )
     assert by_x is not None, CONSTANT
     expected = v * g.detach() * second_derivative(x.detach())
     by_x = assert_tensor(by_x, shape=x.shape, what="the second derivative")
-    assert_close(
-        by_x.double(),
-        expected,
-        what="the second derivative, the gradient of the gradient with respect to x",
-        mistakes=second_mistakes(x.detach(), v * g.detach()),
-    )
+    if not roughly(by_x.double(), expected, ROUNDED_OTHER * (1 + expected.abs())):
+        assert_close(
+            by_x.double(),
+            expected,
+            what="the second derivative, the gradient of the gradient with respect to x",
+            mistakes=second_mistakes(x.detach(), v * g.detach()),
+        )
     assert_close(
         assert_tensor(by_g, shape=x.shape, what="the gradient by grad_output").double(),
         v * derivative(x.detach()),
         what="the gradient of the gradient with respect to grad_output",
+        atol=ROUNDED_OTHER,
     )
 
 
@@ -398,7 +441,7 @@ def test_gradgradcheck(student: Student) -> None:
 # --- gradient_error ------------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
 def test_gradient_error_value(student: Student) -> None:
@@ -535,7 +578,7 @@ def test_gradient_error_leaves_x(student: Student) -> None:
 # --- check_gradients -----------------------------------------------------------------------------
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("torch.autograd.gradcheck(gelu, (point,), raise_exception=False)")
 def test_check_gradients_verdict(student: Student) -> None:
@@ -990,11 +1033,16 @@ def gradient_at(student: Student, x: Tensor, grad_output: Tensor, shaped: str = 
     return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what=f"the gradient{shaped}")
 
 
+def roughly(given: Tensor, expected: Tensor, limit: Tensor | float) -> bool:
+    """Whether this is no farther off than `limit`; NaN is."""
+    return bool(((given - expected).abs() <= limit).all())
+
+
 def check_finite(values: Tensor, x: Tensor, what: str, why: str) -> None:
     bad = ~values.isfinite()
     assert not bad.any(), (
-        f"{sentence(what)} is {values[bad][0].item()} at x = {x[bad][0].item():g} ({x.dtype}): {why} "
-        "there. 1 - torch.tanh(u)**2 does not overflow."
+        f"For large |x| {what} is not finite: {values[bad][0].item()} at x = {x[bad][0].item():g} "
+        f"({x.dtype}). Something overflows on the way ({why})."
     )
 
 

@@ -168,7 +168,7 @@ def test_parameters_start_finite(student: Student) -> None:
 # --- forward -------------------------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(14)
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Project to 2 * out_features, split in halves, and only the second is squashed.")
@@ -179,8 +179,13 @@ def test_forward(student: Student) -> None:
     weight, bias = randomize(layer, 6, 5)
     x = torch.randn(4, 6)
     expected = gated(x, weight, bias)
-    old = "Your output uses the values that weight and bias had when the layer was made."
-    mistakes = {**mistaken_outputs(x, weight, bias), old: gated(x, *start)}
+    old = "Your output uses the values that {} had when the layer was made: use self.{} in forward."
+    mistakes = {
+        **mistaken_outputs(x, weight, bias),
+        old.format("weight and bias", "weight and self.bias"): gated(x, *start),
+        old.format("weight", "weight"): gated(x, start[0], bias),
+        old.format("bias", "bias"): gated(x, weight, start[1]),
+    }
     for mode in ("training", "evaluation"):
         output = layer.train(mode == "training")(x)
         check_split(output, x, 5)
@@ -188,6 +193,7 @@ def test_forward(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Count dimensions from behind: dim=-1.")
 def test_leading_dimensions(student: Student) -> None:
@@ -206,6 +212,7 @@ def test_leading_dimensions(student: Student) -> None:
         assert_close(output, expected[:count].reshape(*lead, 5), what=what)
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Where no row comes in, no row goes out; F.linear and chunk know that.")
 def test_empty_input(student: Student) -> None:
@@ -240,6 +247,7 @@ def test_float64(student: Student) -> None:
     assert_close(output, expected)
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Use reshape where you use view, or let F.linear take x as it is.")
 def test_non_contiguous(student: Student) -> None:
@@ -282,7 +290,7 @@ def test_saturated_gates(student: Student) -> None:
         )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Between x and the output nothing may leave the graph: no detach, no .data.")
@@ -298,7 +306,7 @@ def test_gradient_of_x(student: Student) -> None:
     assert_close(x.grad, expected[0], what="x.grad", mistakes=told)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Use self.weight and self.bias as they are: no detach, no .data, no new tensors.")
@@ -347,7 +355,7 @@ def test_forward_changes_nothing(student: Student) -> None:
 # --- gradient_flow -------------------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("After backward, a parameter that the output depends on has a .grad.")
 def test_flow_tells_who_learns(student: Student) -> None:

@@ -76,8 +76,8 @@ def test_example_check_gradients(student: Student) -> None:
         True,
         what="check_gradients(x)",
         mistakes={
-            "check_gradients says False: either your gradient is wrong, or x is still float32, where "
-            "finite differences drown in rounding errors.": False,
+            "check_gradients says False: either your backward is not the derivative of your forward, "
+            "or x is still float32, where finite differences drown in rounding errors.": False,
         },
     )
 

@@ -52,7 +52,7 @@ def test_example_halving(student: Student) -> None:
         student.module("GatedLinearUnit", 5)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_example_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("value = x[0] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
@@ -80,6 +80,7 @@ def test_example_forward(student: Student) -> None:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.requires("test_example_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("d(value * sigmoid(gate)) / d value is sigmoid(gate).")
@@ -103,6 +104,7 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
+@pytest.mark.points(2)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Clear every .grad to None, run, backward, and see which .grad is not None.")
 def test_example_flow(student: Student) -> None:
@@ -118,6 +120,11 @@ def test_example_flow(student: Student) -> None:
     for stale in (False, True):
         answer = student.run("flow", frozen=["first.weight"], stale=stale)
         after = " where each parameter has a gradient from before" if stale else ""
+        frozen = (
+            "first.weight is frozen, so it gets no gradient; clear the one of before, too."
+            if stale
+            else "first.weight is frozen, so it gets no gradient: leave it frozen, and look at .grad."
+        )
         assert_equal(
             in_order(answer),
             right,
@@ -125,11 +132,12 @@ def test_example_flow(student: Student) -> None:
             mistakes={
                 "spare.weight is not used, so no gradient reaches it; look at .grad, not at "
                 "requires_grad.": {**right, "spare.weight": True},
-                "first.weight is frozen, so it gets no gradient; clear the one of before, too.": {
-                    **right,
-                    "first.weight": True,
-                },
-                "Every gradient of before counts: clear them first, to None.": every,
+                frozen: {**right, "first.weight": True},
+                (
+                    "Every gradient of before counts: clear them first, to None."
+                    if stale
+                    else "Every parameter is True: look at .grad after the backward pass."
+                ): every,
             },
         )
 

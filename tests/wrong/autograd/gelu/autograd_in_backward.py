@@ -1,4 +1,4 @@
-# wrong: backward lets torch.autograd.grad differentiate the formula | caught by: test_gradient | told: not allowed
+# wrong: backward lets torch.autograd.grad differentiate the formula | caught by: test_forward | told: not allowed
 import math
 
 import torch

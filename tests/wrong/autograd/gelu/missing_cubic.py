@@ -1,4 +1,4 @@
-# wrong: the cubic term is missing, in both passes | caught by: test_forward, test_gradient | told: cubic
+# wrong: the cubic term is missing, in both passes | caught by: test_forward | told: cubic
 import math
 
 import torch

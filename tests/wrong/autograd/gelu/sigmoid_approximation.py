@@ -1,4 +1,4 @@
-# wrong: the other approximation, x * sigmoid(1.702 x) | caught by: test_forward, test_gradient | told: 1.702
+# wrong: the other approximation, x * sigmoid(1.702 x) | caught by: test_forward | told: 1.702
 import math
 
 import torch

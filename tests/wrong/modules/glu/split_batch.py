@@ -1,4 +1,4 @@
-# wrong: chunk without a dimension, so along the batch | caught by: test_forward, test_leading_dimensions | told: split along dimension 0
+# wrong: chunk without a dimension, so along the batch | caught by: test_forward | told: split along dimension 0
 import math
 
 import torch

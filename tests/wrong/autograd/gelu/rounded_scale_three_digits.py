@@ -1,0 +1,43 @@
+# wrong: sqrt(2 / pi) is rounded to 0.798, a slip in an otherwise right formula | caught by: test_forward_float64, test_gradient_float64 | told: 0.798
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+K = 0.798
+C = 0.044715
+
+
+class GELUFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        u = K * (x + C * x**3)
+        return 0.5 * x * (1 + torch.tanh(u))
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        t = torch.tanh(K * (x + C * x**3))
+        du = K * (1 + 3 * C * x**2)
+        return grad_output * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
+
+
+def gelu(x: Tensor) -> Tensor:
+    return GELUFunction.apply(x)
+
+
+def gradient_error(x: Tensor) -> float:
+    if x.numel() == 0:
+        return 0.0
+    mine = x.detach().clone().requires_grad_(True)
+    theirs = x.detach().clone().requires_grad_(True)
+    gelu(mine).sum().backward()
+    nn.GELU(approximate="tanh")(theirs).sum().backward()
+    return (mine.grad - theirs.grad).abs().max().item()
+
+
+def check_gradients(x: Tensor) -> bool:
+    leaf = x.detach().clone().double().requires_grad_(True)
+    return torch.autograd.gradcheck(gelu, (leaf,), raise_exception=False)
