@@ -1,0 +1,1626 @@
+"""Hidden tests of data_parallel: all that the stub promises, with fake clocks and few launches."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, must_raise
+from grader.judge.student import Student
+
+Parameters = dict[str, Tensor]
+
+
+class _Seen(dict[str, Any]):
+    """What a probe reports; it came from the student's process, so nothing of it is certain."""
+
+    def __missing__(self, key: str) -> Any:
+        raise AssertionError(f"What your code did cannot be read ({key} is missing).")
+
+
+def _run(student: Student, probe: str, *arguments: Any, **keywords: Any) -> _Seen:
+    seen = student.run(probe, *arguments, **keywords)
+    assert isinstance(seen, dict), "What your code did cannot be read."
+    return _Seen(seen)
+
+
+# ---- shard ---------------------------------------------------------------------------------------
+
+_SPLITS = [(7, 3), (10, 4), (8, 4), (5, 5), (6, 1), (11, 4)]
+
+
+def _parts(student: Student, batches: list[Tensor], sizes: list[int]) -> list[list[Any]]:
+    shard = student.function("shard")
+    return [
+        [shard(batch, rank, world_size) for rank in range(world_size)]
+        for batch, world_size in zip(batches, sizes, strict=True)
+    ]
+
+
+def _cut(batches: list[Tensor], sizes: list[int], lengths: Callable[[int, int], list[int]]) -> Any:
+    """Consecutive parts of the lengths that `lengths(rows, world_size)` gives."""
+    return [
+        list(batch[: sum(lengths(len(batch), n))].split(lengths(len(batch), n)))
+        for batch, n in zip(batches, sizes, strict=True)
+    ]
+
+
+def _even(rows: int, world_size: int) -> list[int]:
+    return [rows // world_size + (rank < rows % world_size) for rank in range(world_size)]
+
+
+def _rest_last(rows: int, world_size: int) -> list[int]:
+    return [rows // world_size] * (world_size - 1) + [
+        rows // world_size + rows % world_size,
+    ]
+
+
+def _rounded(rows: int, world_size: int) -> list[int]:
+    bounds = [rank * rows // world_size for rank in range(world_size + 1)]
+    return [end - begin for begin, end in itertools.pairwise(bounds)]
+
+
+def _chunked(rows: int, world_size: int) -> list[int]:
+    """The lengths of torch.chunk, or of slices of ceil(rows / world_size) rows."""
+    step = math.ceil(rows / world_size)
+    return [max(0, min(step, rows - rank * step)) for rank in range(world_size)]
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("shard")
+@pytest.mark.hint(
+    "divmod(rows, world_size) gives the size of the smaller parts, and how many are larger by one."
+)
+def test_shard(student: Student) -> None:
+    """The parts are consecutive rows, and no two sizes differ by more than one."""
+    sizes = [world_size for _, world_size in _SPLITS]
+    batches = [torch.randn(rows, 2) for rows, _ in _SPLITS]
+    assert_close(
+        _parts(student, batches, sizes),
+        _cut(batches, sizes, _even),
+        what="the list of all parts",
+        mistakes={
+            "The remainder of the rows all goes to the last rank; "
+            "the sizes may differ by one at most.": _cut(batches, sizes, _rest_last),
+            "Rows are dropped: what remains of rows / world_size belongs to the first ranks, "
+            "one row each.": _cut(batches, sizes, lambda n, w: [n // w] * w),
+            "The larger parts come last, they come first.": _cut(
+                batches, sizes, lambda n, w: _even(n, w)[::-1]
+            ),
+            "Sizes differ by more than one: slices of ceil(rows / world_size) rows, as torch.chunk "
+            "cuts them, leave too little for the last ranks.": _cut(batches, sizes, _chunked),
+            "The larger parts do not come first: bounds such as rank * rows // world_size put them "
+            "anywhere.": _cut(batches, sizes, _rounded),
+            "Each rank gets every world_size-th row; it gets consecutive rows.": [
+                [batch[rank::n] for rank in range(n)]
+                for batch, n in zip(batches, sizes, strict=True)
+            ],
+            "The batch is cut along its last dimension: its rows are the first one.": [
+                list(batch.tensor_split(n, dim=-1)) for batch, n in zip(batches, sizes, strict=True)
+            ],
+            "Every rank gets the whole batch.": [
+                [batch] * n for batch, n in zip(batches, sizes, strict=True)
+            ],
+            "Each rank gets the part of its neighbor: ranks count from 0.": [
+                [parts[-1], *parts[:-1]] for parts in _cut(batches, sizes, _even)
+            ],
+            "The parts are in the reverse order of the ranks.": [
+                parts[::-1] for parts in _cut(batches, sizes, _even)
+            ],
+        },
+    )
+    changed = ", ".join(student.mutated)
+    assert not student.mutated, f"shard changed its argument in place: {changed}."
+
+
+@pytest.mark.requires("test_shard")
+@pytest.mark.place("shard")
+@pytest.mark.hint("Slice the first dimension only, and leave values and dtype alone.")
+def test_shard_shapes(student: Student) -> None:
+    """Batches of any dtype and any number of dimensions are cut along the first one"""
+    batches = [
+        torch.arange(5),
+        torch.randn(5, 2, 3, dtype=torch.float64),
+        torch.rand(7, 2) > 0.5,
+        torch.randn(3, 7).t(),
+        torch.empty(4, 0),
+    ]
+    sizes = [2, 3, 3, 2, 3]
+    assert_close(
+        _parts(student, batches, sizes), _cut(batches, sizes, _even), what="the list of all parts"
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("shard")
+@pytest.mark.hint("Check world_size, rank and the number of rows before slicing.")
+def test_shard_refuses(student: Student) -> None:
+    """A part that there is not is a ValueError that names the argument"""
+    shard = student.function("shard")
+    for world_size in (0, -2):
+        call = f"shard(batch, rank=0, world_size={world_size})"
+        with must_raise(ValueError, mentions="world_size", call=call):
+            shard(torch.randn(4, 2), 0, world_size)
+    for rank in (-1, 2, 5):
+        call = f"shard(batch, rank={rank}, world_size=2)"
+        with must_raise(ValueError, mentions="rank", call=call):
+            shard(torch.randn(6, 2), rank, 2)
+    for rows, rank in ((2, 0), (2, 2), (0, 0)):
+        call = f"shard of a batch with {rows} rows over 3 ranks (rank={rank})"
+        with must_raise(ValueError, mentions="batch", call=call):
+            shard(torch.randn(rows, 2), rank, 3)
+
+
+# ---- wrap ----------------------------------------------------------------------------------------
+
+_WEIGHT = torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])
+_BIAS = torch.tensor([0.125, -0.5])
+_X = torch.tensor(
+    [
+        [1.0, 2.0, -1.0],
+        [0.5, -1.5, 2.0],
+        [3.0, 0.0, 1.0],
+        [-2.0, 1.0, 0.5],
+        [1.5, 1.0, -0.5],
+        [0, -1, 2],
+    ]
+)
+_Y = torch.tensor([[1.0, 0.0], [-1.0, 2.0], [0.5, 0.5], [3.0, -2.0], [0.0, 1.0], [-0.5, 1.5]])
+_LR = 0.0625
+_RANKS = 3
+_ROWS = [slice(0, 2), slice(2, 4), slice(4, 6)]
+
+
+@pytest.mark.place("wrap")
+@pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
+def test_wrap_alone(student: Student) -> None:
+    """Without a process group the model is wrapped in DataParallel"""
+    seen = _run(student, "wrap_alone", _WEIGHT, _BIAS, _X)
+    assert_equal(
+        seen["kind"],
+        "DataParallel",
+        what="the kind of wrapper without a process group",
+        mistakes={"The model came back without a wrapper.": "the model itself"},
+    )
+    assert_close(seen["output"], _X @ _WEIGHT + _BIAS, what="the output of the wrapped model")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("wrap")
+@pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
+def test_wrap_in_group(student: Student) -> None:
+    """In a process group the model is wrapped in DistributedDataParallel"""
+    for rank, attempt in enumerate(_group(student, "wrap")):
+        value = _value(attempt, rank, "wrap")
+        assert_equal(
+            value.get("kind") if isinstance(value, dict) else None,
+            "DistributedDataParallel",
+            what="the kind of wrapper in a process group",
+            mistakes={
+                "The wrapper is DataParallel in a process group too: there it is "
+                "DistributedDataParallel.": "DataParallel",
+                "The model came back without a wrapper.": "the model itself",
+            },
+        )
+
+
+def _in_group(student: Student, wanted: str) -> _Seen:
+    """What the probe reports of the one launch that many tests share."""
+    batches = [(_X[rows], _Y[rows]) for rows in _ROWS]
+    step = {"weight": _WEIGHT, "bias": _BIAS, "lr": _LR, "batches": batches}
+    return _run(student, "group", step, _cases(), wanted)
+
+
+def _group(student: Student, wanted: str) -> list[Any]:
+    """What the three ranks report of a part of it."""
+    attempts = _in_group(student, wanted)["attempts"]
+    assert isinstance(attempts, list), "What your code did cannot be read."
+    return attempts
+
+
+def _value(attempt: Any, rank: int, call: str) -> Any:
+    """The value that a rank reports; what it raised instead is told."""
+    assert isinstance(attempt, dict), f"{call} did not come to an end on rank {rank}."
+    error = attempt.get("error")
+    if isinstance(error, dict):
+        said = f"{error.get('type')}: {error.get('message')}"[:300]
+        waited = "Connection closed" in said or "Timed out" in said
+        advice = (
+            " It waited for the other ranks in vain: every rank calls the same collectives, in the "
+            "same order."
+        )
+        raise AssertionError(f"On rank {rank}, {call} raised {said}{advice if waited else ''}")
+    return attempt.get("value")
+
+
+# ---- train_step ----------------------------------------------------------------------------------
+
+
+def _gradients(values: Parameters, x: Tensor, y: Tensor, swapped: bool = False) -> Parameters:
+    """The gradients of the probe's loss, mean((outputs - 2 targets)²)."""
+    leaves = {name: value.clone().requires_grad_() for name, value in values.items()}
+    outputs = x @ leaves["weight"] + leaves["bias"]
+    error = y - 2 * outputs if swapped else outputs - 2 * y
+    found = torch.autograd.grad(error.square().mean(), list(leaves.values()))
+    return dict(zip(leaves, found, strict=True))
+
+
+def _moved(values: Parameters, gradients: Parameters, lr: float) -> Parameters:
+    return {name: value - lr * gradients[name] for name, value in values.items()}
+
+
+def _sum(left: Parameters, right: Parameters) -> Parameters:
+    return {name: value + right[name] for name, value in left.items()}
+
+
+def _training(
+    values: Parameters,
+    batches: list[tuple[Tensor, Tensor]],
+    stale: float,
+    zero: str = "before",
+    swapped: bool = False,
+    late: bool = False,
+    times: Callable[[int], float] = lambda rows: 1.0,
+) -> list[Parameters]:
+    """The weights after each step; the options are mistakes."""
+    held = {name: torch.full_like(value, stale) for name, value in values.items()}
+    weights = []
+    for x, y in batches:
+        before = held
+        fresh = _gradients(values, x, y, swapped)
+        fresh = {name: times(len(x)) * gradient for name, gradient in fresh.items()}
+        held = fresh if zero == "before" else _sum(held, fresh)
+        used = before if late else held
+        values = _moved(values, used, _LR)
+        if zero == "after":
+            held = {name: torch.zeros_like(value) for name, value in values.items()}
+        weights.append(values)
+    return weights
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("train_step")
+@pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
+def test_train_step(student: Student) -> None:
+    """A train step moves the weights by this batch's gradient alone"""
+    for dtype in (torch.float32, torch.float64):
+        start = {"weight": torch.randn(3, 2, dtype=dtype), "bias": torch.randn(2, dtype=dtype)}
+        batches = [
+            (torch.randn(rows, 3, dtype=dtype), torch.randn(rows, 2, dtype=dtype))
+            for rows in (5, 4, 6)
+        ]
+        seen = _run(student, "train", start["weight"], start["bias"], 1.5, _LR, batches)
+
+        def mistake(**options: Any) -> Callable[[], list[Parameters]]:
+            return lambda: _training(start, batches, 1.5, **options)  # noqa: B023 - used at once
+
+        assert_close(
+            seen["weights"],
+            _training(start, batches, 1.5),
+            what="the weights after each of 3 steps",
+            mistakes={
+                "The gradients of earlier steps still count: call zero_grad in every "
+                "step.": mistake(zero="never"),
+                "The first step still counts the gradients that the model came with: zero them "
+                "before the backward pass, not after the step.": mistake(zero="after"),
+                "The weights never change: is optimizer.step() called, with gradients that are "
+                "not zeroed before it?": [start] * 3,
+                "loss_fn got targets and outputs swapped: outputs come first.": mistake(
+                    swapped=True
+                ),
+                "The optimizer steps before the backward pass, with the gradients of the step "
+                "before.": mistake(late=True, zero="before"),
+                "The optimizer steps twice.": mistake(times=lambda rows: 2.0),
+                "The loss is multiplied by the number of rows: it is loss_fn(outputs, targets) as "
+                "it comes.": mistake(times=float),
+                "The loss is divided by the number of rows: it is loss_fn(outputs, targets) as "
+                "it comes.": mistake(times=lambda rows: 1 / rows),
+                "The weights go uphill: the step is against the gradient.": mistake(
+                    times=lambda rows: -1.0
+                ),
+            },
+        )
+
+
+@pytest.mark.place("train_step")
+@pytest.mark.hint("inputs.shape[0] is the number of rows.")
+def test_train_step_rows(student: Student) -> None:
+    """A train step returns the number of rows of its inputs"""
+    rows = [5, 1, 4]
+    # One row of targets for all rows of inputs: the loss broadcasts.
+    batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in rows]
+    seen = _run(student, "train", _WEIGHT, _BIAS, 0.0, _LR, batches)
+    returned = seen["returned"]
+    numbers = [each.item() if _is_scalar(each) else each for each in returned or []]
+    assert not any(isinstance(n, float) and n != int(n) for n in numbers if _is_finite(n)), (
+        "train_step returned the loss, or another number with a fraction: it promises the number "
+        "of rows of inputs, an int."
+    )
+    assert_equal(
+        returned,
+        rows,
+        what="the list of returned numbers of rows",
+        mistakes={
+            "It returned the number of elements of inputs, not of its rows.": [3 * n for n in rows],
+            "It returned the number of elements of the outputs, not the rows of inputs.": [
+                2 * n for n in rows
+            ],
+            "It returned the number of features, not of rows.": [3, 3, 3],
+            "It returned the number of rows of targets, not of inputs.": [1, 1, 1],
+            "It returned the number of elements of targets, not the rows of inputs.": [2, 2, 2],
+            "It returned nothing: the number of rows of inputs is missing.": [None] * 3,
+        },
+    )
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.numel() == 1
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+@pytest.mark.place("train_step")
+@pytest.mark.hint("Whoever calls train_step decides on train() and eval().")
+def test_train_step_mode(student: Student) -> None:
+    """A train step leaves every module in its mode"""
+    # The model, its Linear, its Dropout, its Sequential, that one's Linear.
+    for modes in ([False, False, True, False, False], [True, False, True, False, True]):
+        after = student.run("train_modes", modes)
+        assert_equal(
+            after,
+            modes,
+            what="the list of modes after the step (True is train)",
+            mistakes={
+                "The mode was changed, as by train(): train_step leaves it alone.": [True] * 5,
+                "The mode was changed, as by eval() or train(mode), for all submodules at once: "
+                "each keeps its own.": [False] * 5,
+            },
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_wrap_in_group")
+@pytest.mark.place("train_step")
+@pytest.mark.hint("DistributedDataParallel averages during loss.backward() of its own output.")
+def test_wrapped_step(student: Student) -> None:
+    """A step of a wrapped model on equal shards is the step on the whole batch"""
+    attempts = _group(student, "step")
+    start = {"weight": _WEIGHT, "bias": _BIAS}
+
+    def stepped(rows: slice, swapped: bool = False) -> Parameters:
+        return _moved(start, _gradients(start, _X[rows], _Y[rows], swapped), _LR)
+
+    assert_close(
+        [_value(attempt, rank, "train_step") for rank, attempt in enumerate(attempts)],
+        [stepped(slice(None))] * _RANKS,
+        what="the list of the ranks' weights",
+        mistakes={
+            "The ranks trained each for itself: their gradients were not averaged. Call the "
+            "wrapped model itself.": [stepped(rows) for rows in _ROWS],
+            "The weights did not change.": [start] * _RANKS,
+            "loss_fn got targets and outputs swapped: outputs come first.": (
+                [stepped(slice(None), swapped=True)] * _RANKS
+            ),
+        },
+    )
+
+
+@pytest.mark.requires("test_train_step")
+@pytest.mark.place("train_step")
+@pytest.mark.hint("Averaging is the wrapper's part, or that of whoever calls average_gradients.")
+def test_plain_step_in_group(student: Student) -> None:
+    """A step of a model that is not wrapped uses the rank's own gradient"""
+    start = {"weight": _WEIGHT, "bias": _BIAS}
+    whole = _moved(start, _gradients(start, _X, _Y), _LR)
+    assert_close(
+        [_value(each, rank, "train_step") for rank, each in enumerate(_group(student, "plain"))],
+        [_moved(start, _gradients(start, _X[rows], _Y[rows]), _LR) for rows in _ROWS],
+        what="the list of the ranks' weights",
+        mistakes={
+            "train_step averages the gradients over the ranks by itself: it leaves that to the "
+            "wrapper.": [whole] * _RANKS,
+        },
+    )
+
+
+# ---- average_gradients ---------------------------------------------------------------------------
+
+
+def _case(
+    shapes: dict[str, tuple[int, ...]],
+    frozen: tuple[str, ...] = (),
+    missing: dict[str, tuple[int, ...]] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> dict[str, Any]:
+    """Gradients on three ranks, all different; `missing` says which ranks have none of a name."""
+    values = {name: torch.full(shape, 0.5, dtype=dtype) for name, shape in shapes.items()}
+    gradients = []
+    for rank in range(_RANKS):
+        own: dict[str, Tensor | None] = {}
+        for place, (name, shape) in enumerate(shapes.items()):
+            numbers = torch.arange(math.prod(shape), dtype=dtype).reshape(shape)
+            gradient = ((rank + 1) ** 2 * (numbers + 1) - 7 * place * rank) / 3
+            if dtype == torch.float64:
+                gradient += (1e4, -1e4, 0.0)[rank]  # nearly cancels: float32 would lose the mean
+            own[name] = None if rank in (missing or {}).get(name, ()) else gradient
+        gradients.append(own)
+    return {"parameters": values, "frozen": list(frozen), "gradients": gradients}
+
+
+def _cases() -> list[dict[str, Any]]:
+    """What the one launch of `averaged` does, in this order."""
+    square = {"weight": (2, 3), "bias": (3,)}
+    everything = tuple(range(_RANKS))
+    return [
+        _case(square),
+        _case(square, dtype=torch.float64),
+        _case(square | {"scale": (2,), "shift": (2,)}, ("scale", "shift"), {"shift": everything}),
+        _case(square, missing={"bias": everything}),
+        # Every rank lacks another one, so that skipping does not even deadlock.
+        _case(
+            {"a": (2,), "b": (2,), "c": (2,)},
+            missing={"a": (0,), "b": (1,), "c": (2,)},
+            dtype=torch.float64,
+        ),
+    ]
+
+
+def _held(student: Student, which: int) -> tuple[dict[str, Any], list[Any], list[Any]]:
+    """A case, and the gradients and parameters that each rank held after it."""
+    values = []
+    for rank, attempts in enumerate(_group(student, "averages")):
+        assert isinstance(attempts, list), f"Rank {rank} did not come to an end."
+        value = _value(attempts[which], rank, "average_gradients")
+        assert isinstance(value, dict), f"Rank {rank} did not come to an end."
+        values.append(_Seen(value))
+    return _cases()[which], [v["gradients"] for v in values], [v["parameters"] for v in values]
+
+
+def _column(case: dict[str, Any], name: str) -> list[Tensor]:
+    """The gradients of one parameter on all ranks, None as zeros."""
+    zero = torch.zeros_like(case["parameters"][name])
+    return [zero if own[name] is None else own[name] for own in case["gradients"]]
+
+
+def _mean(case: dict[str, Any], name: str) -> Tensor:
+    return torch.stack(_column(case, name)).mean(0)
+
+
+def _everywhere(
+    case: dict[str, Any], value: Callable[[str], Any], names: tuple[str, ...] | None = None
+) -> list[dict[str, Any]]:
+    """The same gradients on every rank: `value(name)` for each name."""
+    return [{name: value(name) for name in names or tuple(case["parameters"])}] * _RANKS
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("average_gradients")
+@pytest.mark.hint("all_reduce sums over the ranks; divide by their number once.")
+def test_average_gradients(student: Student) -> None:
+    """Every rank ends up with the mean of the ranks' gradients"""
+    for which in (0, 1):
+        case, gradients, parameters = _held(student, which)
+        own = case["gradients"]
+
+        def scaled(factor: float) -> list[dict[str, Any]]:
+            return _everywhere(case, lambda name: factor * _mean(case, name))  # noqa: B023
+
+        def column(pick: Callable[[Tensor], Tensor]) -> list[dict[str, Any]]:
+            return _everywhere(case, lambda name: pick(torch.stack(_column(case, name))))  # noqa: B023
+
+        before = [
+            {name: value + rank for name, value in case["parameters"].items()}
+            for rank in range(_RANKS)
+        ]
+        assert_close(
+            parameters,
+            before,
+            what="the list of the ranks' parameters after average_gradients",
+            mistakes={
+                "The parameters were averaged over the ranks: average their .grad, and leave "
+                "the parameters alone.": _everywhere(case, lambda n: case["parameters"][n] + 1),  # noqa: B023
+                "The parameters were summed over the ranks: average their .grad, and leave "
+                "the parameters alone.": _everywhere(case, lambda n: 3 * case["parameters"][n] + 3),  # noqa: B023
+            },
+        )
+        assert_close(
+            gradients,
+            _everywhere(case, lambda name: _mean(case, name)),  # noqa: B023
+            what="the list of the ranks' gradients",
+            mistakes={
+                "The gradients are summed over the ranks, not averaged: divide by the number of "
+                "ranks.": scaled(_RANKS),
+                "The mean is divided twice by the number of ranks.": scaled(1 / _RANKS),
+                "The gradients are each rank's own: nothing was averaged over the ranks.": own,
+                "Each rank divided its own gradients, but they were never summed over the ranks.": [
+                    {name: g / _RANKS for name, g in each.items()} for each in own
+                ],
+                "Every rank has rank 0's gradients: that is a broadcast, not a mean.": [own[0]] * 3,
+                "Only rank 0 has the mean; every rank needs it.": [scaled(1.0)[0], *own[1:]],
+                "The gradients are divided by 2 (or by the number of ranks less one), not by the "
+                "number of ranks.": scaled(_RANKS / 2),
+                "Only the first parameter's gradients are averaged: is there a return in the loop?": [
+                    {"weight": _mean(case, "weight"), "bias": each["bias"]} for each in own
+                ],
+                "Every rank has the largest gradients, not the mean.": column(
+                    lambda stack: stack.amax(0)
+                ),
+                "The gradients are gone: they are zero on every rank.": scaled(0.0),
+                "The gradients are gone: .grad is None after average_gradients.": _everywhere(
+                    case, lambda name: None
+                ),
+            },
+        )
+
+
+@pytest.mark.place("average_gradients")
+@pytest.mark.hint("Skip parameters whose requires_grad is False.")
+def test_average_gradients_frozen(student: Student) -> None:
+    """The gradients of frozen parameters are not touched"""
+    case, gradients, _ = _held(student, 2)
+    names = ("scale", "shift")
+    frozen = [{name: each.get(name) for name in names} for each in gradients]
+    mean = _mean(case, "scale")
+    zero = torch.zeros(2)
+    assert_close(
+        frozen,
+        [{name: own[name] for name in names} for own in case["gradients"]],
+        what="the list of the ranks' frozen gradients",
+        mistakes={
+            "A frozen parameter's gradient was averaged: leave it as it is.": (
+                _everywhere(case, lambda n: {"scale": mean, "shift": None}[n], names)
+            ),
+            "Frozen parameters' gradients were averaged, and None made zeros: leave them as "
+            "they are.": _everywhere(case, lambda n: {"scale": mean, "shift": zero}[n], names),
+            "A frozen parameter's gradient was summed over the ranks: leave it as it is.": (
+                _everywhere(case, lambda n: {"scale": 3 * mean, "shift": None}[n], names)
+            ),
+            "A frozen parameter's None became zeros: leave it as it is.": [
+                {"scale": own["scale"], "shift": zero} for own in case["gradients"]
+            ],
+            "A frozen parameter's gradient was set to zero: leave it as it is.": _everywhere(
+                case, lambda n: {"scale": zero, "shift": None}[n], names
+            ),
+            "A frozen parameter's gradient was removed: leave it as it is.": _everywhere(
+                case, lambda name: None, names
+            ),
+        },
+    )
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_average_gradients")
+@pytest.mark.place("average_gradients")
+@pytest.mark.hint("Where .grad is None, put zeros there before the collective.")
+def test_average_gradients_missing(student: Student) -> None:
+    """A rank without a gradient takes part with zeros"""
+    case, gradients, _ = _held(student, 4)
+    own = case["gradients"]
+    zero = torch.zeros(2, dtype=torch.float64)
+    assert_close(
+        gradients,
+        _everywhere(case, lambda name: _mean(case, name)),
+        what="the list of the ranks' gradients, where each rank lacks one",
+        mistakes={
+            "A gradient that is None is skipped: it counts as zeros, and every rank must take part "
+            "in every collective.": _skipping(case),
+            "The mean is over the ranks that have a gradient: it is over all ranks, and a "
+            "missing one counts as zeros.": _everywhere(case, lambda n: _mean(case, n) * 3 / 2),
+            "A rank that had no gradient has none afterwards either: it holds the mean "
+            "like the others.": [
+                {name: None if each[name] is None else _mean(case, name) for name in each}
+                for each in own
+            ],
+            "A rank that had no gradient has zeros afterwards: it holds the mean like the "
+            "others.": [
+                {name: zero if each[name] is None else _mean(case, name) for name in each}
+                for each in own
+            ],
+            "Where one rank lacks a gradient, the others' are left as they are: the mean is over "
+            "all ranks, and a missing one counts as zeros.": own,
+        },
+    )
+    case, gradients, _ = _held(student, 3)
+    assert_close(
+        gradients,
+        _everywhere(case, lambda name: _mean(case, name)),
+        what="the list of the ranks' gradients, where no rank has one for bias",
+        mistakes={
+            "Where no rank has a gradient, .grad is still None: a missing gradient counts as "
+            "zeros, and every rank ends up with a tensor.": _everywhere(
+                case, lambda n: {"weight": _mean(case, n), "bias": None}[n]
+            ),
+        },
+    )
+
+
+def _skipping(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is left if each rank reduces what it has, one after the other: all is mixed up."""
+    own = case["gradients"]
+    present = [[name for name in each if each[name] is not None] for each in own]
+    result = [dict(each) for each in own]
+    for turn in range(len(present[0])):
+        mixed = torch.stack([own[rank][present[rank][turn]] for rank in range(_RANKS)]).mean(0)
+        for rank in range(_RANKS):
+            result[rank][present[rank][turn]] = mixed
+    return result
+
+
+@pytest.mark.place("average_gradients")
+@pytest.mark.hint("Ask torch.distributed.is_initialized() first.")
+def test_average_gradients_alone(student: Student) -> None:
+    """Without a process group average_gradients is a RuntimeError"""
+    for gradients in (True, False):
+        state = "with" if gradients else "without"
+        call = f"average_gradients of a model {state} gradients, without a process group,"
+        with must_raise(RuntimeError, call=call):
+            student.run("average_alone", _WEIGHT, _BIAS, gradients)
+
+
+@pytest.mark.requires("test_shard")
+@pytest.mark.place("launch")
+@pytest.mark.hint("launch came complete: compare yours with the one you were given.")
+def test_launch(student: Student) -> None:
+    """Launch still returns results in the order of the ranks, and raises what a rank raises"""
+    seen = _in_group(student, "order")
+    order = list(range(_RANKS))
+    assert_equal(seen["order"], order, what="the list of ranks whose results launch returned")
+    raised = student.run("launched_error")
+    assert raised is not None, (
+        "A rank raised a ZeroDivisionError, and launch returned normally: it raises that, too."
+    )
+    text = str(raised)
+    assert "ZeroDivisionError" in text and "in divide_by_zero" in text, (
+        "A rank raised a ZeroDivisionError; what launch raised does not show its traceback."
+    )
+
+
+# ---- throughput ----------------------------------------------------------------------------------
+
+_COUNTS = [1000, 500, 3, 5, 6]
+_SECONDS = [8.0, 4.0, 0.5, 1.0, 0.75]
+_OPTIONS = {"steps": 3, "warmup": 2}
+
+
+def _rate(seen: _Seen, how: str) -> Any:
+    """The result of throughput, which must not have raised."""
+    error = seen["error"]
+    if error is not None:
+        done = ", ".join(map(str, seen["events"][:20])) or "nothing"
+        raise AssertionError(
+            f"throughput with {how} raised {error['type']}: {error['message']}. What it did "
+            f"before: {done}."
+        )
+    return seen["result"]
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
+def test_throughput(student: Student) -> None:
+    """Throughput is the timed steps' samples divided by their seconds"""
+    seen = _run(student, "throughput", _COUNTS, _SECONDS, _OPTIONS)
+    rate = 14 / 2.25
+    assert_close(
+        _rate(seen, "steps=3, warmup=2"),
+        rate,
+        what="the throughput",
+        mistakes={
+            "The warm-up is timed and counted.": 1514 / 14.25,
+            "The warm-up is timed: read the clock after it.": 14 / 14.25,
+            "The warm-up's samples are counted, its time is not.": 1514 / 2.25,
+            "Only the last step's samples are counted: sum up what all timed steps return.": 6
+            / 2.25,
+            "The last step's samples stand for all steps': sum up what each returns.": 18 / 2.25,
+            "The first step's samples stand for all steps': sum up what each returns.": 9 / 2.25,
+            "It is steps per second, samples per second are promised.": 3 / 2.25,
+            "It is seconds per sample, samples per second are promised.": 2.25 / 14,
+            "It is seconds per step, samples per second are promised.": 2.25 / 3,
+            "It is the mean of the steps' rates: divide all samples by all seconds.": (
+                3 / 0.5 + 5 / 1.0 + 6 / 0.75
+            )
+            / 3,
+            "It is the samples of a step, divided by the seconds of all: sum them up.": rate / 3,
+            "The samples are not divided by the seconds.": 14.0,
+            "It is the seconds that the steps took.": 2.25,
+            "There is no warm-up: the first steps are timed.": 1503 / 12.5,
+            "All samples are divided by the seconds of the last step.": 14 / 0.75,
+            "It is rounded to a whole number.": float(round(rate)),
+            "It is rounded: return it as it is.": round(rate, 2),
+            "It is rounded: return it as it comes.": round(rate, 1),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Warm-up steps, clock, timed steps, clock.")
+def test_throughput_order(student: Student) -> None:
+    """The clock is read twice: after the warm-up and after the last step"""
+    runs: list[tuple[dict[str, int], int, int]] = [
+        (_OPTIONS, 2, 3),
+        ({"steps": 1, "warmup": 0}, 0, 1),
+    ]
+    for options, warmup, steps in [*runs, ({}, 5, 20)]:
+        seen = _run(student, "throughput", [4], [0.5], options)
+        given = ", ".join(f"{name}={value}" for name, value in options.items()) or "the defaults"
+        _rate(seen, given)
+        events = [str(event) for event in seen["events"]]
+        readings = events.count("clock")
+        assert readings == 2, (
+            f"The clock was read {readings} times with {given}: it is read exactly twice, "
+            "not in every step."
+        )
+        first, second = (i for i, event in enumerate(events) if event == "clock")
+        counted = [first, second - first - 1, len(events) - second - 1]
+        assert_equal(
+            counted,
+            [warmup, steps, 0],
+            what=f"the list of steps before, between and after the readings, with {given},",
+            mistakes={
+                "The warm-up is timed: the clock is first read after it.": [0, warmup + steps, 0],
+                "There is no warm-up.": [0, steps, 0],
+                "The warm-up steps are part of the steps: they come before them.": [
+                    warmup,
+                    steps - warmup,
+                    0,
+                ],
+                "steps and warmup are swapped.": [steps, warmup, 0],
+                "There is one warm-up step too many.": [warmup + 1, steps, 0],
+                "One step too many is timed.": [warmup, steps + 1, 0],
+                "One step too few is timed.": [warmup, steps - 1, 0],
+            },
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
+def test_throughput_synchronize(student: Student) -> None:
+    """Synchronize is called right before each reading of the clock"""
+    seen = _run(student, "throughput", _COUNTS, _SECONDS, _OPTIONS, asynchronous=True)
+    events = [str(event) for event in seen["events"]]
+    assert "synchronize" in events, "synchronize was never called."
+    readings = [i for i, event in enumerate(events) if event == "clock"]
+    before = [i > 0 and events[i - 1] == "synchronize" for i in readings]
+    assert before != [False, True], (
+        "synchronize was not called right before the first reading: what is left of the warm-up's "
+        "work is timed."
+    )
+    assert before != [True, False], (
+        "synchronize was not called right before the second reading: the steps' work may still "
+        "be running."
+    )
+    assert all(before), (
+        "synchronize is not called right before each reading of the clock. What was done: "
+        + ", ".join(events[:20])
+    )
+
+
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Check both arguments before the first step.")
+def test_throughput_refuses(student: Student) -> None:
+    """Too few steps or a negative warm-up is a ValueError before any step runs"""
+    for options, name in (
+        ({"steps": 0, "warmup": 1}, "steps"),
+        ({"steps": -1, "warmup": 0}, "steps"),
+        ({"steps": 2, "warmup": -1}, "warmup"),
+    ):
+        seen = _run(student, "throughput", [4], [0.5], options)
+        _check_refusal(seen["error"], name, f"throughput({name}={options[name]})")
+        ran = "step" in seen["events"]
+        assert not ran, f"With {name}={options[name]} steps ran before the ValueError."
+
+
+def _check_refusal(error: Any, name: str | None, call: str) -> None:
+    """A ValueError, reported by a probe, that names the argument."""
+    naming = "" if name is None else f" that names {name}"
+    assert isinstance(error, dict), (
+        f"{call} returned normally, it should raise a ValueError{naming}."
+    )
+    kind, text = str(error.get("type")), str(error.get("message"))
+    assert "ValueError" in (error.get("ancestry") or ()), (
+        f"{call} raised {kind}: {text[:200]}. It should raise a ValueError{naming}."
+    )
+    assert name is None or name in text.lower(), (
+        f"{call} raised the message {text[:200]!r}, it should name {name}."
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Compare the two readings before you divide by their difference.")
+def test_throughput_clock(student: Student) -> None:
+    """A clock that does not advance is a ValueError; the default clock does"""
+    for stuck in (0.0, -1.0):
+        seen = _run(student, "throughput", [4], [0.5], _OPTIONS, stuck=stuck)
+        moved = "stands still" if stuck == 0 else "runs backwards"
+        _check_refusal(seen["error"], "clock", f"throughput with a clock that {moved}")
+    result = student.run("real_throughput")
+    sane = isinstance(result, float) and math.isfinite(result) and result > 0
+    assert sane, "With the default clock, throughput did not return a finite positive float."
+
+
+# ---- scaling_efficiency --------------------------------------------------------------------------
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("scaling_efficiency")
+@pytest.mark.hint("T_n / (n * T_1), for each n in the order in which they come.")
+def test_scaling_efficiency(student: Student) -> None:
+    """The efficiency is T_n / (n T_1), in the order given"""
+    given = {4: 251.7, 1: 100.0, 8: 503.3, 2: 211.1}
+    seen = _run(student, "efficiency", given)
+    expected = {n: rate / (n * 100.0) for n, rate in given.items()}
+    result = seen["result"]
+    assert_close(
+        result,
+        expected,
+        what="the efficiencies",
+        mistakes={
+            "It is the speed-up T_n / T_1: divide by n, too.": {
+                n: t / 100 for n, t in given.items()
+            },
+            "It is in percent, a fraction is promised.": {n: t / n for n, t in given.items()},
+            "It is the inverse, n T_1 / T_n.": {n: n * 100 / t for n, t in given.items()},
+            "It is T_1 / (n T_n): the throughputs are swapped.": {
+                n: 100 / (n * t) for n, t in given.items()
+            },
+            "It is n T_n / T_1: divide by n.": {n: n * t / 100 for n, t in given.items()},
+            "It compares with the first entry, not with that for 1.": {
+                n: t / (n * given[4]) for n, t in given.items()
+            },
+            "It compares with the largest throughput, not with that for 1.": {
+                n: t / (n * given[8]) for n, t in given.items()
+            },
+            "It is T_n / n: divide by T_1, too.": {n: t / n for n, t in given.items()},
+            "It is cut off at 1: more than perfect scaling is possible, too.": {
+                n: min(1.0, e) for n, e in expected.items()
+            },
+            "It is rounded: return it as it is.": {n: round(e, 2) for n, e in expected.items()},
+            "It is rounded: return it as it comes.": {n: round(e, 3) for n, e in expected.items()},
+            "The entry for 1 is missing.": {n: e for n, e in expected.items() if n != 1},
+        },
+    )
+    assert_equal(
+        seen["keys"],
+        list(given),
+        what="the list of keys",
+        mistakes={"The keys are sorted: keep the order of throughputs.": sorted(given)},
+    )
+    assert_equal(seen["after"], given, what="the throughputs that were given, after the call")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("scaling_efficiency")
+@pytest.mark.hint("Look at every value, and ask math.isfinite.")
+def test_scaling_efficiency_refuses(student: Student) -> None:
+    """Throughputs that cannot be compared are a ValueError"""
+    scaling_efficiency = student.function("scaling_efficiency")
+    call = "scaling_efficiency without an entry for 1"
+    with must_raise(ValueError, mentions="throughputs", call=call):
+        scaling_efficiency({2: 10.0, 4: 20.0})
+    with must_raise(ValueError, mentions="throughputs", call="scaling_efficiency({})"):
+        scaling_efficiency({})
+    for bad in (0.0, -5.0, math.inf, -math.inf, math.nan):
+        for given in ({1: 10.0, 2: bad, 4: 30.0}, {1: bad, 2: 10.0}):
+            call = f"scaling_efficiency({given})"
+            with must_raise(ValueError, mentions="throughputs", call=call):
+                scaling_efficiency(given)
+
+
+# ---- measure_overheads ---------------------------------------------------------------------------
+
+_NAMES = ["batch_splitting", "gradient_reduction", "parameter_synchronization"]
+# What each rank's clock moves by at each reading: every second one is a measurement.
+_TICKS = [[1.0, 0.4, 2.0, 1.5, 3.0, 0.25], [2.0, 0.9, 1.0, 0.7, 5.0, 0.65]]
+_INPUTS = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 4.0], [-2.0, 1.0]])
+_PARTS = [_INPUTS[:2], _INPUTS[2:]]
+_MODEL = {
+    "weight": torch.tensor([[1.0, -2.0], [0.5, 3.0]]),
+    "bias": torch.tensor([0.25, 0.75]),
+    "scale": torch.tensor([2.0, 4.0, 8.0]),
+}
+
+
+def _overheads(student: Student) -> _Seen:
+    return _run(student, "overheads", _MODEL, ["scale"], _INPUTS, _TICKS)
+
+
+def _entries(seen: _Seen, kind: str, rank: int, world_size: int = 2) -> list[dict[str, Any]]:
+    """What a rank wrote down, as far as it can be read."""
+    diary = seen.get("diary")
+    assert isinstance(diary, list), "What the ranks did cannot be read."
+    return [
+        entry
+        for entry in diary
+        if isinstance(entry, dict)
+        and (entry.get("kind"), entry.get("rank"), entry.get("world_size"))
+        == (kind, rank, world_size)
+        and isinstance(entry.get("at"), float)
+    ]
+
+
+def _readings(seen: _Seen) -> list[list[dict[str, Any]]]:
+    """The six readings of each rank's clock."""
+    return [_entries(seen, "reading", rank)[:6] for rank in range(2)]
+
+
+def _counts(reading: dict[str, Any], what: str) -> int:
+    """How often something was done since the reading before."""
+    counts = reading.get("counts")
+    count = counts.get(what, 0) if isinstance(counts, dict) else 0
+    return count if isinstance(count, int) else 0
+
+
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint(
+    "launch(worker, world_size, ...), whose worker does for each of the three the same."
+)
+def test_overheads_clock(student: Student) -> None:
+    """Every rank reads the clock before and after the calls of each of the three"""
+    seen = _overheads(student)
+    parent = len(_entries(seen, "reading", -1, 0))
+    assert parent == 0, "The clock was read in the parent: it is read in the ranks, under launch."
+    for rank in range(2):
+        number = len(_entries(seen, "reading", rank))
+        assert number == 6, (
+            f"With world_size=2, rank {rank} read the clock {number} times: it is read six times, "
+            "before and after the 10 calls of each of the three."
+        )
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("For each of the three: the slowest rank's seconds, divided by 10 calls.")
+def test_overheads(student: Student) -> None:
+    """Each overhead is the slowest rank's seconds for one call"""
+    seen = _overheads(student)
+    spent = [[ticks[1], ticks[3], ticks[5]] for ticks in _TICKS]
+
+    def named(values: list[float]) -> dict[str, float]:
+        return dict(zip(_NAMES, values, strict=True))
+
+    def over_ranks(pick: Callable[[list[float]], float], calls: float = 10) -> dict[str, float]:
+        return named([pick(list(column)) / calls for column in zip(*spent, strict=True)])
+
+    def mean(column: list[float]) -> float:
+        return sum(column) / len(column)
+
+    def rotated(shift: int) -> dict[str, float]:
+        values = list(over_ranks(max).values())
+        return named(values[shift:] + values[:shift])
+
+    assert_close(
+        seen["result"],
+        over_ranks(max),
+        what="the overheads",
+        mistakes={
+            "The overheads are rank 0's: the slowest rank counts.": named(
+                [s / 10 for s in spent[0]]
+            ),
+            "The overheads are the last rank's (or those of the rank that is slowest in all): "
+            "the slowest rank counts, for each of the three.": named([s / 10 for s in spent[1]]),
+            "The overheads are the ranks' mean: the slowest rank counts.": over_ranks(mean),
+            "The overheads are the ranks' sum: the slowest rank counts.": over_ranks(sum),
+            "The overheads are the fastest rank's: the slowest rank counts.": over_ranks(min),
+            "The seconds of 10 calls are not divided by 10.": over_ranks(max, 1),
+            "The seconds are divided by 10 twice.": over_ranks(max, 100),
+            "The seconds of 10 calls are divided by 11: the untimed call does not "
+            "count.": over_ranks(max, 11),
+            "The overheads are in milliseconds, seconds are promised.": over_ranks(max, 0.01),
+            "The overheads are measured in another order, or under each other's names.": rotated(1),
+            "The overheads are measured in another order or under each other's names.": rotated(2),
+        },
+    )
+    assert_equal(
+        seen["keys"],
+        _NAMES,
+        what="the list of keys",
+        mistakes={"The keys are sorted or in another order.": sorted(_NAMES, reverse=True)},
+    )
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("For each of the three: call, barrier, clock, ten calls, clock.")
+def test_overheads_calls(student: Student) -> None:
+    """Each overhead is one untimed call and ten timed ones, of that alone"""
+    for rank, readings in enumerate(_readings(_overheads(student))):
+        for place, (what, call) in enumerate(
+            (("shard", "shard"), ("average", "average_gradients"))
+        ):
+            warm, timed = readings[2 * place], readings[2 * place + 1]
+            assert _counts(warm, what) > 0, (
+                f"On rank {rank}, {call} was not called once, untimed, before the clock was read."
+            )
+            count = _counts(timed, what)
+            assert count == 10, (
+                f"On rank {rank}, {call} was called {count} times between the two readings of the "
+                f'clock for "{_NAMES[place]}", promised are 10.'
+            )
+        count = _counts(readings[2], "average")
+        assert count == 1, (
+            f"On rank {rank}, average_gradients was called {count} times before it was timed, "
+            "promised is one untimed call."
+        )
+        for place in (1, 3, 5):
+            forward = _counts(readings[place], "forward")
+            assert forward == 0, (
+                f'On rank {rank}, the model ran {forward} times while "{_NAMES[place // 2]}" was '
+                "timed: forward and backward are not timed."
+            )
+            barriers = _counts(readings[place], "barrier")
+            assert barriers == 0, (
+                f'On rank {rank}, a barrier was called while "{_NAMES[place // 2]}" was timed: '
+                "only the 10 calls stand between the two readings."
+            )
+        # The elements that were broadcast; none by a broadcast that goes by another name.
+        once, often = _counts(readings[4], "broadcast"), _counts(readings[5], "broadcast")
+        assert once > 0 or often == 0, (
+            f"On rank {rank}, the parameters were not broadcast once, untimed, before the clock "
+            "was read."
+        )
+        assert often == 10 * once, (
+            f"On rank {rank}, the parameters were broadcast {often / max(once, 1):g} times between "
+            f'the two readings of the clock for "{_NAMES[2]}", promised are 10.'
+        )
+        assert _counts(readings[3], "shard") == 0, (
+            f'On rank {rank}, shard was called while "gradient_reduction" was timed.'
+        )
+        assert _counts(readings[5], "average") == 0, (
+            f'On rank {rank}, average_gradients was called while "parameter_synchronization" '
+            "was timed."
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("model(part).sum().backward(), with the rank's part of inputs.")
+def test_overheads_gradients(student: Student) -> None:
+    """The gradients that are reduced are those of the rank's part"""
+    seen = _overheads(student)
+    fed, held = [], []
+    for rank in range(2):
+        passes = [entry.get("x") for entry in _entries(seen, "forward", rank)]
+        # More than one pass is no mistake, as long as they are alike.
+        fed.append(passes[:1] if all(each == passes[0] for each in passes) else passes)
+        first = _entries(seen, "gradients", rank)[:1]
+        gradients = first[0].get("gradients") if first else None
+        assert isinstance(gradients, dict), f"On rank {rank}, average_gradients got no model."
+        held.append({name: gradients.get(name) for name in ("weight", "bias")})
+    assert_equal(
+        seen["gradients"],
+        dict.fromkeys(_MODEL),
+        what="the dict of the caller's gradients after measure_overheads",
+    )
+    whole = _INPUTS.tolist()
+    assert_equal(
+        fed,
+        [[part.tolist()] for part in _PARTS],
+        what="the list of what the model ran on, by rank,",
+        mistakes={
+            "The model ran on the whole inputs: it runs on the rank's part.": [[whole]] * 2,
+            "The model ran on rank 0's part on every rank.": [[_PARTS[0].tolist()]] * 2,
+            "The model did not run: average_gradients needs the gradients of "
+            "model(part).sum().backward().": [[], []],
+        },
+    )
+
+    def summed(scale: Callable[[Tensor], float]) -> list[dict[str, Any]]:
+        return [
+            {
+                "weight": (scale(part) * part.sum(0)[:, None].expand(2, 2)).tolist(),
+                "bias": [scale(part) * len(part)] * 2,
+            }
+            for part in _PARTS
+        ]
+
+    mean = {"weight": (_INPUTS.sum(0)[:, None].expand(2, 2) / 2).tolist(), "bias": [2.0, 2.0]}
+    assert_close(
+        held,
+        summed(lambda part: 1.0),
+        what="the list of the ranks' gradients before they are reduced",
+        mistakes={
+            "The gradients are averaged before they are reduced: the model must not be wrapped.": [
+                mean,
+                mean,
+            ],
+            "There are no gradients to reduce: call model(part).sum().backward() before.": [
+                {"weight": None, "bias": None}
+            ]
+            * 2,
+            "The gradients are those of a mean: the backward pass begins at the sum.": summed(
+                lambda part: 1 / (2 * len(part))
+            ),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("torch.distributed.broadcast(parameter.data, src=0), for model.parameters().")
+def test_overheads_broadcast(student: Student) -> None:
+    """Every parameter is broadcast from rank 0, frozen ones too"""
+    values = [readings[5].get("values") for readings in _readings(_overheads(student))]
+
+    def drifted(by: float) -> dict[str, Any]:
+        return {name: (value + by).tolist() for name, value in _MODEL.items()}
+
+    # Rank 1 had drifted away from rank 0 by 1 before the untimed call, and again after it.
+    start, away = drifted(0), drifted(2)
+    assert_close(
+        values,
+        [start, start],
+        what="the list of the ranks' parameters, which differed before the broadcasts,",
+        mistakes={
+            "The frozen parameters are not broadcast: broadcast every parameter.": [
+                start,
+                start | {"scale": away["scale"]},
+            ],
+            "The parameters of rank 1 are not synchronized: broadcast those of rank 0 to all, in "
+            "place.": [start, away],
+            "The parameters of rank 0 are now those of rank 1: broadcast from rank 0.": [
+                away,
+                away,
+            ],
+            "Only the first parameter is broadcast: broadcast every parameter.": [
+                start,
+                away | {"weight": start["weight"]},
+            ],
+            "The parameters are averaged over the ranks: broadcast those of rank 0.": (
+                [drifted(1), drifted(1)]
+            ),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("torch.distributed.barrier(), after the untimed call and before the clock.")
+def test_overheads_barrier(student: Student) -> None:
+    """The ranks wait for each other before the clock is read"""
+    ahead, behind = _readings(_overheads(student))
+    for place, what in enumerate(("shard", "average", "broadcast")):
+        late = behind[2 * place].get("late")
+        ended = late.get(what) if isinstance(late, dict) else None
+        if not isinstance(ended, float):
+            continue  # a broadcast by another name, which could not be delayed
+        assert ahead[2 * place]["at"] >= ended, (
+            f'For "{_NAMES[place]}", rank 0 read the clock while rank 1 was still in its untimed '
+            "call: a barrier belongs between that call and the clock."
+        )
+
+
+def _check_refused(
+    student: Student, function: str, options: dict[str, Any], name: str | None
+) -> None:
+    """A ValueError before anything is launched; `function(options)` is called in the sandbox."""
+    shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
+    call = f"{function}({shown}) with {options['rows']} rows of inputs"
+    seen = _run(student, "refused", function, options)
+    assert seen["launched"] is False, (
+        f"{call} launched ranks: it should raise a ValueError before anything is launched."
+    )
+    _check_refusal(seen["error"], name, call)
+
+
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
+def test_overheads_refuses(student: Student) -> None:
+    """Measuring what cannot be sharded is a ValueError before anything is launched"""
+    for rows, world_size in ((4, 0), (4, -1), (2, 3), (0, 1)):
+        _check_refused(student, "measure_overheads", {"rows": rows, "world_size": world_size}, None)
+
+
+# ---- benchmark -----------------------------------------------------------------------------------
+
+_RATES = {1: [75.0], 2: [100.0, 30.0]}
+_TAKEN = 3
+_RATE = 0.01
+
+
+def _benchmark(student: Student) -> _Seen:
+    options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
+    return _run(student, "benchmark", _WEIGHT, _BIAS, _X, _Y, [2, 1], _RATES, **options)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("launch(worker, world_size, ...), whose worker ends by calling throughput.")
+def test_benchmark_launches(student: Student) -> None:
+    """Every rank measures its own throughput"""
+    seen = _benchmark(student)
+    for rank in range(2):
+        measured = _entries(seen, "throughput", rank)
+        parent = _entries(seen, "throughput", -1, 0)
+        assert measured or not parent, (
+            f"With world size 2, rank {rank} did not call throughput: it was called in the parent, "
+            "outside of launch."
+        )
+        assert measured, (
+            f"With world size 2, rank {rank} did not call this module's throughput: each rank "
+            "measures its own by it."
+        )
+
+
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
+def test_benchmark_steps(student: Student) -> None:
+    """The steps and the warm-up asked for are those of throughput"""
+    measured = _entries(_benchmark(student), "throughput", 0)
+    assert_equal(
+        [[entry.get("steps"), entry.get("warmup")] for entry in measured],
+        [[4, 3]],
+        what="the list of [steps, warmup] that rank 0 called throughput with",
+        mistakes={
+            "steps and warmup are swapped.": [[3, 4]],
+            "steps and warmup are not passed on to throughput.": [[None, None]],
+            "warmup is not passed on to throughput.": [[4, None]],
+            "steps is not passed on to throughput.": [[None, 3]],
+            "steps and warmup are not passed on to throughput: it got its defaults.": [[20, 5]],
+        },
+    )
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("sum(launch(worker, world_size, ...)), for each world size.")
+def test_benchmark(student: Student) -> None:
+    """The throughput of a world size is the sum over its ranks, in the order given"""
+    seen = _benchmark(student)
+    # What throughput returned: 75 alone; 100 and 30 on two ranks.
+    assert_close(
+        seen["result"],
+        {2: 130.0, 1: 75.0},
+        what="the throughputs",
+        mistakes={
+            "It is the ranks' mean: the throughput of the whole is their sum.": {2: 65.0, 1: 75.0},
+            "It is rank 0's or the fastest rank's: the throughput of the whole is the sum over "
+            "the ranks.": {2: 100.0, 1: 75.0},
+            "It is the last or the slowest rank's: the throughput of the whole is the sum over "
+            "the ranks.": {2: 30.0, 1: 75.0},
+            "It is the slowest rank's times the number of ranks, their sum is promised.": {
+                2: 60.0,
+                1: 75.0,
+            },
+            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": {
+                2: 200.0,
+                1: 75.0,
+            },
+            "It is the sum times the number of ranks, the sum is promised.": {2: 260.0, 1: 75.0},
+            "It is the list of the ranks' throughputs, their sum is promised.": {
+                2: [100.0, 30.0],
+                1: [75.0],
+            },
+        },
+    )
+    assert_equal(
+        seen["keys"],
+        [2, 1],
+        what="the list of keys",
+        mistakes={"The keys are sorted: keep the order of world_sizes.": [1, 2]},
+    )
+
+
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("wrap(build_model()) stands in the worker that launch runs.")
+def test_benchmark_models(student: Student) -> None:
+    """Every rank builds its own model"""
+    seen = _benchmark(student)
+    for rank in range(2):
+        built, parent = len(_entries(seen, "build", rank)), _entries(seen, "build", -1, 0)
+        assert built or not parent, (
+            f"With world size 2, rank {rank} did not build its model: it was built in the parent, "
+            "before launch."
+        )
+        assert built == 1, (
+            f"With world size 2, rank {rank} called build_model {built} times, promised is once."
+        )
+
+
+@pytest.mark.requires("test_benchmark_launches", "test_wrap_in_group")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("Nothing is special about world size 1: launch it like the others.")
+def test_benchmark_of_one(student: Student) -> None:
+    """World size 1 is launched and wrapped like every other"""
+    seen = _benchmark(student)
+    assert _entries(seen, "throughput", 0, 1), (
+        "World size 1 is launched like the others: its throughput was not measured in a rank."
+    )
+    for entry in _entries(seen, "wrap", 0, 1):
+        assert_equal(
+            entry.get("wrapper"),
+            "DistributedDataParallel",
+            what="the kind of wrapper in a process group of one rank",
+            mistakes={
+                "In a process group of one rank, the wrapper is DataParallel: there it is "
+                "DistributedDataParallel, too.": "DataParallel"
+            },
+        )
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_benchmark_launches", "test_train_step", "test_wrap_in_group")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("wrap(build_model()), SGD(lr=0.01), train_step on this rank's shards.")
+def test_benchmark_trains(student: Student) -> None:
+    """The benchmark's steps train a wrapped model on the rank's shards by SGD at 0.01"""
+    seen = _benchmark(student)
+    shards = [(_X[:3], _Y[:3]), (_X[3:], _Y[3:])]
+    forward = [_entries(seen, "forward", rank) for rank in range(2)]
+    losses = [_entries(seen, "loss", rank) for rank in range(2)]
+    for entries, key, whole, which in ((forward, "x", _X, 0), (losses, "targets", _Y, 1)):
+        name = ("inputs", "targets")[which]
+        assert_equal(
+            [[entry.get(key) for entry in own] for own in entries],
+            [[shard[which].tolist()] * _TAKEN for shard in shards],
+            what=f"the list of the {name} of each rank's steps",
+            mistakes={
+                f"Every rank trains on the whole {name}: it trains on its shard.": (
+                    [[whole.tolist()] * _TAKEN] * 2
+                ),
+                f"Every rank trains on rank 0's shard of the {name}.": (
+                    [[shards[0][which].tolist()] * _TAKEN] * 2
+                ),
+                f"The {name} are right, but those of the other rank.": [
+                    [shard[which].tolist()] * _TAKEN for shard in shards[::-1]
+                ],
+                "The steps do not run the model.": [[], []],
+            },
+        )
+    _check_training(forward, shards)
+
+
+def _check_training(
+    forward: list[list[dict[str, Any]]], shards: list[tuple[Tensor, Tensor]]
+) -> None:
+    """The weights that each rank's steps began with are those of SGD on the whole batch."""
+    start = {"weight": _WEIGHT, "bias": _BIAS}
+    ranks = range(len(forward))
+
+    def descent(
+        rate: float = _RATE, momentum: float = 0.0, alone: int | None = None, offset: float = 0.0
+    ) -> list[dict[str, Any]]:
+        values = {"weight": _WEIGHT + offset, "bias": _BIAS}
+        x, y = (_X, _Y) if alone is None else shards[alone]
+        velocity = {name: torch.zeros_like(value) for name, value in values.items()}
+        began = []
+        for _ in range(_TAKEN):
+            began.append({name: value.tolist() for name, value in values.items()})
+            gradients = _gradients(values, x, y)
+            velocity = {name: momentum * v + gradients[name] for name, v in velocity.items()}
+            values = _moved(values, velocity, rate)
+        return began
+
+    still = {name: value.tolist() for name, value in start.items()}
+    assert_close(
+        [[entry.get("values") for entry in entries] for entries in forward],
+        [descent() for _ in ranks],
+        what="the list of the weights with which each rank's steps began",
+        mistakes={
+            "The weights never change: the benchmark's step is a train_step.": [
+                [still] * _TAKEN for _ in ranks
+            ],
+            "The learning rate is 0.1, promised is 0.01.": [descent(0.1) for _ in ranks],
+            "The learning rate is 0.001, promised is 0.01.": [descent(0.001) for _ in ranks],
+            "The optimizer has momentum 0.9, promised is plain SGD.": [
+                descent(momentum=0.9) for _ in ranks
+            ],
+            "The ranks train each for itself: wrap the model in the rank.": [
+                descent(alone=rank, offset=rank) for rank in ranks
+            ],
+            "The ranks train each for itself, wrap the model in the rank.": [
+                descent(alone=rank) for rank in ranks
+            ],
+        },
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.requires("test_benchmark_launches", "test_train_step_rows")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("The step that throughput gets returns what train_step returns.")
+def test_benchmark_rows(student: Student) -> None:
+    """Each rank counts the rows of its own shard"""
+    seen = _benchmark(student)
+    steps = [_entries(seen, "step", rank) for rank in range(2)]
+    assert_equal(
+        [[entry.get("rows") for entry in entries] for entries in steps],
+        [[3] * _TAKEN] * 2,
+        what="the list of what each rank's steps returned",
+        mistakes={
+            "The steps return nothing: return what train_step returns.": (
+                [["NoneType"] * _TAKEN] * 2
+            ),
+            "The steps count the rows of the whole batch: the ranks' throughputs are summed up, "
+            "so each counts its own.": [[6] * _TAKEN] * 2,
+        },
+    )
+
+
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("torch.distributed.barrier(), right before throughput.")
+def test_benchmark_barrier(student: Student) -> None:
+    """The ranks wait for each other before they measure"""
+    seen = _benchmark(student)
+    ahead, behind = _entries(seen, "throughput", 0), _entries(seen, "wrap", 1)
+    if ahead and behind:
+        assert ahead[0]["at"] >= behind[0]["at"], (
+            "Rank 0 began to measure while rank 1 was still getting ready: a barrier belongs "
+            "before throughput."
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("Check steps, warmup and every world size before the first launch.")
+def test_benchmark_refuses(student: Student) -> None:
+    """Bad arguments of the benchmark are a ValueError before anything is launched"""
+    good = {"rows": 4, "world_sizes": [1, 2], "steps": 2, "warmup": 1}
+    for bad, name in (
+        ({"steps": 0}, "steps"),
+        ({"warmup": -1}, "warmup"),
+        ({"world_sizes": [1, 0]}, None),
+        ({"world_sizes": [1, -2]}, None),
+        ({"world_sizes": [1, 5]}, None),
+        ({"rows": 1}, None),
+    ):
+        _check_refused(student, "benchmark", {**good, **bad}, name)
+
+
+# ---- report --------------------------------------------------------------------------------------
+
+_SCALING = "| world size | samples/s | speed-up | efficiency (%) |"
+_COSTS = "| overhead | ms | share (%) |"
+
+
+def _lines(
+    throughputs: dict[int, float],
+    overheads: dict[str, float],
+    *,
+    by_size: Callable[[int], Any] | None = int,
+    fraction: bool = False,
+    total: float | None = None,
+    share_fraction: bool = False,
+    scale: float = 1000,
+    speed_up: str = ".2f",
+    formats: str = ".1f",
+    ms: str = ".3f",
+    sort: Any = None,
+) -> list[str]:
+    """The lines of the report; the options are mistakes."""
+    lines = [_SCALING, "| --- | --- | --- | --- |"]
+    one = throughputs[1]
+    for n in throughputs if by_size is None else sorted(throughputs, key=by_size):
+        rate = throughputs[n]
+        efficiency = rate / (n * one) * (1 if fraction else 100)
+        cells = f"{n:d}", f"{rate:{formats}}", f"{rate / one:{speed_up}}", f"{efficiency:{formats}}"
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", _COSTS, "| --- | --- | --- |"]
+    total = sum(overheads.values()) if total is None else total
+    names = list(overheads) if sort is None else sorted(overheads, key=sort)
+    for name in names:
+        cost = overheads[name]
+        share = (cost / total if total else 0.0) * (1 if share_fraction else 100)
+        lines.append(f"| {name} | {cost * scale:{ms}} | {share:.1f} |")
+    return lines
+
+
+def _check_report(
+    student: Student, throughputs: dict[int, float], overheads: dict[str, float]
+) -> None:
+    text = student.function("report")(throughputs, overheads)
+    assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
+
+    def mistake(**options: Any) -> str:
+        return "\n".join(_lines(throughputs, overheads, **options))
+
+    right = _lines(throughputs, overheads)
+    gap = right.index("")
+    assert_equal(
+        text.strip("\n"),
+        "\n".join(right),
+        what="the report",
+        mistakes={
+            "The rows are in the order of throughputs: sort them by world size.": mistake(
+                by_size=None
+            ),
+            "The rows are sorted by world size as text: 16 comes after 4.": mistake(by_size=str),
+            "The rows are sorted by world size, but downward.": mistake(by_size=lambda n: -n),
+            "The efficiency is a fraction, it is promised in percent.": mistake(fraction=True),
+            "The share is a fraction, it is promised in percent.": mistake(share_fraction=True),
+            "The overheads are in seconds, ms are promised.": mistake(scale=1),
+            "The overheads are in microseconds, ms are promised.": mistake(scale=1e6),
+            "The rows of the overheads are sorted by name: keep the order of the mapping.": mistake(
+                sort=str
+            ),
+            "The rows of the overheads are sorted by cost: keep the order of the mapping.": mistake(
+                sort=lambda name: -overheads[name]
+            ),
+            "The speed-up has another number of decimals than .2f.": mistake(speed_up=".1f"),
+            "The speed-up has another number of decimals than .2f: it has 3.": mistake(
+                speed_up=".3f"
+            ),
+            "Samples/s and efficiency have two decimals, one (.1f) is promised.": mistake(
+                formats=".2f"
+            ),
+            "The milliseconds have another number of decimals than .3f.": mistake(ms=".2f"),
+            "The milliseconds have another number of decimals than .3f: one.": mistake(ms=".1f"),
+            "The blank line between the tables is missing: Markdown would join them.": "\n".join(
+                right[:gap] + right[gap + 1 :]
+            ),
+            "There is more than one blank line between the tables.": "\n".join(
+                [*right[:gap], "", *right[gap:]]
+            ),
+            "The rows have no outer pipes.": "\n".join(
+                line.removeprefix("| ").removesuffix(" |") for line in right
+            ),
+            "The lines of dashes are not as promised: | --- | --- |.": "\n".join(
+                line.replace(" --- ", "---") for line in right
+            ),
+            "The percentages have a percent sign; their columns' heads have it.": "\n".join(
+                line if "-" in line or "(" in line or not line else f"{line[:-2]}% |"
+                for line in right
+            ),
+            "The share is that of the largest overhead, not of their sum.": mistake(
+                total=max(overheads.values())
+            ),
+            "The columns of numbers are aligned to the right: the dashes are | --- |.": (
+                "\n".join(right).replace(" --- ", " ---: ")
+            ),
+            "The second table is missing.": "\n".join(right[:gap]),
+            "The tables are in the wrong order.": "\n".join([*right[gap + 1 :], "", *right[:gap]]),
+        },
+    )
+
+
+# No number lies near the middle of two roundings, which may fall either way.
+_COST = {"batch_splitting": 0.0005, "gradient_reduction": 0.004, "broadcast": 0.0031}
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("report")
+@pytest.mark.hint("Compare with the example in the docstring, line by line.")
+def test_report(student: Student) -> None:
+    """The report is two tables of Markdown, by world size and by overhead"""
+    _check_report(student, {4: 2222.37, 1: 1000.0, 16: 9000.9, 2: 1900.6}, _COST)
+    _check_report(student, {2: 55.5, 1: 60.25}, {"zeta": 0.25, "alpha": 0.75})
+    _check_report(student, {1: 123.44}, {"only": 0.0123})
+
+
+@pytest.mark.requires("test_report")
+@pytest.mark.place("report")
+@pytest.mark.hint("Look at the sum before you divide by it.")
+def test_report_of_nothing(student: Student) -> None:
+    """Where all overheads are 0, their shares are 0.0"""
+    _check_report(student, {1: 10.0, 2: 15.0}, {"batch_splitting": 0.0, "other": 0.0})
+
+
+@pytest.mark.place("report")
+@pytest.mark.hint("Let scaling_efficiency do the checking.")
+def test_report_refuses(student: Student) -> None:
+    """What scaling_efficiency refuses, report refuses"""
+    report = student.function("report")
+    with must_raise(ValueError, mentions="throughputs", call="report without an entry for 1"):
+        report({2: 10.0, 4: 20.0}, {"only": 0.5})
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        given = {1: 10.0, 2: bad}
+        with must_raise(ValueError, mentions="throughputs", call=f"report of {given}"):
+            report(given, {"only": 0.5})

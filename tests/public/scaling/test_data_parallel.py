@@ -1,0 +1,164 @@
+"""Public tests of data_parallel: small examples, with numbers that you can follow."""
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal
+from grader.judge.student import Student
+
+
+@pytest.mark.place("shard")
+@pytest.mark.hint("Start with how many rows each rank gets: 3, 2 and 2.")
+def test_shard_of_seven_rows(student: Student) -> None:
+    """Seven rows over three ranks are rows 0 to 2, rows 3 and 4, rows 5 and 6"""
+    shard = student.function("shard")
+    batch = torch.arange(7)
+    assert_close(
+        [shard(batch, rank, 3) for rank in range(3)],
+        [torch.tensor([0, 1, 2]), torch.tensor([3, 4]), torch.tensor([5, 6])],
+        what="the list of the three parts",
+        mistakes={
+            "The remainder of the rows goes to the last rank; it goes to the first ones, a row "
+            "each.": [torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5, 6])],
+            "Each rank gets every third row; it gets consecutive rows.": [
+                batch[rank::3] for rank in range(3)
+            ],
+            "Sizes differ by more than one, as torch.chunk cuts them: 3, 3 and 1.": [
+                torch.tensor([0, 1, 2]),
+                torch.tensor([3, 4, 5]),
+                torch.tensor([6]),
+            ],
+            "Row 6 is dropped; the parts together are the whole batch.": [
+                torch.tensor([0, 1]),
+                torch.tensor([2, 3]),
+                torch.tensor([4, 5]),
+            ],
+            "The larger part comes last, it comes first.": [
+                torch.tensor([0, 1]),
+                torch.tensor([2, 3]),
+                torch.tensor([4, 5, 6]),
+            ],
+        },
+    )
+
+
+@pytest.mark.place("train_step")
+@pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
+def test_train_step_on_two_rows(student: Student) -> None:
+    """Steps on the loss (w - 3)² move w from 1 to 2 and to 2.5, and return the number of rows"""
+    # Both rows say: an input of 1 is to give 3. The gradient at w is 2 (w - 3): first -4, then -2.
+    inputs, targets = torch.ones(2, 1), torch.full((2, 1), 3.0)
+    start = torch.tensor([[1.0]])
+    seen = student.run("train", start, inputs, targets, lr=0.25, steps=2)
+    assert isinstance(seen, (list, tuple)) and len(seen) == 2, "What your code did cannot be read."
+    returned, weights = seen
+    assert_close(
+        weights,
+        [torch.tensor([[2.0]]), torch.tensor([[2.5]])],
+        what="the list of the weights after each step",
+        mistakes={
+            "The second step still counts the first one's gradient: call zero_grad in every "
+            "step.": [torch.tensor([[2.0]]), torch.tensor([[3.5]])],
+            "The weight does not change: are backward and optimizer.step both called, in this "
+            "order?": [start, start],
+        },
+    )
+    assert_equal(returned, [2, 2], what="the list of the returned numbers of rows")
+
+
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
+def test_throughput_of_three_steps(student: Student) -> None:
+    """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""
+    result = student.run("throughput", [8, 8, 8, 4], [6.0, 0.5, 0.5, 1.0], warmup=1)
+    assert_close(
+        result,
+        10.0,
+        what="the throughput",
+        mistakes={
+            "The warm-up step is timed and counted.": 28 / 8.0,
+            "The warm-up step is timed.": 20 / 8.0,
+            "The warm-up step's samples are counted.": 28 / 2.0,
+            "Only the last step's samples are counted: sum up what all return.": 2.0,
+            "The first step's samples stand for all steps': sum up what each returns.": 12.0,
+            "The last step's samples stand for all steps': sum up what each returns.": 6.0,
+            "It is steps per second, samples per second are promised.": 1.5,
+            "It is seconds per sample, samples per second are promised.": 0.1,
+        },
+    )
+
+
+@pytest.mark.place("average_gradients")
+@pytest.mark.hint("all_reduce sums over the ranks; divide by their number.")
+def test_average_gradients_of_two_ranks(student: Student) -> None:
+    """The mean of the gradients [1, 2] and [5, 6] is [3, 4], on both ranks"""
+    own = [torch.tensor([[1.0, 2.0]]), torch.tensor([[5.0, 6.0]])]
+    mean = torch.tensor([[3.0, 4.0]])
+    assert_close(
+        student.run("averaged", own),
+        [mean, mean],
+        what="the list of the two ranks' gradients",
+        mistakes={
+            "The gradients are summed, not averaged: divide by the number of ranks.": [2 * mean]
+            * 2,
+            "The gradients are divided by the number of ranks twice.": [mean / 2] * 2,
+            "The gradients are each rank's own: nothing was averaged.": own,
+            "Each rank divided its own gradients, but they were never summed.": [
+                each / 2 for each in own
+            ],
+            "Only rank 0 has the mean, every rank needs it.": [mean, own[1]],
+            "Every rank has rank 0's gradients: that is a broadcast, not a mean.": [own[0]] * 2,
+            "Every rank has the largest gradients, not the mean.": [own[1]] * 2,
+        },
+    )
+
+
+@pytest.mark.place("report")
+@pytest.mark.hint("Compare with the example in the docstring, line by line.")
+def test_report_of_the_docstring(student: Student) -> None:
+    """The report is the one in its docstring"""
+    throughputs = {2: 150.0, 1: 100.0}
+    efficiency = student.function("scaling_efficiency")(throughputs)
+    assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
+    overheads = {"batch_splitting": 0.001, "gradient_reduction": 0.003}
+    text = student.function("report")(throughputs, overheads)
+    assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
+    expected = (
+        "| world size | samples/s | speed-up | efficiency (%) |\n"
+        "| --- | --- | --- | --- |\n"
+        "| 1 | 100.0 | 1.00 | 100.0 |\n"
+        "| 2 | 150.0 | 1.50 | 75.0 |\n"
+        "\n"
+        "| overhead | ms | share (%) |\n"
+        "| --- | --- | --- |\n"
+        "| batch_splitting | 1.000 | 25.0 |\n"
+        "| gradient_reduction | 3.000 | 75.0 |"
+    )
+    one, two = "| 1 | 100.0 | 1.00 | 100.0 |\n", "| 2 | 150.0 | 1.50 | 75.0 |\n"
+    rows = [line[2:-2] for line in expected.split("\n")]
+    assert_equal(
+        text.strip("\n"),
+        expected,
+        what="the report",
+        mistakes={
+            "The rows are in the order of throughputs: sort them by world size.": expected.replace(
+                one + two, two + one
+            ),
+            "The blank line between the tables is missing: Markdown would join them.": (
+                expected.replace("\n\n", "\n")
+            ),
+            "The rows have no outer pipes.": "\n".join(rows),
+            "The lines of dashes are not as promised: | --- | --- |.": expected.replace(
+                " --- ", "---"
+            ),
+            "The efficiency is a fraction, it is promised in percent.": expected.replace(
+                "| 100.0 |\n", "| 1.0 |\n"
+            ).replace("| 75.0 |\n", "| 0.8 |\n"),
+            "The share is a fraction, it is promised in percent.": expected.replace(
+                "25.0", "0.2"
+            ).replace("75.0 |", "0.8 |"),
+            "The overheads are in seconds, ms are promised.": expected.replace(
+                "1.000", "0.001"
+            ).replace("3.000", "0.003"),
+        },
+    )
