@@ -209,6 +209,9 @@ class _Watched:
         many = isinstance(value, (tuple, list, Record)) and len(value) > 0
         outputs = tuple(value) if many else (value,)
         for output in outputs:
+            if is_tensor(output) and output.is_complex():
+                told = f"{self._what}: the output is complex, promised real numbers."
+                raise CheckFailed(message([sentence(told)]))
             if not is_tensor(output) or output.is_meta:
                 raise CheckFailed(message(explain_type(output, "a Tensor", self._what)))
         if self._first is None:

@@ -214,17 +214,19 @@ def _own_namespaces(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
     counted = namespaces.limit_processes() or plan.counts_processes
     held += ["process_limit"] * counted + namespaces.isolate()
     if "mount_namespace" in held:
-        held += _own_folders(limits, scratch, rooted="private_root" in held)
+        held += _own_folders(plan, limits, scratch, rooted="private_root" in held)
     return held + namespaces.own_user_namespace()
 
 
-def _own_folders(limits: Limits, scratch: Path, *, rooted: bool) -> list[str]:
+def _own_folders(plan: Plan, limits: Limits, scratch: Path, *, rooted: bool) -> list[str]:
     from grader.sandbox import namespaces
 
     if limits.processes:
         namespaces.private_folder(_SHARED_MEMORY, limits.memory_bytes)
-    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all.
-    covered = _TEMPORARY if rooted and scratch.is_relative_to(_TEMPORARY) else scratch
+    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all;
+    # unless the Python environment lies there, too.
+    theirs = not any(path.is_relative_to(_TEMPORARY) for path in plan.readable)
+    covered = _TEMPORARY if rooted and theirs and scratch.is_relative_to(_TEMPORARY) else scratch
     private = namespaces.private_folder(covered, limits.scratch_bytes)
     scratch.mkdir(parents=True, exist_ok=True)
     # The old one is covered by now.

@@ -61,15 +61,16 @@ def enter_private_root(readable: Iterable[Path]) -> bool:
 def _build(readable: Iterable[Path]) -> None:
     quiet = _MS_NOSUID | _MS_NODEV
     syscalls.mount("tmpfs", str(_BASE), "tmpfs", quiet, "size=1m,mode=0755")
+    for folder in ("etc", "tmp", "proc"):
+        (_BASE / folder).mkdir(exist_ok=True)
+    options = f"size={_TEMPORARY_BYTES},mode=1777"
+    syscalls.mount("tmpfs", str(_BASE / "tmp"), "tmpfs", quiet, options)
+    # After /tmp, where a Python environment may well lie.
     for path in outermost(readable):
         _show(path)
     _show_devices()
-    for folder in ("etc", "tmp", "proc"):
-        (_BASE / folder).mkdir(exist_ok=True)
     for name, text in _SETTINGS.items():
         (_BASE / "etc" / name).write_text(text)
-    options = f"size={_TEMPORARY_BYTES},mode=1777"
-    syscalls.mount("tmpfs", str(_BASE / "tmp"), "tmpfs", quiet, options)
     _show_processes()
     syscalls.mount("none", str(_BASE), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | quiet, None)
 

@@ -21,8 +21,9 @@ LAYERS = (
     {"scoring", "intake", "sandbox"},
     {"judge"},
     {"grading"},
-    {"verify"},
-    {"console", "panels"},
+    {"audit", "verify"},
+    {"console", "advice"},
+    {"displays", "listings", "panels"},
     {"cli"},
 )
 # What a sandbox may import of ours.
