@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grader.sandbox.private_root import outermost
+from grader.sandbox.private_root import MOUNT_POINT, outermost
 
 __all__ = ["bubblewrap", "python_environment", "system_files"]
 
@@ -84,7 +84,7 @@ def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[s
     # Not as root, not even in there: who is called 0 may not make a user namespace without a
     # capability, and every sandbox makes one.
     options += ["--uid", _USER, "--gid", _USER, "--hostname", "localhost"]
-    options += ["--proc", "/proc", "--dev", "/dev"]
+    options += ["--proc", "/proc", "--dev", "/dev", "--dir", MOUNT_POINT]
     options += ["--size", str(_TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108
     system = [Path(each) for each in _SYSTEM_FOLDERS]
     for path in outermost([*system, *readable]):
