@@ -223,11 +223,14 @@ def _own_folders(plan: Plan, limits: Limits, scratch: Path, *, rooted: bool) -> 
 
     if limits.processes:
         namespaces.private_folder(_SHARED_MEMORY, limits.memory_bytes)
-    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all;
-    # unless the Python environment lies there, too.
-    theirs = not any(path.is_relative_to(_TEMPORARY) for path in plan.readable)
-    covered = _TEMPORARY if rooted and theirs and scratch.is_relative_to(_TEMPORARY) else scratch
+    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all.
+    # Where the Python environment lies there, too, it is sealed instead.
+    common = rooted and scratch.is_relative_to(_TEMPORARY)
+    shown = any(path.is_relative_to(_TEMPORARY) for path in plan.readable)
+    covered = _TEMPORARY if common and not shown else scratch
     private = namespaces.private_folder(covered, limits.scratch_bytes)
+    if common and shown:
+        namespaces.seal(_TEMPORARY)
     scratch.mkdir(parents=True, exist_ok=True)
     # The old one is covered by now.
     os.chdir(scratch)

@@ -137,6 +137,13 @@ def private_folder(path: Path, size_bytes: int) -> bool:
     return True
 
 
+def seal(mounted: Path) -> None:
+    """Make a file system read-only for this process and its children; not what is mounted on it."""
+    flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+    with contextlib.suppress(OSError):
+        syscalls.mount("none", str(mounted), None, flags, None)
+
+
 def limit_processes() -> bool:
     """Allow about 300 processes and threads in the pid namespace that we are the first in.
 
