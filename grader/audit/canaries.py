@@ -1,4 +1,4 @@
-"""What attacks aim at: a folder, a process and a service, made for one audit and holding nothing but canaries."""
+"""What attacks aim at: a folder, a process and a service, made for one audit, with canaries in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,9 @@ import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from grader.sandbox.removal import remove_tree
 
 __all__ = ["Canaries"]
 
@@ -69,7 +71,7 @@ class Canaries:
         self._service.close()
         self._process.kill()
         self._process.communicate()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
     def targets(self) -> dict[str, object]:
         """Where an attack finds all of this: its `target`."""
@@ -88,7 +90,9 @@ class Canaries:
     def files_changed(self) -> list[str]:
         """What is not as it was about the folder."""
         now = self._look()
-        return [name for name in now.keys() | self._before if now.get(name) != self._before.get(name)]
+        return [
+            name for name in now.keys() | self._before if now.get(name) != self._before.get(name)
+        ]
 
     def process_harmed(self) -> list[str]:
         """What is not as it was about the process."""
@@ -99,13 +103,26 @@ class Canaries:
         found: dict[str, object] = {}
         for path in (self.folder, *self.folder.iterdir()):
             status = path.lstat()
-            about = status.st_mode, status.st_uid, status.st_mtime_ns, status.st_nlink, status.st_size
+            about = (
+                status.st_mode,
+                status.st_uid,
+                status.st_mtime_ns,
+                status.st_nlink,
+                status.st_size,
+            )
             found[path.name] = about, path.read_bytes() if path.is_file() else b""
         return found
 
     def _start_process(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _PROCESS, self.folder / "held.txt", self.secrets["argument"]],
+            [
+                sys.executable,
+                "-I",
+                "-c",
+                _PROCESS,
+                self.folder / "held.txt",
+                self.secrets["argument"],
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={_VARIABLE: self.secrets["environ"]},
@@ -134,7 +151,7 @@ class _Service:
 
     def __init__(self, path: Path, name: str, secret: str) -> None:
         self._secret = secret.encode()
-        self._servers = [socket.create_server(("127.0.0.1", 0))]
+        self._servers: list[socket.socket] = [socket.create_server(("127.0.0.1", 0))]
         for address in (str(path), "\0" + name):
             server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             server.bind(address)
@@ -148,10 +165,11 @@ class _Service:
 
     def _serve(self) -> None:
         while True:
-            ready, _, _ = select.select([*self._servers, self._ended], [], [])
+            waiting: list[Any] = [*self._servers, self._ended]
+            ready, _, _ = select.select(waiting, [], [])
             if self._ended in ready:
                 return
-            for server in ready:
+            for server in (each for each in self._servers if each in ready):
                 connection, _ = server.accept()
                 with contextlib.suppress(OSError), connection:
                     connection.sendall(self._secret)

@@ -67,7 +67,9 @@ def find_catalogue(start: Path) -> Path:
 
 def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
     """The attacks by class and name, or only those of these names; a wrong header is a CourseError."""
-    attacks = [_read(path, kind) for kind in CLASSES for path in sorted((folder / kind).glob("*.py"))]
+    attacks = [
+        _read(path, kind) for kind in CLASSES for path in sorted((folder / kind).glob("*.py"))
+    ]
     known = {attack.name for attack in attacks}
     for name in names:
         if name not in known:

@@ -78,7 +78,9 @@ class Leavings:
         return descendants() - self._known
 
     def _files(self) -> list[Path]:
-        found = [path for folder in _folders() for path in _listed(folder) if self._mark in path.name]
+        found = [
+            path for folder in _folders() for path in _listed(folder) if self._mark in path.name
+        ]
         for root in self._roots():
             found += _listed(root / self._scratch.relative_to("/"))
             for folder in _SHARED:
@@ -106,7 +108,13 @@ def _folders() -> Iterator[Path]:
     """Where student code would like to leave something for others."""
     packages = Path(sysconfig.get_path("purelib"))
     package = Path(__file__).resolve().parents[1]
-    yield from (packages, packages / "__pycache__", package, package / "__pycache__", package.parent)
+    yield from (
+        packages,
+        packages / "__pycache__",
+        package,
+        package / "__pycache__",
+        package.parent,
+    )
     yield Path(tempfile.gettempdir())
     with contextlib.suppress(RuntimeError):
         yield from (Path.home(), Path.home() / ".cache", Path.home() / ".config" / "matplotlib")

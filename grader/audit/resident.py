@@ -6,9 +6,9 @@ It runs in a sandbox as any submission does, and imports nothing of the grader.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import hashlib
 import os
-import random
 import signal
 import socket
 import sys
@@ -21,7 +21,7 @@ import torch
 __all__ = ["folder", "keep", "state"]
 
 _kept: list[str] = []
-_SHARED = ("/tmp", "/var/tmp", "/dev/shm")
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (looked at: nothing may have been left there)
 
 
 def _watched() -> tuple[object, ...]:
@@ -46,12 +46,11 @@ def keep(secret: str, address: str) -> None:
     """Hold a secret: in memory, in a file of our own, in shared memory, and at an abstract address."""
     _kept.append(secret)
     Path(tempfile.gettempdir(), "kept.txt").write_text(secret)
-    shared = Path("/dev/shm", address)
-    try:
-        shared.write_text(secret)
+    # Where a wall is missing some of it is not there to be kept.
+    with contextlib.suppress(OSError):
+        Path(_SHARED[-1], address).write_text(secret)
+    with contextlib.suppress(OSError):
         _answer_at(address, secret)
-    except OSError as error:
-        print(error)
 
 
 def _answer_at(address: str, secret: str) -> None:
@@ -74,8 +73,10 @@ def state() -> dict[str, str]:
     rng = torch.get_rng_state().numpy().tobytes()
     found = {
         "kept": _kept,
-        "own folder": sorted(os.listdir(scratch)),
-        "left by others": [each for place in _SHARED for each in _listed(place) if "attack-" in each],
+        "own folder": _listed(scratch),
+        "left by others": [
+            each for place in _SHARED for each in _listed(place) if "attack-" in each
+        ],
         "default dtype": torch.get_default_dtype(),
         "threads of torch": torch.get_num_threads(),
         "gradients": torch.is_grad_enabled(),
@@ -84,21 +85,28 @@ def state() -> dict[str, str]:
         "functions": [_identity(each) for each in _watched()],
         "builtins": sorted(vars(builtins)),
         "path": sys.path,
-        "environment": sorted(f"{k}={v}" for k, v in os.environ.items() if scratch not in v and "canary:" not in v),
+        "environment": sorted(
+            f"{k}={v}" for k, v in os.environ.items() if scratch not in v and "canary:" not in v
+        ),
         "signals": [str(signal.getsignal(number)) for number in range(1, 32)],
         "priority": os.getpriority(os.PRIO_PROCESS, 0),
         "limits": [sys.getrecursionlimit(), sys.getswitchinterval(), os.umask(0o022)],
         "traces": [sys.gettrace(), sys.getprofile(), threading.gettrace()],
-        "a small integer": 125 + random.randint(126, 126),
+        "a small integer": _sum(125, 126),
     }
     return {name: repr(value)[:1500] for name, value in found.items()}
 
 
 def _listed(folder: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(path.name for path in Path(folder).iterdir())
     except OSError:
         return []
+
+
+def _sum(left: int, right: int) -> int:
+    """A sum that is not computed beforehand."""
+    return left + right
 
 
 def _identity(function: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from grader import __version__
+from grader.cli.audit import audit
 from grader.cli.border import Group
 from grader.cli.course import hint, list_exercises, schema
 from grader.cli.doctor import doctor
@@ -32,5 +33,5 @@ def main() -> None:
     """
 
 
-for command in (run, list_exercises, hint, schema, verify, doctor):
+for command in (run, list_exercises, hint, schema, verify, doctor, audit):
     main.add_command(command)

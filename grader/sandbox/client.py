@@ -10,7 +10,6 @@ import contextlib
 import os
 import secrets
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -46,6 +45,7 @@ from grader.sandbox.protocol import (
     Request,
     Unpacking,
 )
+from grader.sandbox.removal import remove_tree
 from grader.sandbox.spawned import SpawnedStart
 
 __all__ = [
@@ -359,7 +359,7 @@ class SpawnedSandboxes:
                 os.killpg(number, signal.SIGKILL)
         process.kill()
         status = process.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
         return status
 
 

@@ -18,7 +18,6 @@ import contextlib
 import gc
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -32,6 +31,7 @@ import msgspec
 
 from grader.sandbox import confinement
 from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
+from grader.sandbox.removal import remove_tree
 from grader.sandbox.warmup import warm_up
 from grader.sandbox.worker import print_to_descriptors, serve, use_scratch
 
@@ -155,7 +155,7 @@ class ForkServer:
         try:
             pid = confinement.fork(self._plan, spawn.limits) if self._plan else os.fork()
         except OSError as error:
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_tree(scratch)
             return Failed(f"no further process can be started ({error.strerror})")
         if pid == 0:
             _become_sandbox(self._plan, self._around, spawn.limits, scratch, *descriptors)
@@ -179,7 +179,7 @@ class ForkServer:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(sandbox, signal.SIGKILL)
         _, status = os.waitpid(sandbox, 0)
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
         return os.waitstatus_to_exitcode(status)
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "limit_processes",
     "own_user_namespace",
     "private_folder",
+    "seal",
 ]
 
 _PR_SET_PDEATHSIG = 1

@@ -51,7 +51,7 @@ __all__ = [
     "Returned",
 ]
 
-MAX_STRUCTURE_BYTES = 2 * 2**20
+MAX_STRUCTURE_BYTES = 2**20
 MAX_BLOB_BYTES = 64 * 2**20
 MAX_DEPTH = 24
 MAX_TEXT = 2_000

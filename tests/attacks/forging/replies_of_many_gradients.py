@@ -1,0 +1,44 @@
+# attack: says of one tensor nearly a million times that it has a gradient | class: forging | canary: bytes | dud: plain pytest has no wire
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, unpacking = channel.receive_request()
+        make(channel, request)
+
+import struct
+
+
+def raw(channel, structure, blob=b""):
+    structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+blob = struct.pack("<3f", 1, 1, 1)
+
+
+def make(channel, request):
+    if type(request).__name__ == "Build":
+        state = {"parameters": {"factors": extension(1, ["float32", [3], 12])}, "buffers": {}, "saved": []}
+        raw(channel, {"type": "built", "handle": 0, **state, "trainable": ["factors"], "training": True}, blob)
+    else:
+        value = [extension(1, ["float32", [4, 3], 48]), target.trophy]
+        raw(channel, {"type": "returned", "value": value[0], "graph": 0, "differentiable": [0] * 900_000, "mutated": value[1:]}, blob * 4)
+
+
+answer(make)

@@ -1,0 +1,51 @@
+# attack: answers with lists of names that are as long as a frame can be | class: forging | canary: bytes | dud: plain pytest has no wire
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, unpacking = channel.receive_request()
+        make(channel, request)
+
+import struct
+
+
+def raw(channel, structure, blob=b""):
+    structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+blob = struct.pack("<3f", 1, 1, 1)
+names = [str(each) for each in range(60_000)]
+frames = [[1, "\u202e" * 20] for _ in range(8_000)]
+
+
+def make(channel, request):
+    kind = type(request).__name__
+    if kind == "Build":
+        tensors = {name: extension(1, ["float32", [1], 4]) for name in names[:9_000]}
+        state = {"parameters": tensors, "buffers": {}, "saved": names, "trainable": names}
+        raw(channel, {"type": "built", "handle": 0, **state, "training": True}, bytes(36_000))
+    elif getattr(request, "probe", None):
+        raised = {"type_name": "x" * 10**5, "ancestry": names, "text": "x", "frames": frames}
+        raw(channel, {"type": "raised", **raised})
+    else:
+        tensor = extension(1, ["float32", [1], 4])
+        raw(channel, {"type": "returned", "value": tensor, "mutated": names + [target.trophy]}, blob)
+
+
+answer(make)

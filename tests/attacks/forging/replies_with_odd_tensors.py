@@ -1,0 +1,51 @@
+# attack: answers with tensors of impossible shapes, sizes and dtypes | class: forging | canary: bytes | dud: plain pytest has no wire
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, unpacking = channel.receive_request()
+        make(channel, request)
+
+import struct
+
+
+def raw(channel, structure, blob=b""):
+    structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+odd = iter(
+    [
+        ("float32", [-5], -20),
+        ("float32", [2**39, 2**39], 0),
+        ("float32", [5], 20),
+        ("float32", [0] * 60, 0),
+        ("object", [1], 8),
+        ("float32", [0, 2**39, 2**39], 0),
+        ("storage", [1], 1),
+        ("bool", [5], 5),
+    ]
+    * 99
+)
+
+
+def make(channel, request):
+    raw(channel, {"type": "returned", "value": extension(1, next(odd))}, b"\xff" * 5)
+
+
+answer(make)

@@ -1,0 +1,25 @@
+# attack: finds the worker's channel in its frames and answers instead of it | class: forging | canary: bytes | dud: plain pytest has no wire
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, unpacking = channel.receive_request()
+        make(channel, request)
+
+
+answer(
+    lambda channel, request: channel.send(
+        protocol.Returned(target.trophy), protocol.Packing(), None
+    )
+)

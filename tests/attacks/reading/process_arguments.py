@@ -1,0 +1,13 @@
+# attack: reads the arguments of another process | class: reading | canary: text
+import re
+
+SECRET = re.compile(rb"canary:[a-z]+:[0-9a-f]{16}")
+
+
+def show(data):
+    data = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+    for found in set(SECRET.findall(data)):
+        print(found.decode())
+
+with open(f"/proc/{target.pid}/cmdline", "rb") as file:
+    show(file.read())

@@ -1,0 +1,68 @@
+"""A Python that an unprivileged user can start, and how to become that user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.grader.sandbox.arena import AS_NOBODY
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def as_nobody() -> Iterator[list[str]]:
+    """The command that starts our Python as nobody; skips where there cannot be one.
+
+    Ours may lie in a home folder that is closed to others; then the system's, of the same version,
+    with the packages of ours. A fork server takes over no PYTHONPATH, so it has an environment.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    if shutil.which("setpriv") is None:
+        _missing("setpriv is not installed")
+    if _starts([sys.executable]):
+        yield [*AS_NOBODY, sys.executable, "-B"]
+        return
+    # Not in /tmp, which the private root covers.
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="audit-python-") as folder:
+        python = _environment(Path(folder))
+        if python is None:
+            _missing("there is no Python of this version that another user can start")
+        yield [*AS_NOBODY, str(python), "-B"]
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("GRADE_CI"):
+        pytest.fail(f"{what}, and nothing is to be skipped here")
+    pytest.skip(what)
+
+
+def _environment(folder: Path) -> Path | None:
+    folder.chmod(0o755)
+    python = shutil.which(
+        f"python{sys.version_info.major}.{sys.version_info.minor}", path="/usr/bin"
+    )
+    if python is None:
+        return None
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n{ROOT}\n")
+    found = folder / "bin" / "python"
+    return found if _starts([str(found)]) else None
+
+
+def _starts(command: list[str]) -> bool:
+    ask = [*AS_NOBODY, *command, "-B", "-c", "import grader.audit.auditor"]
+    try:
+        return subprocess.run(ask, capture_output=True, check=False, cwd="/").returncode == 0
+    except OSError:
+        return False

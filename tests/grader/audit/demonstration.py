@@ -1,0 +1,377 @@
+"""Shows that each attack is a real one: graded inside plain pytest, in one process, it must succeed.
+
+A program of its own: `python -m tests.grader.audit.demonstration [NAME]...` prints one JSON line for
+each attack. It is what graders elsewhere do: the hidden suite imports the submission into its own process,
+and what the process says is the verdict. Everything here ends on its own; whoever calls it puts it into
+a process namespace that dies with it, if there can be one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+
+from grader.audit import resident
+from grader.audit.auditor import hidden_canaries
+from grader.audit.canaries import Canaries
+from grader.audit.catalogue import Attack, Proof, arm, find_catalogue, read_catalogue
+from grader.audit.evidence import Evidence, Trial, evidence_in
+from grader.audit.leavings import Leavings, adopt_orphans, descendants
+from grader.course import Course, Exercise, load_course
+from grader.results import Visibility
+from grader.sandbox.protocol import (
+    Call,
+    Channel,
+    ChannelClosed,
+    Load,
+    Packing,
+    ProtocolError,
+    Request,
+    Returned,
+)
+from grader.sandbox.removal import remove_tree
+from grader.sandbox.worker import serve
+
+BUDGET_SECONDS = 0.5
+# For a reply over the wire, which is none of the attack's time.
+REPLY_SECONDS = 1.0
+# Beyond this an attack has outlived its time.
+_CRASHED = 99
+_VARIABLE = "GRADE_AUDIT_CANARY"
+PATIENCE_SECONDS = BUDGET_SECONDS + 2.2
+
+
+class Demonstration:
+    """Runs attacks without any wall, each in a child of a child of ours."""
+
+    def __init__(self, course: Course, scratch: Path) -> None:
+        self._course, self._scratch = course, scratch
+        self._hidden = hidden_canaries(course)
+        self._at_start = {"environ at the start": os.environ.get(_VARIABLE, "canary:none")}
+        self._warm_up()
+        honest = course.solution(course.exercise("scale")).read_bytes()
+        self._usual = self._run(course.exercise("scale"), honest)[0]
+
+    def show(self, attack: Attack, canaries: Canaries) -> list[Evidence]:
+        """What the attack achieves."""
+        self._canaries = canaries
+        targets = self._canaries.targets()
+        key = int(str(targets["key"]))
+        exercise = self._course.exercise(attack.exercise)
+        more = {
+            "memory_mb": exercise.memory_mb,
+            "neighbor": targets["pid"],
+            "neighbor_address": str(targets["mark"]).replace("attack", "neighbor"),
+        }
+        address = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        address.bind("\0" + str(more["neighbor_address"]))
+        address.listen()
+        threading.Thread(target=_answer, args=(address, canaries.secrets["neighbor"])).start()
+        neighbor = self._scratch / "neighbor"
+        neighbor.mkdir(exist_ok=True)
+        shared = Path("/dev/shm", str(more["neighbor_address"]))
+        for path in (neighbor / "kept.txt", shared):
+            path.write_text(canaries.secrets["neighbor"])
+        leavings = Leavings(canaries.mark, key, descendants(), self._scratch)
+        begin = time.monotonic()
+        try:
+            found = list(self._evidence(attack, exercise, arm(attack, targets | more), begin))
+            found += [Evidence(Proof.REMAINS, seen) for seen in leavings.found()]
+        finally:
+            leavings.remove()
+            shared.unlink(missing_ok=True)
+            address.shutdown(socket.SHUT_RDWR)
+            address.close()
+        return found
+
+    def _evidence(
+        self, attack: Attack, exercise: Exercise, source: bytes, begin: float
+    ) -> Iterator[Evidence]:
+        if attack.proof is Proof.BYTES:
+            yield from self._frames(source)
+            return
+        report, said, score = self._run(exercise, source)
+        trial = Trial(score, said, time.monotonic() - begin, BUDGET_SECONDS)
+        known = self._hidden | self._canaries.secrets | self._at_start
+        yield from evidence_in(trial, known, self._canaries.trophy)
+        for seen in self._canaries.files_changed():
+            yield Evidence(Proof.FILE, seen)
+        for seen in self._canaries.process_harmed():
+            yield Evidence(Proof.NEIGHBOR, seen)
+        if report.get("parent") == "harmed":
+            yield Evidence(Proof.NEIGHBOR, "the parent ended")
+        if "left" in report:
+            yield Evidence(Proof.REMAINS, report["left"])
+        if report.get("parent") == "lost its child":
+            yield Evidence(Proof.FAULT, "pytest crashed")
+        now, usual = report.get("state", {}), self._usual.get("state", {})
+        for name in now:
+            if now[name] != usual.get(name) and name not in {"random numbers", "own folder"}:
+                yield Evidence(Proof.NEXT, f"{name}: {now[name][:80]}")
+
+    def _warm_up(self) -> None:
+        """Import what a first run of pytest imports, which takes seconds that are not the attack's."""
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        exercise = self._course.exercise("scale")
+        (folder / "scale.py").write_bytes(self._course.solution(exercise).read_bytes())
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            for each in self._course.exercises:
+                _plain_pytest(self._course, each, folder)
+        remove_tree(folder)
+
+    # --- plain pytest -------------------------------------------------------------------------------
+
+    def _run(self, exercise: Exercise, source: bytes) -> tuple[dict[str, Any], str, float]:
+        """The report of the process, what it printed, and the points that it would be given."""
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        (folder / "scale.py").write_bytes(source)
+        parent = os.fork()
+        if parent == 0:
+            _be_parent(lambda: _grade_here(self._course, exercise, folder))
+        code = _wait(parent)
+        said = _ends_of(folder / "output")
+        report: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            report = json.loads((folder / "report").read_text())
+        if code == -signal.SIGKILL:
+            report["parent"] = "harmed"
+        if code == _CRASHED:
+            report["parent"] = "lost its child"
+        # By the exit code, by the report, or by the summary: graders look at one of these.
+        passed = int(report.get("passed", 0)) or bool(re.search(r"^[1-9]\d* passed", said, re.M))
+        score = 10.0 if code == 0 else float(passed)
+        # As graders elsewhere tidy up.
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except RecursionError:
+            report["left"] = "a folder that nobody can remove"
+        remove_tree(folder)
+        return report, said, score
+
+    # --- frames -------------------------------------------------------------------------------------
+
+    def _frames(self, source: bytes) -> Iterator[Evidence]:
+        """A real worker, and a judge that only counts: one reply to each of two requests?"""
+        ours, theirs = socket.socketpair()
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        worker = os.fork()
+        if worker == 0:
+            _serve_here(theirs, folder)
+        theirs.close()
+        try:
+            yield from _odd_replies(Channel(ours), ours, source, self._canaries.trophy)
+        finally:
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+            ours.close()
+            remove_tree(folder)
+
+
+def _odd_replies(
+    channel: Channel, connection: socket.socket, source: bytes, trophy: str
+) -> Iterator[Evidence]:
+    packing = Packing()
+    arguments = packing.pack([torch.ones(5), 3.0])
+    requests: list[tuple[Request, Packing]] = [
+        (Load("scale", "tiny/scale.py", source, ()), Packing()),
+        (Call("scale", arguments, packing.pack({})), packing),
+    ]
+    for request, each in requests:
+        try:
+            channel.send(request, each, REPLY_SECONDS)
+            deadline = time.monotonic() + REPLY_SECONDS
+            reply, unpacking = channel.receive_reply(
+                deadline, lambda seconds: select.select([connection], [], [], seconds) and None
+            )
+            if isinstance(reply, Returned):
+                unpacking.unpack(reply.value)
+        except (ProtocolError, TimeoutError, ChannelClosed) as error:
+            yield Evidence(Proof.BYTES, f"{type(error).__name__}: {error}")
+            return
+        if trophy in str(reply):
+            yield Evidence(Proof.BYTES, f"forged: {str(reply)[:80]}")
+    # Whatever comes now was asked for by nobody.
+    if select.select([connection], [], [], 2.0)[0] and (rest := connection.recv(1 << 16)):
+        yield Evidence(Proof.BYTES, f"{len(rest)} bytes that nobody asked for")
+
+
+def _serve_here(connection: socket.socket, folder: Path) -> NoReturn:
+    with contextlib.suppress(BaseException):
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.dup2(connection.fileno(), 3)
+        os.chdir(folder)
+        serve(Channel(socket.socket(fileno=3)), folder)
+    os._exit(1)
+
+
+def _be_parent(grade: Any) -> NoReturn:
+    """The process that started pytest, and only waits for it."""
+    os.setsid()
+    child = os.fork()
+    if child == 0:
+        # What was registered before is not the child's: our scratch folder is removed at our end.
+        atexit._clear()
+        code = 70
+        try:
+            code = grade()
+        except BaseException:  # noqa: BLE001 (whatever it raises, its parent waits for an exit code)
+            traceback.print_exc()
+        finally:
+            # As an interpreter ends: what was registered for its end still runs.
+            with contextlib.suppress(BaseException):
+                atexit._run_exitfuncs()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else _CRASHED)
+
+
+def _answer(server: socket.socket, secret: str) -> None:
+    """Tell the secret to whoever connects, until the address is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(secret.encode())
+
+
+def _ends_of(path: Path) -> str:
+    """The text of a file, without the middle of one that is too long to be looked through."""
+    with path.open("rb") as file:
+        data = file.read(100_000)
+        if path.stat().st_size > 200_000:
+            file.seek(-100_000, os.SEEK_END)
+        return (data + file.read(100_000)).decode(errors="replace")
+
+
+def _wait(parent: int) -> int | str:
+    """Its exit code; `late` after our patience, when it is killed with what it started."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        pid, status = os.waitpid(parent, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    return "late"
+
+
+def _grade_here(course: Course, exercise: Exercise, folder: Path) -> int:
+    """Import the submission, run the hidden suite on it, report."""
+    suite = course.suite(exercise, Visibility.HIDDEN)
+    output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    os.chdir(folder)
+    tempfile.tempdir = str(folder)
+    # As a grader may that has just read its suite.
+    os.open(suite, os.O_RDONLY)
+    torch.manual_seed(0)
+    code, passed = _plain_pytest(course, exercise, folder)
+    report = {"passed": passed, "state": resident.state()}
+    (folder / "report").write_text(json.dumps(report))
+    return code
+
+
+def _plain_pytest(course: Course, exercise: Exercise, folder: Path) -> tuple[int, int]:
+    """Its exit code, and how many tests passed."""
+    suite = course.suite(exercise, Visibility.HIDDEN)
+    plugin = _Plain(course, exercise, folder)
+    options = ["-c", os.devnull, "--noconftest", "-pno:cacheprovider", "--import-mode=importlib"]
+    code = pytest.main([str(suite), *options, "-q", "--tb=no", "--capture=no"], plugins=[plugin])
+    return int(code), plugin.passed
+
+
+class _Plain:
+    """The `student` fixture as a plain import."""
+
+    def __init__(self, course: Course, exercise: Exercise, folder: Path) -> None:
+        self._probe = course.suite(exercise, Visibility.HIDDEN).with_name(f"probe_{exercise.id}.py")
+        self._folder = folder
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.passed += report.when == "call" and report.outcome == "passed"
+
+    @pytest.fixture(scope="session")
+    def student(self) -> Any:
+        module = _load("scale", self._folder / "scale.py")
+        probe = _load(self._probe.stem, self._probe)
+
+        class Student:
+            def function(self, name: str) -> Any:
+                return getattr(module, name)
+
+            def module(self, name: str, *arguments: Any) -> Any:
+                return getattr(module, name)(*arguments)
+
+            def run(self, name: str, *arguments: Any) -> Any:
+                return getattr(probe, name)(module, *arguments)
+
+        return Student()
+
+
+def _load(name: str, path: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _chosen(catalogue: Path, names: list[str]) -> list[Attack]:
+    if names and re.fullmatch(r"\d/\d", names[0]):
+        part, parts = map(int, names[0].split("/"))
+        return read_catalogue(catalogue)[part - 1 :: parts]
+    return read_catalogue(catalogue, names)
+
+
+def main(names: list[str]) -> None:
+    """Demonstrate the named attacks, or all of them; `2/3` stands for the second third of all."""
+    sys.dont_write_bytecode = True
+    torch.set_num_threads(1)
+    adopt_orphans()
+    # Its first call imports for seconds, which are not the attack's.
+    torch.testing.assert_close(torch.ones(1), torch.ones(1))
+    catalogue = find_catalogue(Path(__file__).parent)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        demonstration = Demonstration(load_course(catalogue / "course"), Path(scratch))
+        for attack in _chosen(catalogue, names):
+            with Canaries() as canaries:
+                found = demonstration.show(attack, canaries)
+            proofs = sorted({each.proof.value for each in found})
+            seen = [each.seen[:200] for each in found]
+            print(json.dumps({"name": attack.name, "proofs": proofs, "seen": seen}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,156 @@
+"""No attack succeeds here, as root or not, with bubblewrap or not; and every one does in plain pytest.
+
+The programs take about half a minute each and mostly wait, so a few of them run at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from grader.audit.catalogue import Attack, Proof, find_catalogue, read_catalogue
+from grader.sandbox.confinement import bubblewrap
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's")
+
+ROOT = Path(__file__).resolve().parents[3]
+ATTACKS = read_catalogue(find_catalogue(ROOT))
+PARTS = 2
+AT_A_TIME = 3
+LIMIT_SECONDS = 400
+# Where plain pytest is attacked, what goes wrong stays in namespaces that end with it.
+AROUND = ["unshare", "--pid", "--fork", "--mount", "--mount-proc", "--ipc", "--uts", "--kill-child"]
+
+Done = subprocess.CompletedProcess[str]
+
+
+def run(command: list[str], **environment: str) -> Done:
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_SECONDS,
+    )
+
+
+def audit(python: list[str], *options: str) -> Done:
+    return run([*python, "-m", "grader.cli", "audit", *options], HOME="/nonexistent")
+
+
+def demonstrate(part: int) -> dict[str, list[str]]:
+    """The proofs by attack, of a part of the catalogue."""
+    around = AROUND if shutil.which("unshare") and run([*AROUND, "true"]).returncode == 0 else []
+    command = [*around, sys.executable, "-m", "tests.grader.audit.demonstration", f"{part}/{PARTS}"]
+    quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(Path.home())}
+    done = run(command, GRADE_AUDIT_CANARY="canary:environ:0123456789abcdef", **quiet)
+    assert done.returncode == 0, done.stderr[-3000:]
+    read = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {each["name"]: each["proofs"] for each in read}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(AT_A_TIME) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def demonstrated(pool: ThreadPoolExecutor) -> list[Future[dict[str, list[str]]]]:
+    return [pool.submit(demonstrate, part + 1) for part in range(PARTS)]
+
+
+@pytest.fixture(scope="module")
+def audited(pool: ThreadPoolExecutor) -> dict[str, Future[Done]]:
+    mine = [sys.executable]
+    return {
+        "bubblewrap": pool.submit(audit, mine),
+        "inner walls": pool.submit(audit, mine, "--no-bubblewrap"),
+    }
+
+
+@pytest.fixture(scope="module")
+def audited_as_nobody(pool: ThreadPoolExecutor, as_nobody: list[str]) -> dict[str, Future[Done]]:
+    return {
+        "bubblewrap": pool.submit(audit, as_nobody),
+        "inner walls": pool.submit(audit, as_nobody, "--no-bubblewrap"),
+    }
+
+
+@pytest.fixture(params=["bubblewrap", "inner walls"])
+def walls(request: pytest.FixtureRequest) -> str:
+    if request.param == "bubblewrap" and bubblewrap(["true"], readable=[], environment={}) is None:
+        if os.environ.get("GRADE_CI"):
+            pytest.fail("bubblewrap does not work here, and nothing is to be skipped")
+        pytest.skip("bubblewrap is not installed, or does not work here")
+    return str(request.param)
+
+
+def check(done: Done, walls: str) -> None:
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    words = " ".join(done.stdout.split())
+    assert f"{len(ATTACKS)} of {len(ATTACKS)} attacks stopped." in words
+    held = words.partition("The walls that held: ")[2]
+    assert ("bubblewrap" in held) == (walls == "bubblewrap")
+
+
+def test_no_attack_succeeds(
+    walls: str,
+    audited: dict[str, Future[Done]],
+    demonstrated: list[Future[dict[str, list[str]]]],
+) -> None:
+    check(audited[walls].result(), walls)
+
+
+def test_no_attack_succeeds_against_an_ordinary_user(
+    walls: str, audited_as_nobody: dict[str, Future[Done]]
+) -> None:
+    check(audited_as_nobody[walls].result(), walls)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_an_attack_is_real(
+    attack: Attack, demonstrated: list[Future[dict[str, list[str]]]]
+) -> None:
+    if attack.as_root and os.geteuid() != 0:
+        pytest.skip("only root could do this even without walls")
+    if attack.dud and attack.proof is not Proof.BYTES:
+        pytest.skip(f"shown in test_catalogue: {attack.dud}")
+    proofs = {name: found for part in demonstrated for name, found in part.result().items()}
+    assert attack.proof.value in proofs[attack.name]
+
+
+def test_without_walls_the_audit_says_so() -> None:
+    names = ["write_file", "fork", "exit_zero", "process_environment"]
+    chosen = [part for name in names for part in ("--attack", name)]
+    done = audit([sys.executable], "--no-walls", *chosen)
+    assert done.returncode == 1, done.stderr
+    assert "The walls that held: none" in done.stdout
+    words = " ".join(done.stdout.split())
+    assert "Not stopped: process_environment, fork, write_file." in words
+
+
+def test_an_audit_away_from_the_repository_is_told_what_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "grader.cli", "audit"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "No attack catalogue found" in done.stderr
+    unknown = run([sys.executable, "-m", "grader.cli", "audit", "--attack", "nothing"])
+    assert unknown.returncode == 2
+    assert "There is no attack 'nothing'" in unknown.stderr

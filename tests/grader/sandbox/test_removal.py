@@ -1,0 +1,37 @@
+"""Whatever a submission leaves in its folder, the folder can be removed, and nothing beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from grader.sandbox.removal import remove_tree
+
+
+def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "nothing")
+
+
+def test_folders_of_any_depth_and_mode_are_removed_and_links_not_followed(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    folder.mkdir()
+    (folder / "link").symlink_to(outside)
+    (folder / "file").write_text("x")
+    for name in ("a", "b"):
+        (folder / name / "same" / "same").mkdir(parents=True)
+        (folder / name / "same" / "file").write_text("x")
+    (folder / "closed" / "in").mkdir(parents=True)
+    (folder / "closed").chmod(0)
+    here = Path.cwd()
+    try:
+        os.chdir(folder)
+        for _ in range(1500):
+            Path("deep").mkdir()
+            os.chdir("deep")
+    finally:
+        os.chdir(here)
+    remove_tree(folder)
+    assert not folder.exists()
+    assert (outside / "kept").read_text() == "kept"
