@@ -228,6 +228,7 @@ def _own_folders(plan: Plan, limits: Limits, scratch: Path, *, rooted: bool) -> 
     common = rooted and scratch.is_relative_to(_TEMPORARY)
     shown = any(path.is_relative_to(_TEMPORARY) for path in plan.readable)
     covered = _TEMPORARY if common and not shown else scratch
+    covered.mkdir(parents=True, exist_ok=True)
     private = namespaces.private_folder(covered, limits.scratch_bytes)
     if common and shown:
         namespaces.seal(_TEMPORARY)

@@ -48,10 +48,10 @@ def audit(python: list[str], *options: str) -> Done:
     return run([*python, "-m", "grader.cli", "audit", *options], HOME="/nonexistent")
 
 
-def demonstrate(part: int) -> dict[str, list[str]]:
-    """The proofs by attack, of a part of the catalogue."""
+def demonstrate(chosen: str) -> dict[str, list[str]]:
+    """The proofs by attack, of a part of the catalogue (1/2) or of one attack."""
     around = AROUND if shutil.which("unshare") and run([*AROUND, "true"]).returncode == 0 else []
-    command = [*around, sys.executable, "-m", "tests.grader.audit.demonstration", f"{part}/{PARTS}"]
+    command = [*around, sys.executable, "-m", "tests.grader.audit.demonstration", chosen]
     quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(Path.home())}
     done = run(command, GRADE_AUDIT_CANARY="canary:environ:0123456789abcdef", **quiet)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -67,7 +67,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def demonstrated(pool: ThreadPoolExecutor) -> list[Future[dict[str, list[str]]]]:
-    return [pool.submit(demonstrate, part + 1) for part in range(PARTS)]
+    return [pool.submit(demonstrate, f"{part + 1}/{PARTS}") for part in range(PARTS)]
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,9 @@ def test_an_attack_is_real(
     if attack.dud and attack.proof is not Proof.BYTES:
         pytest.skip(f"shown in test_catalogue: {attack.dud}")
     proofs = {name: found for part in demonstrated for name, found in part.result().items()}
+    if attack.proof.value not in proofs[attack.name]:
+        # Attacks bound their own time, and many ran beside this one: once more, alone.
+        proofs = demonstrate(attack.name)
     assert attack.proof.value in proofs[attack.name]
 
 
