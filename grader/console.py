@@ -58,6 +58,7 @@ _STATUS = {
     Status.NOT_ATTEMPTED: ("to do", "quiet"),
     Status.ERROR: ("error", "bad"),
     Status.TIMEOUT: ("timeout", "bad"),
+    Status.UNJUDGED: ("not judged: a fault of the grader", "bad"),
 }
 
 _OUTCOME = {

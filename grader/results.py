@@ -10,12 +10,14 @@ import msgspec
 __all__ = [
     "SCHEMA_VERSION",
     "CourseInfo",
+    "Entry",
     "Environment",
     "ExerciseResult",
     "Outcome",
     "Place",
     "Result",
     "Status",
+    "Student",
     "SubmissionInfo",
     "TestResult",
     "Visibility",
@@ -55,6 +57,8 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
+    # A fault of ours: no verdict. It is no loss either: whoever reads the score has to see it first.
+    UNJUDGED = "unjudged"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -136,6 +140,34 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     duration_seconds: float
     environment: Environment
+
+
+class Student(msgspec.Struct, frozen=True, kw_only=True):
+    """Who handed in: `id` is the key of a class, `ids` what other systems call the same person.
+
+    The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
+    `section`, `moodle_identifier`, `username`, `gradescope_sid`.
+    """
+
+    id: str
+    name: str = ""
+    email: str = ""
+    ids: dict[str, str] = {}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of one student with its result: what exports and reports are written from.
+
+    `attempt` counts from 1 in the order of handing in; `submitted_at` is ISO 8601 in UTC, empty where
+    it is not known; `origin` is where in the download it was found.
+    """
+
+    student: Student
+    attempt: int = 1
+    submitted_at: str = ""
+    late: bool = False
+    origin: str = ""
+    result: Result
 
 
 def points(earned: float, total: float, worth: float) -> float:
