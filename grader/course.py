@@ -1,5 +1,8 @@
 """A course: its manifest `course.toml`, and by convention the files of each exercise beside it.
 
+A course is read from its folder, or from a pack (`grader.pack`), which is unpacked for as long as the
+course is in use.
+
 exercises/course.toml                          the manifest
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
 tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
@@ -18,14 +21,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from grader.errors import CourseError
 from grader.results import CourseInfo, Visibility
 
-__all__ = ["Course", "Exercise", "Forbidden", "find_course", "load_course"]
+if TYPE_CHECKING:
+    from grader.pack import Unpacked
+
+__all__ = ["Course", "Exercise", "Forbidden", "find_course", "is_pack", "load_course", "probe_of"]
 
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
@@ -87,7 +93,10 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """A course on disk: `root` holds the folders `exercises`, `solutions` and `tests`."""
+    """A course on disk: `root` holds the folders `exercises`, `solutions` and `tests`.
+
+    `unpacked` is what a pack was unpacked to: as long as it is held, the files are there.
+    """
 
     root: Path
     folder: Path
@@ -95,6 +104,7 @@ class Course(msgspec.Struct, frozen=True):
     title: str
     version: str
     exercises: tuple[Exercise, ...]
+    unpacked: Unpacked | None = None
 
     def exercise(self, exercise_id: str) -> Exercise:
         """The exercise of this id; an unknown one is a CourseError that names the known ones."""
@@ -142,12 +152,27 @@ class Course(msgspec.Struct, frozen=True):
     def info(self) -> CourseInfo:
         """Name, version and digest; the digest covers the manifest, the stubs and the suites."""
         digest = hashlib.sha256()
-        for path in self._judged_files():
+        for path in self.judged_files():
             digest.update(path.relative_to(self.root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return CourseInfo(self.name, self.version, digest.hexdigest())
 
-    def _judged_files(self) -> Iterator[Path]:
+    def files(self) -> dict[str, Path]:
+        """All that judges and proves it, by name below the root; the stubs as they were handed out."""
+        manifest = self.folder / MANIFEST
+        files = {manifest: manifest}
+        for exercise in self.exercises:
+            stub = self.stub(exercise)
+            files |= {self.folder / exercise.file: stub, stub: stub}
+            read = [self.solution(exercise)]
+            for suite in self.suites(exercise).values():
+                read += [suite, probe_of(suite)]
+            read += [*self.variants(exercise, "right"), *self.variants(exercise, "wrong")]
+            files |= {path: path for path in read if path.is_file()}
+        return {path.relative_to(self.root).as_posix(): file for path, file in files.items()}
+
+    def judged_files(self) -> Iterator[Path]:
+        """All that judges: the manifest, the stubs, the suites and their probes."""
         yield self.folder / MANIFEST
         for exercise in self.exercises:
             yield self.stub(exercise)
@@ -166,6 +191,8 @@ def probe_of(suite: Path) -> Path:
 def find_course(start: Path) -> Path:
     """The manifest at or above `start`, in a folder or in its `exercises/`."""
     start = start.resolve()
+    if not start.exists():
+        raise CourseError(f"There is no {start}: name the course's folder, its manifest or a pack.")
     for folder in (start, *start.parents):
         for manifest in (folder / MANIFEST, folder / "exercises" / MANIFEST):
             if manifest.is_file():
@@ -176,9 +203,36 @@ def find_course(start: Path) -> Path:
     )
 
 
+def is_pack(path: Path) -> bool:
+    """Whether `path` can only mean a pack: a file, and not a manifest."""
+    return path.is_file() and path.name != MANIFEST
+
+
 def load_course(path: Path | str = ".") -> Course:
-    """Read and check the course at or above `path`; what its author got wrong is a CourseError."""
-    manifest = find_course(Path(path))
+    """Read and check the course at or above `path`, or in the pack that `path` is.
+
+    What its author got wrong, and a pack that is damaged, is a CourseError. The files of a pack lie
+    in a private folder, which goes when nobody holds the course any more.
+    """
+    path = Path(path)
+    return _load_pack(path) if is_pack(path) else _load(find_course(path))
+
+
+def _load_pack(path: Path) -> Course:
+    # Here and not above: who has no pack does not pay for an import of zipfile.
+    from grader.pack import unpack
+
+    unpacked = unpack(path)
+    try:
+        course = _load(unpacked.manifest)
+    except CourseError as error:
+        raise CourseError(str(error).replace(str(unpacked.folder), str(path))) from error
+    if course.info() != unpacked.course:
+        raise CourseError(f"{path} does not hold the course that it says; make it anew.")
+    return msgspec.structs.replace(course, unpacked=unpacked)
+
+
+def _load(manifest: Path) -> Course:
     try:
         read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -34,7 +34,16 @@ from grader.suite import tests_of
 if TYPE_CHECKING:
     from grader.judge.process import Judge, Judged
 
-__all__ = ["Progress", "grade", "judge_source", "modules_of", "settle", "suites_named"]
+__all__ = [
+    "Progress",
+    "environment_of",
+    "grade",
+    "judge_source",
+    "modules_of",
+    "settle",
+    "suites_named",
+    "version_of",
+]
 
 
 class Progress:
@@ -104,13 +113,7 @@ def grade(
         exercises=tuple(results),
         started_at=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_seconds=round(time.monotonic() - begin, 3),
-        environment=Environment(
-            grader=grader.__version__,
-            python=platform.python_version(),
-            torch=grading.torch,
-            platform=_machine(),
-            isolation=grading.walls,
-        ),
+        environment=environment_of(grading.torch, grading.walls),
     )
 
 
@@ -150,7 +153,7 @@ class _Grading:
 
         with judges(preload=modules_of(open_ones), walls=walls) as started:
             self._judge = started[0]
-            self.torch = _version_of("torch")
+            self.torch = version_of("torch")
             yield
 
     def result(self, exercise: Exercise) -> ExerciseResult:
@@ -283,13 +286,20 @@ def judge_source(
     return judge.judge(assignment, done)
 
 
-def _machine() -> str:
-    """System, release and architecture; `platform.platform()` would start a process to say more."""
+def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
+    """Where we are, for a result; no torch and no walls where nothing had to be judged."""
+    # `platform.platform()` would start a process to say more.
     system = platform.uname()
-    return f"{system.system} {system.release} {system.machine}"
+    return Environment(
+        grader=grader.__version__,
+        python=platform.python_version(),
+        torch=torch,
+        platform=f"{system.system} {system.release} {system.machine}",
+        isolation=walls,
+    )
 
 
-def _version_of(package: str) -> str:
+def version_of(package: str) -> str:
     """The version of an installed package, without importing it; empty if there is none."""
     # 20 ms that are nobody's while a judge loads, and too many where there is nothing to judge.
     from importlib import metadata

@@ -17,11 +17,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from grader.course import load_course
-from grader.errors import GraderError, JudgeError
+from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.results import ExerciseResult, TestResult, Visibility
 from grader.sandbox.client import (
     CAN_FORK,
@@ -61,11 +62,18 @@ class Judged(msgspec.Struct, frozen=True, tag="judged"):
 
 
 class Fault(msgspec.Struct, frozen=True, tag="fault"):
-    """A fault of ours; the judge is ready for the next assignment."""
+    """A fault of ours; the judge is ready for the next assignment.
+
+    `kind` names the error of ours that it was: whoever grades has other things to do about each.
+    """
 
     message: str
+    kind: Literal["JudgeError", "SandboxError", "IsolationError"] = "JudgeError"
 
 
+_FAULTS: dict[str, type[GraderError]] = {
+    each.__name__: each for each in (JudgeError, SandboxError, IsolationError)
+}
 _decode_assignment = msgspec.json.Decoder(Assignment).decode
 _decode_answer = msgspec.json.Decoder(TestEnded | Judged | Fault).decode
 _encode = msgspec.json.Encoder().encode
@@ -102,12 +110,17 @@ class Judge:
                     done(result)
                 case Judged() as judged:
                     return judged
-                case Fault(message):
-                    raise JudgeError(message)
+                case Fault(message, kind):
+                    raise _FAULTS[kind](message)
         raise JudgeError(
             f"The judge ended without a verdict on {assignment.exercise!r} "
             f"(exit code {self._process.wait()}); what it printed last stands above."
         )
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is still there."""
+        return self._process.poll() is None
 
     def close(self) -> None:
         """Hang up; a judge in the middle of something is not waited for."""
@@ -200,6 +213,10 @@ def _judge(
             required_walls=assignment.required_walls,
             done=done,
         )
+    except IsolationError as error:
+        return Fault(str(error), "IsolationError")
+    except SandboxError as error:
+        return Fault(str(error), "SandboxError")
     except GraderError as error:
         return Fault(str(error))
     except Exception as error:  # noqa: BLE001 (the border of the process: a fault of ours must not end the batch)

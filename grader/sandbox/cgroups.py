@@ -12,7 +12,8 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,10 +29,15 @@ class ControlGroup(msgspec.Struct, frozen=True):
 
     folders: tuple[Path, ...]
 
-    def enter(self) -> None:
-        """Move this process into the group; for `preexec_fn`, so that its children are in it."""
-        for folder in self.folders:
-            (folder / "cgroup.procs").write_text("0")
+    def around(self, command: Sequence[str]) -> list[str]:
+        """The command that starts this one inside the group, with all that it starts.
+
+        By a shell, since a process that has threads must not run code of its own after a fork.
+        """
+        enter = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 > "$1/cgroup.procs" || exit 1; '
+        script = f'{enter} shift; n=$((n - 1)); done; exec "$@"'
+        folders = [str(folder) for folder in self.folders]
+        return ["/bin/sh", "-c", script, "sh", str(len(folders)), *folders, *command]
 
 
 @contextlib.contextmanager
@@ -90,6 +96,7 @@ def _with_controllers(folder: Path) -> Path:
 
 
 def _made(folder: Path, made: list[Path]) -> Path:
+    _remove_stale(folder.parent)
     folder.mkdir()
     made.append(folder)
     return folder
@@ -105,5 +112,22 @@ def _limit(folder: Path, limits: dict[str, int]) -> None:
 def _remove(folder: Path) -> None:
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1")
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+    # What was killed is in the group until somebody has waited for it.
+    for _ in range(50):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _remove_stale(siblings: Path) -> None:
+    """Remove the empty groups of graders that were killed."""
+    for folder in siblings.glob("grade-*"):
+        owner = folder.name.split("-")[1]
+        if not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()

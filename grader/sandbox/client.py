@@ -24,6 +24,7 @@ import msgspec
 
 from grader.errors import SandboxError
 from grader.sandbox import confinement
+from grader.sandbox.cgroups import control_group
 from grader.sandbox.forkserver import (
     MAX_MESSAGE,
     Answer,
@@ -237,6 +238,12 @@ _GONE = (
 _decode_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
+# Of all processes of a judge's sandbox together, and of the fork server once, where a control group can be
+# made. Generous: it is there to keep the machine alive, the limits of a process are what is told.
+_MEMORY_BYTES = 4 * 2**30
+_PROCESSES = 1024
+
+
 class ForkServerProcess:
     """The fork server of this grader: started once, shared by all of its judges.
 
@@ -250,12 +257,20 @@ class ForkServerProcess:
         self.controls = [ours for ours, _ in pairs]
         theirs = [end.fileno() for _, end in pairs]
         environment = sandbox_environment()
-        command = _command(tuple(theirs), tuple(preload), walls, ())
+        self._stack = contextlib.ExitStack()
+        group = None
+        if walls:
+            bounds = control_group(_MEMORY_BYTES * (judges + 1), _PROCESSES * judges)
+            group = self._stack.enter_context(bounds)
+        around = ("control_group",) if group is not None else ()
+        command = _command(tuple(theirs), tuple(preload), walls, around)
         if walls and bubblewrap:
-            inside = _command(tuple(theirs), tuple(preload), walls, ("bubblewrap",))
+            inside = _command(tuple(theirs), tuple(preload), walls, (*around, "bubblewrap"))
             readable = confinement.python_environment()
             wrapped = confinement.bubblewrap(inside, readable=readable, environment=environment)
             command = wrapped or command
+        if group is not None:
+            command = group.around(command)
         self._process = subprocess.Popen(
             command,
             pass_fds=theirs,
@@ -277,6 +292,7 @@ class ForkServerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._stack.close()
 
 
 def _command(

@@ -13,6 +13,7 @@ import msgspec
 
 from grader.sandbox import landlock
 from grader.sandbox.bubblewrap import bubblewrap, python_environment
+from grader.sandbox.cgroups import control_group
 from grader.sandbox.confinement import WALLS
 
 __all__ = ["Wall", "survey"]
@@ -38,6 +39,7 @@ scratch.rmdir()
 """
 
 _MEANING = {
+    "control_group": "memory and processes of all sandboxes together are bounded",
     "bubblewrap": "student code sees no file of yours, no other process and no network",
     "process_group": "all that student code starts is ended with it",
     "private_root": "the same as bubblewrap for files, made by the grader itself",
@@ -61,7 +63,7 @@ class Wall(msgspec.Struct, frozen=True):
     """One wall: whether it stands on this machine.
 
     Attributes:
-        name: as in `WALLS`, or `bubblewrap`.
+        name: as in `WALLS`, or `bubblewrap`, or `control_group`.
         stands: whether it does.
         meaning: what it keeps student code from.
         reason: why it does not stand, and empty if it does.
@@ -78,7 +80,7 @@ class Wall(msgspec.Struct, frozen=True):
 def survey() -> list[Wall]:
     """Every wall, outermost first, tried out on this machine; takes about a second."""
     held = set(_trial())
-    return [_wall(name, name in held) for name in ("bubblewrap", *WALLS)]
+    return [_wall(name, name in held) for name in ("control_group", "bubblewrap", *WALLS)]
 
 
 def _wall(name: str, stands: bool) -> Wall:
@@ -103,7 +105,9 @@ def _trial() -> list[str]:
         walls: list[str] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
-    return ["bubblewrap"] * (wrapped is not None) + walls
+    with control_group(2**30, 100) as group:
+        around = ["control_group"] * (group is not None)
+    return around + ["bubblewrap"] * (wrapped is not None) + walls
 
 
 def _why_not(name: str) -> tuple[str, str]:
@@ -112,6 +116,11 @@ def _why_not(name: str) -> tuple[str, str]:
         return (
             f"{system} has no such thing",
             "grade strangers' code on Linux, or in a Linux virtual machine or container",
+        )
+    if name == "control_group":
+        return (
+            "making one takes root, or a group that was handed over",
+            "run the grader by: systemd-run --user --scope -p Delegate=yes grade …",
         )
     if name == "bubblewrap":
         return _why_no_bubblewrap()

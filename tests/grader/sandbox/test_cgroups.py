@@ -24,8 +24,7 @@ def group() -> Iterator[ControlGroup]:
 
 def _run(group: ControlGroup, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code],
-        preexec_fn=group.enter,
+        group.around([sys.executable, "-c", code]),
         capture_output=True,
         text=True,
         check=False,
