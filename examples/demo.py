@@ -1,44 +1,43 @@
-"""Grade the sample class, one submission after the other, and show scores, JSON and where they are.
+"""Grade the sample class with one command, then show scores, the JSON of one student, a table and the report.
 
 Run by `make demo`. The submissions are by nobody; what each of them shows stands in examples/README.md.
+Every line that is run is shown, so that it can be typed again.
 """
 
 from __future__ import annotations
 
-import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CLASS = ROOT / "examples" / "class"
-RESULTS = ROOT / "demo"
+OUTPUT = "demo"
 
 
-def grade(submission: Path) -> dict[str, object]:
-    """The result of one submission, as `grade run --json FILE` writes it."""
-    file = RESULTS / f"{submission.name}.json"
-    command = ["run", "--course", str(ROOT), "--submission", str(submission), "--json", str(file)]
-    # 0 is full marks, 1 is below; anything else is no result.
-    code = subprocess.run([sys.executable, "-m", "grader.cli", *command], check=False).returncode
-    if code not in (0, 1):
-        sys.exit(f"demo: grading {submission.name} ended with exit code {code}.")
-    result: dict[str, object] = json.loads(file.read_text(encoding="utf-8"))
-    return result
+def grade(*words: str) -> None:
+    """Run a command as one would type it, from the repository's root."""
+    print(f"\n$ grade {shlex.join(words)}", flush=True)
+    command = [sys.executable, "-m", "grader.cli", *words]
+    code = subprocess.run(command, check=False, cwd=ROOT).returncode
+    if code != 0:
+        sys.exit(f"demo: this ended with exit code {code}, and should not have.")
 
 
 def main() -> None:
-    """Grade everybody, then one line each."""
-    RESULTS.mkdir(exist_ok=True)
-    results = []
-    for submission in sorted(path for path in CLASS.iterdir() if path.is_dir()):
-        print(f"\n=== {submission.name} ===", flush=True)
-        results.append(grade(submission))
-    print("\n=== the class ===")
-    for result in results:
-        name = result["submission"]["name"]  # type: ignore[index]  # as the schema says
-        print(f"{result['score']:>6} / {result['max_score']}  {name}")
-    print(f"\nThe results as JSON, one file a submission: {RESULTS}")
+    """From a folder of submissions to a report."""
+    (ROOT / OUTPUT).mkdir(exist_ok=True)
+    results, report = f"{OUTPUT}/results", f"{OUTPUT}/report"
+    grade("batch", "examples/class", "-o", results)
+    grade("similar", results)
+    grade("export", results, "--format", "csv", "-o", f"{OUTPUT}/scores.csv")
+    grade("report", results, "-o", report)
+    print(f"\n$ head -n 20 {results}/results/halfway.json")
+    lines = (ROOT / results / "results" / "halfway.json").read_text(encoding="utf-8").splitlines()
+    print("\n".join(lines[:20]))
+    print(f"\nThe gradebook and a JSON file a student:   {results}")
+    print(f"A table for a spreadsheet:                 {OUTPUT}/scores.csv")
+    print(f"The report, to be opened in a browser:     {report}/index.html")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+"""What a person should look at after a batch: faults of ours, time-outs, unreadable files, odd code.
+
+Nothing here changes a score, and nothing here is a verdict on a student: an import of `ctypes` may have an
+innocent reason. It is a list of where to look first.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+
+import msgspec
+
+from grader.course import Exercise
+from grader.intake import Handed
+from grader.results import ExerciseResult, Status
+from grader.source import parse
+
+__all__ = ["Attention", "Kind", "attention"]
+
+
+class Kind(enum.Enum):
+    """Why a person should look, the most pressing first."""
+
+    FAULT = "not judged"
+    FORGER = "odd code"
+    UNREADABLE = "unreadable"
+    TIMEOUT = "timeout"
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """One thing to look at."""
+
+    kind: Kind
+    student: str
+    exercise: str
+    what: str
+
+
+# What an exercise of this kind has no need of, and an attack on its grader has.
+_ODD_MODULES = {
+    "atexit": "runs code when the process ends",
+    "ctypes": "reaches into the process's memory",
+    "gc": "reaches into the process's objects",
+    "inspect": "reads other code's frames",
+    "mmap": "maps memory",
+    "pytest": "is the judge's tool",
+    "_pytest": "is the judge's tool",
+    "signal": "handles signals",
+    "socket": "opens connections",
+    "subprocess": "starts programs",
+    "urllib": "opens connections",
+    "requests": "opens connections",
+    "grader": "is the grader",
+}
+_ODD_NAMES = {"os._exit", "sys._getframe", "os.fork", "os.kill", "os.system", "sys.settrace"}
+# A docstring may speak of anything.
+_LONGEST_TEXT = 200
+_ODD_WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
+
+
+def attention(
+    student: str, exercise: Exercise, handed: Handed, stub: bytes, result: ExerciseResult
+) -> Iterator[Attention]:
+    """What to look at in one exercise of one student; what the stub has too is not odd."""
+    if result.status is Status.UNJUDGED:
+        yield Attention(Kind.FAULT, student, exercise.id, result.message)
+    if result.status is Status.TIMEOUT:
+        yield Attention(Kind.TIMEOUT, student, exercise.id, _first_message(result))
+    if handed.source is None and handed.path is not None:
+        yield Attention(Kind.UNREADABLE, student, exercise.id, handed.problem)
+    if handed.source is not None:
+        ordinary = {what for _, what in _odd(stub)}
+        for line, what in dict.fromkeys(_odd(handed.source)):
+            if what not in ordinary:
+                text = f"line {line} {what}"
+                yield Attention(Kind.FORGER, student, exercise.id, text)
+
+
+def _first_message(result: ExerciseResult) -> str:
+    messages = (result.message, *(test.message for test in result.tests))
+    return next((each for each in messages if each), "")
+
+
+def _odd(source: bytes) -> Iterator[tuple[int, str]]:
+    """The lines that a person should read, and why."""
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield from _odd_import(alias.name, node.lineno)
+            case ast.ImportFrom(module=str(module)):
+                yield from _odd_import(module, node.lineno)
+            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+                if f"{owner}.{attribute}" in _ODD_NAMES:
+                    yield node.lineno, f"uses {owner}.{attribute}"
+            case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
+                for word in _ODD_WORDS:
+                    if word in text:
+                        yield node.lineno, f"names {word!r}"
+
+
+def _odd_import(module: str, line: int) -> Iterator[tuple[int, str]]:
+    top = module.partition(".")[0]
+    if top in _ODD_MODULES:
+        yield line, f"imports {top}, which {_ODD_MODULES[top]}"

@@ -1,0 +1,220 @@
+"""`grade batch` and `grade regrade`: a class at once, and again after a suite changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.cli.border import Command, ExitCode
+from grader.cli.options import LEVELS, course_option, open_course
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from grader.batch import Summary
+    from grader.course import Course
+    from grader.pool import Manner, Pool
+
+__all__ = ["batch", "regrade"]
+
+
+def _pool_options(command: Any) -> Any:
+    """The options of whatever has many exercises judged."""
+    for option in (
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Judge on the Dask cluster at this address instead of here; see docs/cluster.md.",
+        ),
+        click.option(
+            "--require-isolation",
+            metavar="LEVEL",
+            type=click.Choice(LEVELS),
+            default="none",
+            help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="Seeds the inputs of the tests; the same seed gives the same result.",
+        ),
+        click.option(
+            "--suite",
+            type=click.Choice(["public", "hidden", "all"]),
+            default="all",
+            show_default=True,
+            help="Which tests to run, of those that are there.",
+        ),
+        click.option(
+            "--jobs",
+            metavar="N",
+            type=click.IntRange(1),
+            default=os.cpu_count() or 1,
+            help="How many to judge at a time; by default as many as there are processors.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=Command, short_help="Grade a class: folders, archives, an LMS download.")
+@click.argument("submissions", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "results",
+    metavar="RESULTS",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the gradebook; made if it is not there, continued if it is.",
+)
+@course_option
+@click.option(
+    "--roster",
+    "roster_file",
+    metavar="CSV",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
+)
+@click.option(
+    "--all-attempts", is_flag=True, help="Grade older attempts too, not the newest alone."
+)
+@_pool_options
+def batch(
+    submissions: Path,
+    results: Path,
+    course_path: Path,
+    roster_file: Path | None,
+    all_attempts: bool,
+    **options: Any,
+) -> None:
+    """Grade a class and keep every verdict in a gradebook.
+
+    SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
+    learning platform lets you download, as it comes. Run it again whenever there is more: only what
+    is new is judged, also after it was interrupted.
+
+    Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
+    something open; running it again tries that again.
+
+    \b
+    Examples:
+      grade batch submissions.zip -o results
+      grade batch downloads/ -o results --roster class.csv
+      grade report results -o report        and then a report to look at
+      grade export results --format csv     and scores to take along
+    """
+    course = open_course(course_path)
+    from grader.batch import batch as grade_class
+    from grader.gradebook import Gradebook
+    from grader.intake import find_class, read_roster
+    from grader.rollcall import BatchDisplay
+
+    roster = read_roster(roster_file) if roster_file is not None else None
+    found = find_class(submissions, course, roster)
+    for note in found.notes:
+        click.echo(note, err=True)
+    manner = _manner(options)
+    with (
+        Gradebook.open(results, create=True) as book,
+        _pool(course, manner, options) as pool,
+        BatchDisplay() as display,
+    ):
+        summary = grade_class(
+            found, book, course, pool, manner, all_attempts=all_attempts, progress=display
+        )
+        display.__exit__()
+        _show(book, summary)
+    _exit(summary)
+
+
+@click.command(cls=Command, short_help="Judge a gradebook again after a suite changed.")
+@click.argument(
+    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@course_option
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the changes as JSON too.",
+)
+@_pool_options
+def regrade(results: Path, course_path: Path, json_file: Path | None, **options: Any) -> None:
+    """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
+
+    The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
+    gained, who lost, and by which test.
+
+    \b
+    Examples:
+      grade regrade results
+      grade regrade results --json changes.json
+    """
+    course = open_course(course_path)
+    from grader.batch import changes
+    from grader.batch import regrade as grade_again
+    from grader.console import open_console
+    from grader.gradebook import Gradebook
+    from grader.rollcall import BatchDisplay, show_changes
+
+    manner = _manner(options)
+    with Gradebook.open(results) as _:
+        pass
+    with (
+        Gradebook.open(results, create=True) as book,
+        _pool(course, manner, options) as pool,
+        BatchDisplay() as display,
+    ):
+        summary = grade_again(book, course, pool, manner, progress=display)
+        display.__exit__()
+        found = list(changes(book.replaced()))
+        _show(book, summary)
+    show_changes(open_console(sys.stdout), found)
+    if json_file is not None:
+        import msgspec
+
+        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    _exit(summary)
+
+
+def _manner(options: dict[str, Any]) -> Manner:
+    from grader.grading import suites_named
+    from grader.pool import Manner
+    from grader.sandbox.levels import Level, walls_of
+
+    walls = walls_of(Level(options["require_isolation"]))
+    return Manner(options["seed"], suites_named(options["suite"]), walls)
+
+
+def _pool(course: Course, manner: Manner, options: dict[str, Any]) -> AbstractContextManager[Pool]:
+    if options["scheduler"] is not None:
+        from grader.cluster import ClusterPool
+
+        return ClusterPool(course, options["scheduler"], manner)
+    from grader.pool import LocalPool
+
+    return LocalPool(course, options["jobs"], manner)
+
+
+def _show(book: Any, summary: Summary) -> None:
+    from grader.console import open_console
+    from grader.rollcall import show_class, show_summary
+
+    console = open_console(sys.stdout)
+    show_class(console, book.entries())
+    show_summary(console, summary)
+
+
+def _exit(summary: Summary) -> None:
+    from grader.attention import Kind
+
+    open_ones = any(each.kind is Kind.FAULT for each in summary.attention)
+    click.get_current_context().exit(ExitCode.FAULT if open_ones else ExitCode.FULL_MARKS)

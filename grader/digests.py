@@ -1,0 +1,73 @@
+"""What a verdict depends on, as digests: the student's file, its part of the course, and the grader.
+
+Two gradings with the same key end alike, so that the second one need not be done.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+import grader
+from grader.course import Course, Exercise, probe_of
+from grader.intake import Handed
+from grader.results import Visibility
+
+__all__ = ["VerdictKey", "exercise_digest", "grader_digest", "verdict_key"]
+
+# What decides on an outcome; how a result is shown, exported or stored does not.
+_JUDGING = ("judge", "sandbox", "grading.py", "scoring.py", "source.py", "suite.py", "results.py")
+
+
+class VerdictKey(msgspec.Struct, frozen=True):
+    """The digests behind one verdict, and their sum `key`; `source` is empty where there is no file."""
+
+    source: str
+    course: str
+    grader: str
+    key: str
+
+
+def exercise_digest(course: Course, exercise: Exercise) -> str:
+    """The digest of what judges one exercise: its manifest entry, stub, suites and probes."""
+    digest = hashlib.sha256(msgspec.json.encode(exercise, order="sorted"))
+    for path in (course.stub(exercise), *_suite_files(course, exercise)):
+        digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _suite_files(course: Course, exercise: Exercise) -> list[Path]:
+    suites = list(course.suites(exercise).values())
+    return [*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())]
+
+
+@functools.cache
+def grader_digest() -> str:
+    """The digest of the code that judges, and of the torch that it judges with."""
+    digest = hashlib.sha256(f"{grader.__version__} {metadata.version('torch')}".encode())
+    package = Path(__file__).parent
+    for part in _JUDGING:
+        path = package / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(package).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def verdict_key(
+    exercise: Exercise, handed: Handed, course: str, seed: int, chosen: tuple[Visibility, ...]
+) -> VerdictKey:
+    """The key of a verdict; `course` is the exercise's digest.
+
+    A file that cannot be read has none: what is told about it stands in its place.
+    """
+    source = hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
+    suites = ",".join(visibility.value for visibility in chosen)
+    parts = (exercise.id, source, handed.problem, course, grader_digest(), str(seed), suites)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return VerdictKey(source, course, grader_digest(), key)

@@ -1,0 +1,107 @@
+"""The file of a gradebook: its tables, how it is opened, and that one grading writes at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader.errors import GraderError
+
+__all__ = ["FILE", "connect", "only_writer"]
+
+FORMAT_VERSION = 1
+FILE = "gradebook.sqlite"
+_LOCK = "batch.lock"
+
+_TABLES = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE students (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, ids TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY,
+    student TEXT NOT NULL REFERENCES students (id),
+    number INTEGER NOT NULL,        -- from 1, in the order in which they were found
+    digest TEXT NOT NULL,           -- of the submission
+    counted INTEGER NOT NULL,       -- 1 for the newest one of a student
+    submitted_at TEXT NOT NULL,
+    late INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    UNIQUE (student, number),
+    UNIQUE (student, digest)
+);
+CREATE TABLE sources (digest TEXT PRIMARY KEY, deflated BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE environments (id INTEGER PRIMARY KEY, environment TEXT NOT NULL UNIQUE);
+CREATE TABLE grades (
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    key TEXT NOT NULL,              -- of all that the verdict depends on
+    source TEXT NOT NULL,           -- digest of the student's file, empty if there is none
+    course TEXT NOT NULL,           -- digest of the exercise's part of the course
+    grader TEXT NOT NULL,           -- digest of the code that judges
+    seed INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    score REAL NOT NULL,
+    max_score REAL NOT NULL,
+    graded_at TEXT NOT NULL,
+    environment INTEGER NOT NULL REFERENCES environments (id),
+    result TEXT NOT NULL,           -- the ExerciseResult as JSON
+    PRIMARY KEY (attempt, exercise)
+) WITHOUT ROWID;
+CREATE INDEX grades_by_key ON grades (key);
+CREATE TABLE replaced (
+    revision INTEGER NOT NULL,
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    graded_at TEXT NOT NULL,
+    result TEXT NOT NULL,
+    PRIMARY KEY (revision, attempt, exercise)
+) WITHOUT ROWID;
+"""
+
+
+def connect(file: Path, *, create: bool) -> sqlite3.Connection:
+    """Open the file, made anew where `create` is set; raises GraderError if it is none of ours."""
+    try:
+        connection = sqlite3.connect(file)
+        connection.execute("PRAGMA busy_timeout = 10000")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if create:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A verdict that was told stays, also when the power goes.
+            connection.execute("PRAGMA synchronous = FULL")
+            if version == 0:
+                connection.executescript(
+                    f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION}; COMMIT;"
+                )
+                version = FORMAT_VERSION
+    except sqlite3.DatabaseError as error:
+        raise GraderError(
+            f"The gradebook {file} cannot be opened: {error}. If it is damaged, move it away; "
+            "`grade batch` makes a new one."
+        ) from error
+    if version != FORMAT_VERSION:
+        connection.close()
+        raise GraderError(
+            f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
+            "use the grader that wrote it."
+        )
+    return connection
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system lets go of whatever happens to this process."""
+    connection = sqlite3.connect(folder / _LOCK, timeout=0, isolation_level=None)
+    try:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            raise GraderError(
+                f"Another grading writes to {folder}; wait until it has ended, or stop it."
+            ) from error
+        yield
+    finally:
+        connection.close()

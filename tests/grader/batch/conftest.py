@@ -1,0 +1,93 @@
+"""A small course and a class of it, and the command that grades them."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from grader.gradebook import Gradebook
+from grader.results import Entry
+
+SUITE = '''
+def test_double(student):
+    """The double is twice the number."""
+    assert_close(student.function("double")(torch.tensor([1.0, 2.0])), torch.tensor([2.0, 4.0]))
+
+
+@pytest.mark.points(3)
+def test_zero(student):
+    """The double of nothing is nothing."""
+    assert_close(student.function("double")(torch.zeros(2)), torch.zeros(2))
+'''
+RIGHT = "def double(x):\n    return 2 * x\n"
+HALF = "def double(x):\n    return x * 3\n"
+SOURCES = {
+    "ann": RIGHT,
+    "bob": HALF,
+    "cem": "def double(x):\n    while True: pass\n",
+    "dee": "def double(x:\n",
+    "eva": RIGHT + "# mine\n",
+    "fay": "import os\nos._exit(0)\n",
+    "gus": "raise NotImplementedError\n",
+}
+
+Grade = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class School(NamedTuple):
+    """A course, the folder of its submissions, and where the results go."""
+
+    course: Path
+    submissions: Path
+    results: Path
+
+    def hand_in(self, student: str, source: str) -> None:
+        path = self.submissions / student / "one" / "task.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+
+    def command(self, *arguments: str) -> list[str]:
+        program = [sys.executable, "-m", "grader.cli", *arguments]
+        return [*program, "--course", str(self.course)]
+
+    def batch(self, *options: str, results: Path | None = None) -> subprocess.CompletedProcess[str]:
+        output = str(results or self.results)
+        return run(self.command("batch", str(self.submissions), "-o", output, *options))
+
+    def entries(self, results: Path | None = None) -> dict[str, Entry]:
+        with Gradebook.open(results or self.results) as book:
+            return {entry.student.id: entry for entry in book.entries()}
+
+    def rows(self, results: Path | None = None) -> list[tuple[object, ...]]:
+        """What the gradebook says, without what no two runs share: times and places."""
+        file = (results or self.results) / "gradebook.sqlite"
+        with sqlite3.connect(file) as connection:
+            return connection.execute(
+                "SELECT student, number, counted, digest, exercise, key, source, course, grader,"
+                " seed, status, score, max_score,"
+                " (SELECT group_concat(json_extract(value, '$.outcome') || json_extract(value,"
+                " '$.message'), '|') FROM json_each(json_extract(result, '$.tests')))"
+                " FROM grades JOIN attempts ON attempts.id = attempt ORDER BY student, number"
+            ).fetchall()
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture
+def school(tmp_path: Path, write_course: Callable[..., object]) -> School:
+    course = tmp_path / "course"
+    write_course(course, SUITE)
+    school = School(course, tmp_path / "class", tmp_path / "results")
+    manifest = course / "exercises" / "course.toml"
+    manifest.write_text(manifest.read_text().replace("seconds = 8", "seconds = 4"))
+    for student, source in SOURCES.items():
+        school.hand_in(student, source)
+    return school

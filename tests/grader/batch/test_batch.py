@@ -1,0 +1,192 @@
+"""A class at once, through the real command: scores, resumption, and what needs a person's eye."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from grader.results import Status
+
+from .conftest import HALF, RIGHT, School, run
+
+EXPECTED = {
+    "ann": (10.0, Status.PASSED),
+    "bob": (7.5, Status.PARTIAL),
+    "cem": (0.0, Status.TIMEOUT),
+    "dee": (0.0, Status.ERROR),
+    "eva": (10.0, Status.PASSED),
+    "fay": (0.0, Status.ERROR),
+    "gus": (0.0, Status.NOT_ATTEMPTED),
+}
+
+
+def scores(school: School, results: Path | None = None) -> dict[str, tuple[float, Status]]:
+    found = school.entries(results)
+    return {name: (e.result.score, e.result.exercises[0].status) for name, e in found.items()}
+
+
+def test_a_class_is_graded_and_what_needs_an_eye_is_told(school: School) -> None:
+    done = school.batch()
+    assert done.returncode == 0, done.stderr
+    assert scores(school) == EXPECTED
+    assert "7 submissions: 5 exercises judged, 2 settled" in done.stdout
+    assert "odd code" in done.stdout and "fay task: line 2 uses os._exit" in done.stdout
+    assert "timeout" in done.stdout and "cem task" in done.stdout
+    assert "Traceback" not in done.stderr
+    written = json.loads((school.results / "results" / "bob.json").read_text())
+    assert written["score"] == 7.5 and written["submission"]["name"] == "bob"
+    assert sorted(path.stem for path in (school.results / "results").iterdir()) == sorted(EXPECTED)
+
+
+def test_nothing_is_judged_twice(school: School) -> None:
+    school.batch()
+    before = (school.results / "results" / "ann.json").read_bytes()
+    again = school.batch()
+    assert "0 exercises judged, 0 settled without a judge, 7 known" in again.stdout
+    # What needs an eye is told each time.
+    assert "fay task" in again.stdout
+    assert (school.results / "results" / "ann.json").read_bytes() == before
+    school.hand_in("bob", RIGHT + "# at last\n")
+    third = school.batch()
+    assert "1 exercise judged, 0 settled without a judge, 6 known" in third.stdout
+    assert scores(school)["bob"] == (10.0, Status.PASSED)
+    assert school.entries()["bob"].attempt == 2
+
+
+def test_a_file_that_another_student_handed_in_needs_no_second_judgment(school: School) -> None:
+    school.hand_in("hal", RIGHT)
+    school.batch("--jobs", "1")
+    school.hand_in("ivy", HALF)
+    done = school.batch()
+    assert "0 exercises judged" in done.stdout
+    assert scores(school)["ivy"] == EXPECTED["bob"]
+
+
+def test_going_back_to_an_earlier_file_counts(school: School) -> None:
+    school.batch()
+    school.hand_in("ann", HALF)
+    school.batch()
+    assert scores(school)["ann"] == (7.5, Status.PARTIAL)
+    school.hand_in("ann", RIGHT)
+    assert "0 exercises judged" in school.batch().stdout
+    assert scores(school)["ann"] == (10.0, Status.PASSED)
+
+
+def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Path) -> None:
+    one, three = tmp_path / "one", tmp_path / "three"
+    school.batch("--jobs", "1", results=one)
+    school.batch("--jobs", "3", results=three)
+    assert school.rows(one) == school.rows(three)
+
+
+def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
+    school: School, tmp_path: Path
+) -> None:
+    for number in range(12):
+        school.hand_in(f"more{number}", RIGHT + f"# {number}\n")
+    undisturbed = tmp_path / "undisturbed"
+    school.batch(results=undisturbed)
+    moments = random.Random(0)
+    kills = 0
+    for _ in range(6):
+        command = school.command("batch", str(school.submissions), "-o", str(school.results))
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(moments.uniform(0.3, 4))
+        kills += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert kills >= 1
+    assert school.batch().returncode == 0
+    assert school.rows() == school.rows(undisturbed)
+    for path in (undisturbed / "results").iterdir():
+        there = json.loads(path.read_text())
+        here = json.loads((school.results / "results" / path.name).read_text())
+        assert here["score"] == there["score"]
+        assert here["submission"] == there["submission"]
+    assert not list((school.results / "results").glob("*.part"))
+
+
+def test_two_gradings_do_not_write_at_once(school: School) -> None:
+    command = school.command("batch", str(school.submissions), "-o", str(school.results))
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not (school.results / "gradebook.sqlite").exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        second = school.batch()
+        assert second.returncode == 3
+        assert "Another grading writes to" in second.stderr
+    finally:
+        assert first.wait() == 0
+    assert scores(school) == EXPECTED
+
+
+def test_a_fault_of_the_suite_costs_nobody_a_point_and_is_tried_again(school: School) -> None:
+    suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
+    good = suite.read_text()
+    suite.write_text(good + '\n\ndef test_odd(student):\n    """An odd one."""\n    1 / 0\n')
+    done = school.batch()
+    assert done.returncode == 3
+    assert "not judged" in done.stdout and "ZeroDivisionError" in done.stdout
+    assert scores(school)["ann"] == (0.0, Status.UNJUDGED)
+    assert scores(school)["dee"] == EXPECTED["dee"]
+    suite.write_text(good)
+    assert school.batch().returncode == 0
+    assert scores(school) == EXPECTED
+
+
+def test_regrade_shows_who_gained_and_who_lost(school: School, tmp_path: Path) -> None:
+    school.batch()
+    suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
+    text = suite.read_text()
+    suite.write_text(text.replace("[2.0, 4.0]", "[3.0, 6.0]"))
+    changes = tmp_path / "changes.json"
+    done = run(school.command("regrade", str(school.results), "--json", str(changes)))
+    assert done.returncode == 0, done.stderr
+    assert "1 gained, 2 lost" in done.stdout
+    assert "bob task: 7.5 to 10 (test_double failed to passed)" in done.stdout
+    found = {each["student"]: each for each in json.loads(changes.read_text())}
+    assert set(found) == {"ann", "bob", "eva"}
+    assert found["ann"]["after"] == 7.5
+    assert found["ann"]["tests"] == [["test_double", "passed", "failed"]]
+    # The next one compares with this one.
+    again = run(school.command("regrade", str(school.results)))
+    assert "0 gained, 0 lost" in again.stdout
+
+
+def test_a_folder_without_a_gradebook_is_told(school: School, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run(school.command("regrade", str(tmp_path / "empty")))
+    assert done.returncode == 2
+    assert "no gradebook" in done.stderr
+
+
+def test_a_damaged_gradebook_is_told(school: School) -> None:
+    school.results.mkdir()
+    (school.results / "gradebook.sqlite").write_bytes(b"nothing of the kind" * 100)
+    done = school.batch()
+    assert done.returncode == 3
+    assert "cannot be opened" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("level", ["full", "kernel"])
+def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
+    school: School, level: str
+) -> None:
+    done = run(
+        [
+            *school.command("batch", str(school.submissions), "-o", str(school.results)),
+            "--require-isolation",
+            level,
+        ]
+    )
+    assert done.returncode in (0, 3)
+    if done.returncode == 3:
+        assert "isolation" in done.stderr
+        assert not any(e.result.score for e in school.entries().values())

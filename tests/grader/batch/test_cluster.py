@@ -1,0 +1,123 @@
+"""A batch on a Dask cluster: a real scheduler, three workers, and one of them killed in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import grader
+
+from .conftest import RIGHT, School, run
+
+distributed = (
+    pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    if not os.environ.get("GRADE_CI")
+    else __import__("distributed")
+)
+
+
+class Cluster:
+    """A scheduler and its workers on the loopback, each a process that can be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.address = ""
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.log = folder / "workers.log"
+
+    def start(self, workers: int) -> None:
+        file = self._folder / "scheduler.json"
+        self.scheduler = self._process(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+            "--scheduler-file", str(file),
+        )  # fmt: skip
+        while not file.exists() or not file.read_text().strip():
+            assert self.scheduler.poll() is None
+            time.sleep(0.05)
+        from msgspec import json
+
+        self.address = json.decode(file.read_bytes())["address"]
+        for _ in range(workers):
+            self.add_worker()
+
+    def add_worker(self, **environment: str) -> None:
+        self.workers.append(
+            self._process(
+                "worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
+                "--host", "127.0.0.1", "--local-directory", str(self._folder), **environment,
+            )
+        )  # fmt: skip
+
+    def _process(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-W", "ignore", "-m", "dask", *words]
+        with self.log.open("ab") as log:
+            env = {**os.environ, **environment}
+            # Not from here: what lies in the current folder would come before PYTHONPATH.
+            return subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self._folder)
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    started = Cluster(folder)
+    started.start(3)
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def test_a_killed_worker_costs_nothing(school: School, cluster: Cluster, tmp_path: Path) -> None:
+    for number in range(30):
+        school.hand_in(f"more{number}", RIGHT + f"# {number}\n")
+    here = tmp_path / "here"
+    assert school.batch(results=here).returncode == 0
+    command = school.command("batch", str(school.submissions), "-o", str(school.results))
+    process = subprocess.Popen([*command, "--scheduler", cluster.address])
+    results = school.results / "results"
+    while not results.is_dir() or len(list(results.glob("*.json"))) < 6:
+        assert process.poll() is None
+        time.sleep(0.02)
+    cluster.workers[0].send_signal(signal.SIGKILL)
+    assert process.wait(timeout=240) == 0, cluster.log.read_text()[-3000:]
+    assert school.rows() == school.rows(here)
+
+
+def test_no_scheduler_is_told(school: School) -> None:
+    command = school.command("batch", str(school.submissions), "-o", str(school.results))
+    done = run([*command, "--scheduler", "tcp://127.0.0.1:1"])
+    assert done.returncode == 3
+    assert "no Dask scheduler" in done.stderr and "docs/cluster.md" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_with_another_grader_is_refused(
+    school: School, cluster: Cluster, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(Path(grader.__file__).parent, other / "grader")
+    with (other / "grader" / "scoring.py").open("a") as file:
+        file.write("# another version\n")
+    cluster.add_worker(PYTHONPATH=str(other))
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(4, timeout=60)
+    command = school.command("batch", str(school.submissions), "-o", str(school.results))
+    done = run([*command, "--scheduler", cluster.address])
+    assert done.returncode == 3
+    assert "install the same on both" in done.stderr and "Traceback" not in done.stderr
