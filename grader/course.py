@@ -9,6 +9,7 @@ tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
 solutions/<chapter>/<exercise>.py              the reference
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
 tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
+tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
 tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
 tests/wrong/<chapter>/<exercise>/*.py          wrong answers, each of which must be caught
 """
@@ -144,6 +145,10 @@ class Course(msgspec.Struct, frozen=True):
         paths = {visibility: self.suite(exercise, visibility) for visibility in Visibility}
         return {visibility: path for visibility, path in paths.items() if path.is_file()}
 
+    def plot(self, exercise: Exercise) -> Path:
+        """Where the experiment stands that `grade plot` draws, if there is one."""
+        return self.root / "tests" / "plots" / exercise.chapter / f"plot_{exercise.id}.py"
+
     def variants(self, exercise: Exercise, kind: Literal["right", "wrong"]) -> list[Path]:
         """The modules that prove the suites: other right answers, or wrong ones."""
         folder = self.root / "tests" / kind / exercise.chapter / exercise.id
@@ -164,7 +169,7 @@ class Course(msgspec.Struct, frozen=True):
         for exercise in self.exercises:
             stub = self.stub(exercise)
             files |= {self.folder / exercise.file: stub, stub: stub}
-            read = [self.solution(exercise)]
+            read = [self.solution(exercise), self.plot(exercise)]
             for suite in self.suites(exercise).values():
                 read += [suite, probe_of(suite)]
             read += [*self.variants(exercise, "right"), *self.variants(exercise, "wrong")]

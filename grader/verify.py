@@ -17,6 +17,7 @@ from grader.grading import judge_source, modules_of, settle
 from grader.intake import Handed
 from grader.judge.process import Judge, judges
 from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.stubs import drift
 from grader.suite import tests_of
 
 __all__ = ["Proof", "Wrong", "read_wrong", "verify"]
@@ -112,7 +113,8 @@ class _Prover:
         jobs += [
             (self._right_complaints, (path, seed)) for path in rights for seed in range(self._seeds)
         ]
-        complaints = [text for found in self._pool.map(_call, jobs) for text in found]
+        complaints = drift(course, exercise)
+        complaints += [text for found in self._pool.map(_call, jobs) for text in found]
         results = list(self._pool.map(self._judge_wrong, wrongs))
         for path, result in zip(wrongs, results, strict=True):
             complaints += self._wrong_complaints(path, result)

@@ -25,15 +25,18 @@ course_option = click.option(
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
     default=Path(),
-    help="The course's folder. By default it is looked for from the current folder upward.",
+    help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
+    "the current folder upward.",
 )
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
 
 def open_course(path: Path) -> Course:
-    """The course at or above `path`; that there is none is a matter of usage."""
-    from grader.course import find_course, load_course
+    """The course at or above `path`, or in that pack; that there is none is a matter of usage."""
+    from grader.course import find_course, is_pack, load_course
 
+    if is_pack(path):
+        return load_course(path)
     try:
         manifest = find_course(path)
     except CourseError as error:

@@ -1,0 +1,238 @@
+"""`grade new`, `stub`, `release`, `pack`: a course from its author's side, until it leaves the house."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, ExitCode
+from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
+from grader.errors import CourseError
+
+if TYPE_CHECKING:
+    from grader.course import Course, Exercise
+    from grader.scaffold.exercise import Scaffolded
+
+__all__ = ["new", "pack", "release", "stub"]
+
+_EXAMPLE = "scaling"
+
+
+@click.command(cls=Command, short_help="Begin an exercise, as an author.")
+@click.argument("exercise", required=False)
+@click.option(
+    "--course",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The course; a folder that is new or empty becomes one. By default the course around the "
+    "current folder.",
+)
+@click.option(
+    "--chapter", metavar="NAME", help="Its chapter; by default that of the last exercise."
+)
+@click.option("--title", metavar="TEXT", help="What students read; by default made from its name.")
+def new(exercise: str | None, folder: Path | None, chapter: str | None, title: str | None) -> None:
+    """Begin an exercise: a small and complete one, for you to edit.
+
+    Writes solution, stub, suites, a probe, a right and two wrong answers, and the entry in the
+    course's manifest. `grade verify` proves it right away. Replaces nothing.
+
+    \b
+    Examples:
+      grade new rotary_embedding --chapter attention --title "Rotary embedding"
+      grade new --course my_course                      a new course with an example
+      grade new softmax --course my_course              a new exercise in it
+    """
+    with _usage():
+        made = _new(exercise, folder, chapter, title)
+    click.echo(f"Made {made.chapter}/{made.exercise}, small and complete, in {_path(made.root)}:")
+    width = max(map(len, made.files))
+    for name, purpose in made.files.items():
+        click.echo(f"  {name:<{width}}  {purpose}")
+    option = "" if folder is None else f" --course {_path(folder)}"
+    click.echo(f"Next: `grade verify {made.exercise}{option}` proves it; then edit it.")
+
+
+def _new(
+    exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
+) -> Scaffolded:
+    from grader.scaffold.exercise import is_empty, new_course, new_exercise
+
+    if folder is not None and (is_empty(folder) or not _has_course(folder)):
+        return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
+    if exercise is None:
+        raise click.UsageError("Name the new exercise.", click.get_current_context())
+    if folder is None and not _has_course(Path()):
+        raise CourseError(
+            "There is no course here or above. To begin one in a folder of its own: "
+            f"grade new {exercise} --course FOLDER"
+        )
+    course = open_course(folder or Path())
+    return new_exercise(course, exercise, chapter=chapter, title=title)
+
+
+def _has_course(folder: Path) -> bool:
+    from grader.course import find_course
+
+    with contextlib.suppress(CourseError):
+        return find_course(folder).is_file()
+    return False
+
+
+@click.command(cls=Command, short_help="Make stubs from solutions, as an author.")
+@exercises_argument
+@course_option
+@click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
+@click.option("--force", is_flag=True, help="Replace a stub in exercises/ that was worked in.")
+def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool) -> None:
+    """Make the stub from the solution, by its `# begin solution` and `# end solution` markers.
+
+    Writes it to exercises/ and to tests/stubs/. Without the name of an exercise, of all whose
+    solutions have markers. With --check it exits with 1 if one has drifted.
+
+    \b
+    Examples:
+      grade stub softmax          write its stub
+      grade stub --check          say which stubs are not up to date
+    """
+    course = _folder_of(course_path)
+    selected = known_exercises(course, exercises)
+    if check:
+        drifted = [_check(course, each) for each in selected if course.solution(each).is_file()]
+        click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
+    from grader.stubs import write_stub
+
+    marked = selected if exercises else [each for each in selected if _is_marked(course, each)]
+    if not marked:
+        raise click.UsageError(
+            "No solution of this course has markers; see docs/authoring.md.",
+            click.get_current_context(),
+        )
+    for exercise in marked:
+        written = write_stub(course, exercise, force=force)
+        for path in written.files:
+            state = "written" if path in written.changed else "up to date"
+            click.echo(f"{path.relative_to(course.root).as_posix()}: {state}")
+
+
+def _is_marked(course: Course, exercise: Exercise) -> bool:
+    from grader.stubs import has_markers
+
+    path = course.solution(exercise)
+    return path.is_file() and has_markers(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _check(course: Course, exercise: Exercise) -> bool:
+    """Say whether a stub has drifted."""
+    from grader.judge.wording import clean_lines
+    from grader.stubs import drift
+
+    complaints = drift(course, exercise)
+    for complaint in complaints:
+        click.echo(clean_lines(complaint, 10_000))
+    if not complaints:
+        click.echo(f"{exercise.id}: up to date")
+    return bool(complaints)
+
+
+@click.command(cls=Command, short_help="Write what students get, as an author.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@course_option
+@click.option(
+    "--grader",
+    metavar="TEXT",
+    default="",
+    help="What students install with pip: a name, a wheel, an address (git+https://...). By default "
+    "lab-bench in this version.",
+)
+@click.option(
+    "--action",
+    metavar="NAME",
+    default="",
+    help="The GitHub action for the workflow, as owner/name@version. By default the workflow "
+    "installs the grader and runs it.",
+)
+@click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
+def release(folder: Path, course_path: Path, grader: str, action: str, force: bool) -> None:
+    """Write what students get to a FOLDER: stubs, public suites, README, workflow.
+
+    Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
+    comments of the manifest. The same course makes the same release.
+
+    \b
+    Examples:
+      grade release ../students
+      grade release ../students --force        replace the one from last week
+    """
+    course = _folder_of(course_path)
+    from grader.release import release as write
+
+    released = write(course, folder, requirement=grader, action=action, force=force)
+    earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
+    click.echo(f"{len(released.files)} files in {_path(folder)}{earlier}.")
+    click.echo(f"Look at {_path(folder / 'README.md')}, which your students read first.")
+
+
+@click.command(cls=Command, short_help="Write what graders get, as an author.")
+@course_option
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The archive to write.",
+)
+def pack(course_path: Path, output: Path) -> None:
+    """Write what graders get: one archive with all of the course, hidden suites and solutions too.
+
+    Commands take it as it is: `grade run --course course.pack --submission alice/`. The same course
+    makes the same bytes.
+
+    \b
+    Example:
+      grade pack -o course.pack
+    """
+    course = _folder_of(course_path)
+    from grader.pack import write_pack
+
+    manifest = f"{course.folder.name}/course.toml"
+    info, files = course.info(), course.files()
+    digest = write_pack(output, info, manifest, files)
+    click.echo(f"{_path(output)}: {course.title}, {len(files)} files.")
+    click.echo(f"course {info.digest}")
+    click.echo(f"sha256 {digest}")
+    click.echo("It holds the solutions and the hidden suites: keep it from students.")
+
+
+def _folder_of(path: Path) -> Course:
+    """The course, if it is one that its author can change."""
+    course = open_course(path)
+    if course.unpacked is not None:
+        raise click.UsageError(
+            "This takes the course's folder, and no pack of it.", click.get_current_context()
+        )
+    return course
+
+
+@contextlib.contextmanager
+def _usage() -> Iterator[None]:
+    """What cannot be begun is a matter of what was asked for."""
+    try:
+        yield
+    except CourseError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+
+
+def _path(path: Path) -> str:
+    """A path as it is shown and typed again."""
+    import shlex
+
+    from grader.judge.wording import clean
+
+    return clean(shlex.quote(str(path)), 1000)

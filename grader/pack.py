@@ -1,0 +1,219 @@
+"""A course pack: one archive of all that graders need, in which every byte is accounted for.
+
+Theory of operation. A pack is a zip file whose members are stored, not compressed, in the order of
+their names and without dates: the same course makes the same bytes on every machine, and no member
+can unfold into more than it is. The first member, `pack.json`, lists all others with their SHA-256,
+and bears a digest of that list. Whoever opens a pack checks all of it in memory before the first file
+is written, to a folder of its own that nobody else may read and that goes when the course is no
+longer used. The digests find damage, not malice: whoever makes a pack can make its digests too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import struct
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import msgspec
+
+from grader.errors import CourseError, GraderError
+from grader.results import CourseInfo
+
+__all__ = ["Unpacked", "unpack", "write_pack"]
+
+FORMAT_VERSION = 1
+LISTING = "pack.json"
+MAX_FILES = 10_000
+MAX_BYTES = 100_000_000
+_LONGEST_NAME = 250
+# Of the directory at a zip's end, which the standard library reads whole: its entries and their size.
+_END = struct.Struct("<4s4H2LH")
+_ENTRY_BYTES = 46 + _LONGEST_NAME
+_DATE = (1980, 1, 1, 0, 0, 0)
+_NAME = re.compile(r"[\w. +=@~-]+(/[\w. +=@~-]+)*")
+# Of folders that are no folders, and of devices, on one system or another.
+_ODD_PART = re.compile(r"\.\.?|.*[. ]|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+class _Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`pack.json`: which course it is, where its manifest is, and the SHA-256 of every file."""
+
+    format: Literal["lab-bench course pack"]
+    format_version: int
+    course: CourseInfo
+    manifest: str
+    files: dict[str, str]
+    digest: str
+
+    def expected_digest(self) -> str:
+        """What `digest` has to be: that of all else in the listing."""
+        rest = [self.format_version, self.course, self.manifest, sorted(self.files.items())]
+        return hashlib.sha256(msgspec.json.encode(rest)).hexdigest()
+
+
+class Unpacked:
+    """The files of a pack in a private folder, which is removed when this object goes.
+
+    `manifest` is the course's manifest in it, `course` what the pack says that it holds.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], manifest: str, course: CourseInfo) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="course-pack-"))
+        # A finalizer, not a context: the folder has to be there for as long as a course is in use,
+        # which is handed around. At the interpreter's end it runs in any case.
+        weakref.finalize(self, _remove, self.folder, os.getpid())
+        self.manifest, self.course = self.folder / manifest, course
+        for name, content in files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A forked child ends too, and must not take its parent's course with it.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str, Path]) -> str:
+    """Write a pack of the `files`, by name below the course's root; returns the SHA-256 of the pack.
+
+    A file of this name is replaced if it is a zip archive too, and else left alone (GraderError).
+    """
+    if os.path.lexists(path) and not (path.is_file() and zipfile.is_zipfile(path)):
+        raise GraderError(f"{path} is there and is no pack; name another file with -o.")
+    try:
+        contents = {name: file.read_bytes() for name, file in sorted(files.items())}
+    except OSError as error:
+        raise CourseError(f"{error.filename} cannot be read: {error.strerror}.") from error
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    listing = _Listing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
+    listing = msgspec.structs.replace(listing, digest=listing.expected_digest())
+    if problem := _problem(listing, sum(map(len, contents.values()))):
+        raise CourseError(f"This course cannot be packed: {problem}.")
+    told = msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n"
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        _write_zip(beside, {LISTING: told, **contents})
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise GraderError(f"The pack cannot be written to {path}: {error.strerror}.") from error
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _write_zip(path: Path, contents: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in contents.items():
+            member = zipfile.ZipInfo(name, _DATE)
+            member.create_system = 3  # Unix, wherever it is made
+            member.external_attr = 0o100644 << 16
+            archive.writestr(member, content)
+
+
+def unpack(path: Path) -> Unpacked:
+    """Check a pack and put its files into a private folder; CourseError if it is damaged or none."""
+    try:
+        listing, contents = _read(path)
+    except _Damage as damage:
+        raise CourseError(
+            f"{path} is no course pack that can be used: {damage}. "
+            "Make it anew with `grade pack`, or copy it again."
+        ) from damage
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        return Unpacked(contents, listing.manifest, listing.course)
+    except OSError as error:
+        raise GraderError(f"{path} cannot be unpacked: {error.strerror}.") from error
+
+
+class _Damage(Exception):
+    """What is wrong with a pack, as part of a sentence."""
+
+
+def _read(path: Path) -> tuple[_Listing, dict[str, bytes]]:
+    size = path.stat().st_size
+    if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
+        raise _Damage("it is too large to be one")
+    with path.open("rb") as file:
+        file.seek(max(0, size - _END.size))
+        _check_end(file.read())
+        file.seek(0)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                contents = _contents(archive, members)
+        # All that a damaged archive makes the standard library say; a place before the file's
+        # beginning, as OSError, among it.
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+            raise _Damage(f"its archive is damaged ({error})") from error
+        except (EOFError, struct.error, KeyError, OSError) as error:
+            raise _Damage("its archive is damaged") from error
+    return _checked(contents), contents
+
+
+def _check_end(end: bytes) -> None:
+    """Bound what the standard library is going to read whole, before it does."""
+    if len(end) < _END.size or not end.startswith(b"PK\5\6"):
+        raise _Damage("it is no archive, or its end is missing")
+    _, _, _, _, entries, size, _, comment = _END.unpack(end)
+    if entries > MAX_FILES + 1 or size > (MAX_FILES + 1) * _ENTRY_BYTES or comment:
+        raise _Damage("its archive holds too much")
+
+
+def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[str, bytes]:
+    stored = all(m.compress_type == zipfile.ZIP_STORED and not m.flag_bits & 1 for m in members)
+    if not members or members[0].filename != LISTING or not stored:
+        raise _Damage(f"it is an archive of something else: a pack begins with {LISTING}")
+    if sum(member.file_size for member in members) > 2 * MAX_BYTES:
+        raise _Damage("its archive holds too much")
+    contents = {member.filename: archive.read(member) for member in members}
+    if len(contents) < len(members):
+        raise _Damage("a name is twice in it")
+    return contents
+
+
+def _checked(contents: dict[str, bytes]) -> _Listing:
+    """The listing, if all of it is true; it is taken out of the contents."""
+    try:
+        listing = msgspec.json.decode(contents.pop(LISTING), type=_Listing)
+    except msgspec.DecodeError as error:
+        raise _Damage(f"its {LISTING} is not one of a course ({error})") from error
+    if listing.format_version != FORMAT_VERSION:
+        raise _Damage(f"it has the format {listing.format_version}, and not {FORMAT_VERSION}")
+    if listing.digest != listing.expected_digest():
+        raise _Damage(f"its {LISTING} was changed")
+    if problem := _problem(listing, sum(map(len, contents.values()))):
+        raise _Damage(problem)
+    for name in sorted({*contents, *listing.files}):
+        if name not in contents or name not in listing.files:
+            raise _Damage(f"{name!r} is {'missing' if name in listing.files else 'too much'} in it")
+        if hashlib.sha256(contents[name]).hexdigest() != listing.files[name]:
+            raise _Damage(f"{name!r} in it is damaged")
+    return listing
+
+
+def _problem(listing: _Listing, total_bytes: int) -> str:
+    """Why these files are too many, too large or oddly named; empty if they are not."""
+    if len(listing.files) > MAX_FILES or total_bytes > MAX_BYTES:
+        return f"it is larger than {MAX_FILES:,} files or {MAX_BYTES:,} bytes"
+    folded = {name.casefold() for name in listing.files}
+    folders = {str(each) for name in folded for each in PurePosixPath(name).parents}
+    for name in listing.files:
+        parts = name.split("/")
+        if not _NAME.fullmatch(name) or any(_ODD_PART.fullmatch(part) for part in parts):
+            return f"the name {name!r} is not one that every system can have"
+        if len(name) > _LONGEST_NAME or name.casefold() in folders:
+            return f"the name {name!r} is too long, or also that of a folder"
+    if len(folded) < len(listing.files):
+        return "two of its names differ in capital letters alone"
+    return "" if listing.manifest in listing.files else "its manifest is missing"
