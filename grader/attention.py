@@ -14,7 +14,7 @@ import msgspec
 
 from grader.course import Exercise
 from grader.intake import Handed
-from grader.results import ExerciseResult, Status
+from grader.results import ExerciseResult, Outcome, Status
 from grader.source import parse
 
 __all__ = ["Attention", "Kind", "attention"]
@@ -66,8 +66,9 @@ def attention(
     """What to look at in one exercise of one student; what the stub has too is not odd."""
     if result.status is Status.UNJUDGED:
         yield Attention(Kind.FAULT, student, exercise.id, result.message)
-    if result.status is Status.TIMEOUT:
-        yield Attention(Kind.TIMEOUT, student, exercise.id, _first_message(result))
+    late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
+    if late is not None:
+        yield Attention(Kind.TIMEOUT, student, exercise.id, late.message or result.message)
     if handed.source is None and handed.path is not None:
         yield Attention(Kind.UNREADABLE, student, exercise.id, handed.problem)
     if handed.source is not None:
@@ -76,11 +77,6 @@ def attention(
             if what not in ordinary:
                 text = f"line {line} {what}"
                 yield Attention(Kind.FORGER, student, exercise.id, text)
-
-
-def _first_message(result: ExerciseResult) -> str:
-    messages = (result.message, *(test.message for test in result.tests))
-    return next((each for each in messages if each), "")
 
 
 def _odd(source: bytes) -> Iterator[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -117,9 +118,8 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
     if len(scores) <= _SHOWN_STUDENTS:
         print_lines(console, iter(lines))
     if scores:
-        mean = sum(scores) / len(scores)
-        median = sorted(scores)[len(scores) // 2]
-        text = f"{counted(len(scores), 'student')}, mean {mean:.1f}, median {median:.1f}"
+        mean, middle = statistics.mean(scores), statistics.median(scores)
+        text = f"{counted(len(scores), 'student')}, mean {mean:.1f}, median {middle:.1f}"
         print_lines(console, iter([Text(text, "bold")]))
 
 
@@ -142,7 +142,7 @@ def show_summary(console: Console, summary: Summary) -> None:
     """Print how much was done, and what a person should look at."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
-        f"{summary.settled} settled without a judge, {summary.known} known before."
+        f"{summary.settled} settled without a judge, {summary.known} the same as one before."
     )
     print_lines(console, iter([Text(done)]))
     if not summary.attention:

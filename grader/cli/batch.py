@@ -63,7 +63,7 @@ def _pool_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=Command, short_help="Grade a class: folders, archives, an LMS download.")
+@click.command(cls=Command, short_help="Grade a class at once.")
 @click.argument("submissions", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "-o",
@@ -107,8 +107,9 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
-      grade report results -o report        and then a report to look at
-      grade export results --format csv     and scores to take along
+      grade batch clones/ -o results --jobs 8 --require-isolation full
+
+    Then `grade report`, `grade export` and `grade similar` read RESULTS.
     """
     course = open_course(course_path)
     from grader.batch import batch as grade_class
@@ -134,7 +135,7 @@ def batch(
     _exit(summary)
 
 
-@click.command(cls=Command, short_help="Judge a gradebook again after a suite changed.")
+@click.command(cls=Command, short_help="Judge a class again after a change.")
 @click.argument(
     "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )

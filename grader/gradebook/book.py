@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.attention import Attention
 from grader.course import Course
 from grader.digests import VerdictKey
 from grader.errors import GraderError, SubmissionError
@@ -224,9 +225,14 @@ class Gradebook:
             self.set_fact("revision", str(self.revision + 1))
             self.set_fact("finished", "no")
 
-    def finish(self) -> None:
+    def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
+        self.set_fact("attention", msgspec.json.encode(attention).decode())
         self.set_fact("finished", "yes")
+
+    def attention(self) -> tuple[Attention, ...]:
+        """What a person should look at, as the last grading said."""
+        return msgspec.json.decode(self.fact("attention", "[]"), type=tuple[Attention, ...])
 
     def write_result(self, attempt: Attempt) -> None:
         """Write the result of an attempt that counts as JSON, whole or not at all."""

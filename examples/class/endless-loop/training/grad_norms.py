@@ -172,7 +172,7 @@ def compare_initializations(
 
     Returns:
         For each scheme, in the order of SCHEMES, the mean norm over the batches of each epoch,
-        `(epochs,)`, float64.
+        `(epochs,)`, float64. A norm that is NaN or infinite belongs to the mean like any other.
     """
     # TODO: one training run for each scheme.
     raise NotImplementedError(

@@ -103,6 +103,7 @@ def launch(worker: Callable[..., T], world_size: int, *args: Any) -> list[T]:
                 process.kill()
             for process in processes:
                 process.join()
+                process.close()
             for connection in (*readers, done, all_done):
                 connection.close()
 
@@ -117,7 +118,7 @@ def _run_rank(
     done: Connection,
     all_done: Connection,
 ) -> None:
-    """Be one rank: join the group, work, send the result or the traceback, wait for the others."""
+    """Be one rank: join the group, work, send the result or the error, wait for the others."""
     all_done.close()
     try:
         # One thread a rank: ranks that fight for cores would measure the fight. It also keeps
@@ -134,12 +135,19 @@ def _run_rank(
         # Plain pickle: multiprocessing's own would send tensors as handles that die with the rank.
         message = pickle.dumps((True, worker(rank, world_size, *args)))
     except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs in the parent
-        summary = "".join(traceback.format_exception_only(error)).strip()
-        text = f"rank {rank} raised {summary}\n\n{traceback.format_exc()}"
-        message = pickle.dumps((False, text))
+        message = pickle.dumps((False, _described(rank, error)))
     writer.send_bytes(message)
     # A rank that leaves at once would break the connections of ranks that are still joining.
     done.poll(_LINGER_SECONDS)
+
+
+def _described(rank: int, error: BaseException) -> str:
+    """One line about an exception in a rank, and its traceback below."""
+    what = "".join(traceback.format_exception_only(error)).strip()
+    here = _described.__code__.co_filename
+    place = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == here]
+    line = f"rank {rank} raised {what} (line {place[-1].lineno}, in {place[-1].name})"
+    return line + "\n\n" + "".join(traceback.format_exception(error))
 
 
 def _collect(readers: Mapping[Connection, int], processes: Sequence[ForkProcess]) -> list[Any]:

@@ -1,0 +1,61 @@
+"""`grade report`: a graded class as pages to look at, and to send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from grader.cli.border import Command
+
+__all__ = ["report"]
+
+
+@click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
+@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where to write the pages: a new folder, or that of an earlier report.",
+)
+@click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
+def report(results: Path, folder: Path, show: bool) -> None:
+    """Write the report of a class: RESULTS is the folder that `grade batch` wrote.
+
+    In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
+    student, alike pairs if `grade similar` was run. In FOLDER/students is a page for each student
+    that you can send to that student: one file that names nobody else and has of hidden tests
+    only the titles. No page loads anything from a network.
+
+    \b
+    Examples:
+      grade report results/ -o report/
+      grade report results/ -o report/ --open
+    """
+    from grader.gradebook import Gradebook
+    from grader.judge.wording import clean
+    from grader.pairs import each_entry
+    from grader.report import write_report
+    from grader.similarity import read_similar
+
+    with Gradebook.open(results) as book:
+        written = write_report(
+            each_entry(book, "Writing"),
+            folder,
+            sources=book.sources,
+            similarity=read_similar(results),
+            title=book.fact("title"),
+            attempts=book.attempt_counts(),
+            absent=book.absent(),
+            attention=book.attention(),
+        )
+    count = f"{written.students} student{'' if written.students == 1 else 's'}"
+    click.echo(f"{count}: {clean(str(written.index), 1000)}")
+    students = clean(str(folder / "students"), 1000)
+    click.echo(f"To send, to each student the own page alone: {students}")
+    if show:
+        click.launch(written.index.resolve().as_uri())

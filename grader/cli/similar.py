@@ -1,0 +1,66 @@
+"""`grade similar`: which students' files of an exercise are alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from grader.cli.border import Command
+from grader.cli.options import course_option, open_course
+
+__all__ = ["similar"]
+
+
+@click.command(cls=Command, short_help="Find files of a class that are alike.")
+@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@course_option
+@click.option(
+    "--threshold",
+    metavar="PERCENT",
+    type=click.FloatRange(1, 100),
+    default=60.0,
+    show_default=True,
+    help="Tell pairs from this share of common code on.",
+)
+@click.option(
+    "--most",
+    metavar="N",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Keep at most so many pairs of each exercise, the most alike.",
+)
+def similar(results: Path, course_path: Path, threshold: float, most: int) -> None:
+    """Find pairs of students whose files are alike: RESULTS is the folder that `grade batch` wrote.
+
+    Compares runs of code whatever its names, numbers, comments and layout; what the stub gave and
+    what many of the class wrote does not count. Writes RESULTS/similar.json, which `grade report`
+    shows side by side.
+
+    Alike is not copied: short exercises are alike by nature, and so is the work of people who
+    learn together. Look at the code before you draw a conclusion.
+
+    \b
+    Examples:
+      grade similar results/
+      grade similar results/ --threshold 80
+    """
+    course = open_course(course_path)
+    from grader.console import open_console
+    from grader.gradebook import Gradebook
+    from grader.pairs import each_entry, show_similarity
+    from grader.similarity import find_similar, write_similar
+
+    stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}
+    with Gradebook.open(results) as book:
+        found = find_similar(
+            each_entry(book, "Reading"),
+            book.sources,
+            stubs,
+            threshold=threshold / 100,
+            most_pairs=most,
+        )
+    path = write_similar(results, found)
+    show_similarity(open_console(sys.stdout), found, path)

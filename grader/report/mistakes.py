@@ -1,0 +1,79 @@
+"""Common mistakes: what failed tests said, by student, with messages that differ only in numbers as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from grader.results import ExerciseResult, Outcome
+
+__all__ = ["Mistake", "Mistakes"]
+
+_SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+_NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
+_NUMBERS = re.compile(r"#(?:,\s*#)+,?")
+# A message can hold a student's own text: so much of it is told apart, and so many of them are kept.
+_LONGEST = 300
+_MOST_GROUPS = 5000
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """What `students` were told: the first one's message, and the titles of the tests that said it."""
+
+    students: int
+    message: str
+    tests: tuple[str, ...]
+
+
+class _Group:
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.students = 0
+        self.tests: dict[str, None] = {}
+
+
+class Mistakes:
+    """The messages of one exercise, by what they say apart from numbers."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+
+    def add(self, result: ExerciseResult) -> None:
+        """Count what the tests of one student's exercise said; each message once."""
+        counted: set[str] = set()
+        for test in result.tests:
+            if test.outcome not in _SAYING or not test.message:
+                continue
+            # The first line names the mistake; the others are the numbers of one student.
+            message = test.message.partition("\n")[0][:_LONGEST]
+            kind = normalized(message)
+            group = self._group(kind, message)
+            if group is None:
+                continue
+            group.tests.setdefault(test.title)
+            if kind not in counted:
+                counted.add(kind)
+                group.students += 1
+
+    def __len__(self) -> int:
+        """How many messages are told apart."""
+        return len(self._groups)
+
+    def _group(self, kind: str, message: str) -> _Group | None:
+        if kind not in self._groups and len(self._groups) < _MOST_GROUPS:
+            self._groups[kind] = _Group(message)
+        return self._groups.get(kind)
+
+    def common(self, most: int) -> Iterator[Mistake]:
+        """The messages that at least two students got, the most frequent first."""
+        ordered = sorted(self._groups.items(), key=lambda item: (-item[1].students, item[0]))
+        for _, group in ordered[:most]:
+            if group.students > 1:
+                yield Mistake(group.students, group.message, tuple(group.tests))
+
+
+def normalized(message: str) -> str:
+    """The message with every number, and every list of numbers, as `#`."""
+    return _NUMBERS.sub("#", _NUMBER.sub("#", message)).casefold()

@@ -1,0 +1,65 @@
+"use strict";
+// Sorting and searching the table of students; without it the table is whole, in the order of ids.
+(function () {
+  const table = document.getElementById("students");
+  const body = table.tBodies[0];
+  const find = document.getElementById("find");
+  const show = document.getElementById("show");
+  const found = document.getElementById("found");
+  const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+
+  // Read once: asking the page again for every comparison is what makes large tables slow.
+  const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+  const rows = Array.from(body.rows, (row, place) => ({
+    row,
+    place,
+    text: plain(row.cells[0].textContent + " " + row.cells[1].textContent),
+    tags: row.dataset.tags.trim().split(/\s+/),
+  }));
+
+  function search() {
+    const words = plain(find.value).split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const each of rows) {
+      const fits =
+        words.every((word) => each.text.includes(word)) &&
+        (!show.value || each.tags.includes(show.value));
+      each.row.hidden = !fits;
+      count += fits;
+    }
+    found.textContent = count + " of " + rows.length + " students";
+  }
+
+  function sort(header, column) {
+    const number = header.dataset.kind === "number";
+    const before = header.getAttribute("aria-sort");
+    // The first click on points shows the highest, on a name the first of the alphabet.
+    const first = number ? "descending" : "ascending";
+    const other = number ? "ascending" : "descending";
+    const order = before === first ? other : first;
+    for (const each of table.tHead.rows[0].cells) each.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const keys = new Map(
+      rows.map(({ row }) => {
+        const cell = row.cells[column];
+        return [row, number ? Number(cell.dataset.value) : cell.textContent.trim()];
+      }),
+    );
+    const compare = number ? (a, b) => a - b : collator.compare;
+    rows.sort((a, b) => sign * compare(keys.get(a.row), keys.get(b.row)) || a.place - b.place);
+    body.append(...rows.map(({ row }) => row));
+  }
+
+  Array.from(table.tHead.rows[0].cells).forEach((header, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = header.textContent;
+    button.addEventListener("click", () => sort(header, column));
+    header.replaceChildren(button);
+  });
+  find.addEventListener("input", search);
+  show.addEventListener("change", search);
+  document.getElementById("controls").hidden = false;
+  search();
+})();
