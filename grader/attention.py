@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,7 +17,7 @@ from grader.intake import Handed
 from grader.results import ExerciseResult, Outcome, Status
 from grader.source import parse
 
-__all__ = ["Attention", "Kind", "attention"]
+__all__ = ["Attention", "Kind", "attention", "most_pressing_first"]
 
 
 class Kind(enum.Enum):
@@ -30,7 +30,7 @@ class Kind(enum.Enum):
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """One thing to look at."""
+    """One thing to look at; `exercise` names several where it is the same in each."""
 
     kind: Kind
     student: str
@@ -77,6 +77,19 @@ def attention(
             if what not in ordinary:
                 text = f"line {line} {what}"
                 yield Attention(Kind.FORGER, student, exercise.id, text)
+
+
+def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
+    """Sorted by kind and student; what is the same in several exercises is told once."""
+    exercises: dict[tuple[Kind, str, str], list[str]] = {}
+    for each in found:
+        exercises.setdefault((each.kind, each.student, each.what), []).append(each.exercise)
+    told = [
+        Attention(kind, student, ", ".join(dict.fromkeys(names)), what)
+        for (kind, student, what), names in exercises.items()
+    ]
+    order = list(Kind)
+    return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 
 def _odd(source: bytes) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.attention import Attention, Kind, attention
+from grader.attention import Attention, attention, most_pressing_first
 from grader.course import Course, Exercise
 from grader.digests import VerdictKey, exercise_digest, verdict_key
 from grader.gradebook import Attempt, Gradebook, Replaced
@@ -24,9 +24,6 @@ from grader.scoring import score_exercise, score_test
 from grader.suite import tests_of
 
 __all__ = ["BatchProgress", "Change", "Summary", "batch", "changes", "regrade"]
-
-
-_PRESSING = list(Kind)
 
 
 class BatchProgress:
@@ -169,9 +166,9 @@ class _Batch:
         self._progress.begin(attempts)
         for verdict in self._pool.judged(self._tasks(handed_in)):
             self._take(verdict)
-        found = sorted(self._attention, key=lambda each: (_PRESSING.index(each.kind), each.student))
-        self._book.finish(tuple(found))
-        return Summary(self._attempts, self._judged, self._settled, self._known, tuple(found))
+        found = most_pressing_first(self._attention)
+        self._book.finish(found)
+        return Summary(self._attempts, self._judged, self._settled, self._known, found)
 
     def _tasks(self, handed_in: Iterable[_Handed]) -> Iterator[Task]:
         number = 0

@@ -142,7 +142,7 @@ def show_summary(console: Console, summary: Summary) -> None:
     """Print how much was done, and what a person should look at."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
-        f"{summary.settled} settled without a judge, {summary.known} the same as one before."
+        f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     print_lines(console, iter([Text(done)]))
     if not summary.attention:

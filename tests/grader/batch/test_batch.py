@@ -48,13 +48,13 @@ def test_nothing_is_judged_twice(school: School) -> None:
     school.batch()
     before = (school.results / "results" / "ann.json").read_bytes()
     again = school.batch()
-    assert "0 exercises judged, 0 settled without a judge, 7 the same" in again.stdout
+    assert "0 exercises judged, 0 settled without a judge, 7 known" in again.stdout
     # What needs an eye is told each time.
     assert "fay task" in again.stdout
     assert (school.results / "results" / "ann.json").read_bytes() == before
     school.hand_in("bob", RIGHT + "# at last\n")
     third = school.batch()
-    assert "1 exercise judged, 0 settled without a judge, 6 the same" in third.stdout
+    assert "1 exercise judged, 0 settled without a judge, 6 known" in third.stdout
     assert scores(school)["bob"] == (10.0, Status.PASSED)
     assert school.entries()["bob"].attempt == 2
 

@@ -11,10 +11,22 @@ import pytest
 
 from grader.course import Exercise, load_course
 from grader.judge import checks
+from grader.results import (
+    CourseInfo,
+    Environment,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    Status,
+    SubmissionInfo,
+    TestResult,
+    Visibility,
+)
 from grader.sandbox.warmup import WARMED
 from grader.suite import MARKS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 AUTHORING = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
 
@@ -55,6 +67,15 @@ def test_every_mark_and_check_is_explained() -> None:
         assert f"`{check}`" in AUTHORING
     for module in WARMED:
         assert f"`{module}`" in AUTHORING
+
+
+def test_every_field_and_word_of_a_result_is_explained() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    structs = (Result, ExerciseResult, TestResult, Environment, CourseInfo, SubmissionInfo, Place)
+    for name in (field for struct in structs for field in struct.__struct_fields__):
+        assert f"`{name}`" in page
+    for word in (*Status, *Outcome, *Visibility):
+        assert f"`{word.value}`" in page
 
 
 def test_links_lead_somewhere() -> None:

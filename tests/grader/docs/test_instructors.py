@@ -1,0 +1,26 @@
+"""The page for instructors does what it says, with the sample class."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .walkthrough import ROOT, matches, run, steps
+
+PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
+NEEDED = ("exercises", "tests/public", "tests/hidden", "tests/stubs", "examples/class")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the page is written for a shell")
+def test_the_evening_of_an_instructor(tmp_path: Path) -> None:
+    for name in NEEDED:
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for command, shown in steps(PAGE):
+        done = run(command.removeprefix("$ "), tmp_path)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        assert matches(shown, done.stdout), f"{command}\nprinted:\n{done.stdout}{done.stderr}"
+    assert (tmp_path / "report" / "staff" / "index.html").is_file()
+    assert len((tmp_path / "scores.csv").read_text(encoding="utf-8").splitlines()) == 9

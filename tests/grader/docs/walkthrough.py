@@ -1,0 +1,61 @@
+"""A page of the documentation, followed to the letter: its files are written, its commands run and compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+__all__ = ["ROOT", "matches", "run", "steps"]
+
+# A fenced block, after the name of a file on a line of its own if it is that file's content.
+BLOCK = re.compile(r"^(?:`([^`\n]+)`:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# The symbols of a terminal, and what stands for them where there is none.
+SYMBOLS = {"✓": "+", "✗": "x", "→": ">"}
+
+
+def steps(page: str) -> Iterator[tuple[str, str]]:
+    """The files (name, content) and the commands ("$ command", shown output) of the page, in order."""
+    for name, kind, body in BLOCK.findall(page):
+        assert (kind == "console") != bool(name), f"a block of {kind} that is no file: {body[:80]}"
+        if name:
+            yield name, body
+            continue
+        for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            typed, _, shown = command.partition("\n")
+            yield f"$ {typed}", shown
+
+
+def plain(text: str) -> str:
+    """The text as it is outside of a terminal."""
+    return re.sub(r"^(\s*)([✓✗→])", lambda at: at[1] + SYMBOLS[at[2]], text, flags=re.MULTILINE)
+
+
+def pattern(shown: str) -> str:
+    """What is shown, where a line `...` stands for any lines."""
+    lines = [".*" if line == "..." else re.escape(line + "\n") for line in shown.splitlines()]
+    return "".join(lines)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as the page has it, with the `grade` of this installation."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-ec", command],
+        cwd=folder,
+        env={**inherited, "PATH": path, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a command printed what the page shows; nothing shown is nothing promised."""
+    return not shown or re.fullmatch(pattern(plain(shown)), printed, re.DOTALL) is not None
