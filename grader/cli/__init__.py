@@ -10,11 +10,20 @@ import click
 
 from grader import __version__
 from grader.cli.audit import audit
+from grader.cli.author import new, pack, release, stub
+from grader.cli.batch import batch, regrade
 from grader.cli.border import Group
-from grader.cli.course import hint, list_exercises, schema
+from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
+from grader.cli.export import export
+from grader.cli.package import package
+from grader.cli.plot import plot
+from grader.cli.report import report
 from grader.cli.run import run
+from grader.cli.similar import similar
+from grader.cli.student import hint, reset, solution
 from grader.cli.verify import verify
+from grader.cli.watch import watch
 
 __all__ = ["main"]
 
@@ -24,8 +33,8 @@ __all__ = ["main"]
 def main() -> None:
     """Judge exercises, and say what is wrong, where, and what to do next.
 
-    `grade` alone judges every exercise of the course that you stand in; `grade run glu` judges
-    one of them.
+    `grade` alone goes on with the first exercise of the course that is not done; `grade run glu`
+    judges that one, `grade run --all` every one, and `grade watch` answers every save.
 
     \b
     Exit codes: 0 full marks, 1 less than that, 2 the command line asked for something
@@ -33,5 +42,7 @@ def main() -> None:
     """
 
 
-for command in (run, list_exercises, hint, schema, verify, doctor, audit):
-    main.add_command(command)
+main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
+main.add_family("For instructors", batch, regrade, report, similar, export, package)
+main.add_family("For authors", new, stub, verify, release, pack)
+main.add_family("For whoever must trust it", doctor, audit, schema)

@@ -22,7 +22,7 @@ __all__ = ["new", "pack", "release", "stub"]
 _EXAMPLE = "scaling"
 
 
-@click.command(cls=Command, short_help="Begin an exercise, as an author.")
+@click.command(cls=Command, short_help="Begin an exercise.")
 @click.argument("exercise", required=False)
 @click.option(
     "--course",
@@ -84,7 +84,7 @@ def _has_course(folder: Path) -> bool:
     return False
 
 
-@click.command(cls=Command, short_help="Make stubs from solutions, as an author.")
+@click.command(cls=Command, short_help="Make stubs from solutions.")
 @exercises_argument
 @course_option
 @click.option("--check", is_flag=True, help="Write nothing; say which stubs have drifted, and how.")
@@ -140,7 +140,7 @@ def _check(course: Course, exercise: Exercise) -> bool:
     return bool(complaints)
 
 
-@click.command(cls=Command, short_help="Write what students get, as an author.")
+@click.command(cls=Command, short_help="Write what students get.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @course_option
 @click.option(
@@ -178,7 +178,7 @@ def release(folder: Path, course_path: Path, grader: str, action: str, force: bo
     click.echo(f"Look at {_path(folder / 'README.md')}, which your students read first.")
 
 
-@click.command(cls=Command, short_help="Write what graders get, as an author.")
+@click.command(cls=Command, short_help="Write what graders get, as one file.")
 @course_option
 @click.option(
     "-o",

@@ -101,15 +101,14 @@ def batch(
     is new is judged, also after it was interrupted.
 
     Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
-    something open; running it again tries that again.
+    something open; running it again tries that again. `grade report`, `grade export` and
+    `grade similar` read RESULTS.
 
     \b
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
       grade batch clones/ -o results --jobs 8 --require-isolation full
-
-    Then `grade report`, `grade export` and `grade similar` read RESULTS.
     """
     course = open_course(course_path)
     from grader.batch import batch as grade_class

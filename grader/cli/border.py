@@ -58,6 +58,29 @@ class Group(click.Group):
 
     command_class = Command
 
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._families: dict[str, tuple[click.Command, ...]] = {}
+
+    def add_family(self, heading: str, *commands: click.Command) -> None:
+        """Add commands that stand together in the help."""
+        self._families[heading] = commands
+        for command in commands:
+            self.add_command(command)
+
+    def format_commands(
+        self,
+        context: click.Context,  # noqa: ARG002  # as inherited
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """The commands by whom they are for, one list with one width of its names."""
+        longest = max(len(name) for name in self.commands)
+        for heading, commands in self._families.items():
+            with formatter.section(heading):
+                room = formatter.width - longest - 6
+                rows = [(str(c.name).ljust(longest), c.get_short_help_str(room)) for c in commands]
+                formatter.write_dl(rows)
+
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the command line, and write to any terminal without failing."""
         for stream in (sys.stdout, sys.stderr):

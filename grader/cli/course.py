@@ -1,4 +1,4 @@
-"""`grade list`, `grade hint`, `grade schema`: what the course and the grader say without judging."""
+"""`grade list`, `grade explain`, `grade schema`: what the course and the grader say without judging."""
 
 from __future__ import annotations
 
@@ -8,58 +8,60 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import course_option, known_exercises, open_course
+from grader.cli.options import course_option, open_course
+from grader.cli.own import chosen_exercise, open_workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["hint", "list_exercises", "schema"]
+__all__ = ["explain", "list_exercises", "schema"]
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=Command, short_help="Show the exercises, and how far you are.")
 @course_option
 def list_exercises(course_path: Path) -> None:
-    """Show the exercises: points, state, minutes, difficulty.
+    """Show the exercises and how far you are: state, points, minutes, difficulty.
 
-    The state is that of your files in the course's exercises folder, seen without running them:
-    untouched, edited, missing, or not valid Python. `grade run` says what they are worth.
+    \b
+    The state is that of your file as it is now:
+      done            all of its tests passed, and nothing changed since
+      edited since    it was done before you changed the file
+      tests changed   it was done before the course's tests changed
+      begun           something is written; `grade run` says what it is worth
+      open            still as it was handed out
+    or the file is missing, unreadable, or not valid Python. Points stand beside
+    those of the exercise once the file was judged as it is.
 
     \b
     Example:
       grade list
     """
+    course = open_course(course_path)
     from grader.console import open_console
     from grader.listings import show_exercises
 
-    show_exercises(open_console(sys.stdout), open_course(course_path))
+    show_exercises(open_console(sys.stdout), open_workspace(course))
 
 
-@click.command(cls=Command)
-@click.argument("exercise")
-@click.option(
-    "-n",
-    "--number",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Which hint: they go from gentle to nearly the answer.",
-)
+@click.command(cls=Command, short_help="Show what an exercise teaches, and where to read on.")
+@click.argument("exercise", required=False)
 @course_option
-def hint(exercise: str, number: int, course_path: Path) -> None:
-    """Show one hint for an exercise.
+def explain(exercise: str | None, course_path: Path) -> None:
+    """Show what an exercise teaches, what is checked, and where to read on.
+
+    Without a name it is the first exercise that is not done.
 
     \b
-    Examples:
-      grade hint glu          the first, gentle one
-      grade hint glu -n 2     the next one
+    Example:
+      grade explain glu
     """
-    (found,) = known_exercises(open_course(course_path), [exercise])
-    if number > len(found.hints):
-        raise click.UsageError(f"{found.id} has {len(found.hints)} hints, and no number {number}.")
+    course = open_course(course_path)
+    workspace = open_workspace(course)
+    found = chosen_exercise(workspace, exercise)
     from grader.console import open_console
-    from grader.listings import show_hint
+    from grader.listings import show_explanation
 
-    show_hint(open_console(sys.stdout), found, number)
+    show_explanation(open_console(sys.stdout), workspace, found)
 
 
 @click.command(cls=Command)

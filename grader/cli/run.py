@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
@@ -18,11 +16,15 @@ from grader.cli.options import (
     known_exercises,
     open_course,
 )
+from grader.cli.own import given, open_workspace, repeated, tell_notices
 from grader.errors import GraderError
 
 if TYPE_CHECKING:
+    from grader.advice import Guide
     from grader.course import Course
     from grader.results import Result
+    from grader.state import Standing
+    from grader.workspace import Workspace
 
 __all__ = ["run"]
 
@@ -36,8 +38,9 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     return path
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Judge the first exercise that is not done, or some.")
 @exercises_argument
+@click.option("--all", "everything", is_flag=True, help="Judge every exercise of the course.")
 @course_option
 @click.option(
     "--submission",
@@ -89,6 +92,7 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
 )
 def run(
     exercises: tuple[str, ...],
+    everything: bool,
     course_path: Path,
     submission: Path | None,
     json_file: Path | None,
@@ -99,25 +103,44 @@ def run(
     no_isolation: bool,
     verbose: bool,
 ) -> None:
-    """Judge exercises: all of them, or those that you name.
+    """Judge the first exercise that is not done, or those that you name.
+
+    An exercise is done once all of its tests passed, until its file or its tests change.
+    With --all every exercise is judged; and so it is, where none is named, with --submission,
+    --json or --fail-under, which ask about the whole.
 
     Shows the points of each exercise and, for what does not hold yet, what is wrong, where, and
-    a hint. Your code runs in a process of its own; your files are not changed.
+    a hint. Your code runs in a process of its own; your files are not changed, and your progress
+    is kept in .grade beside them.
 
     \b
     Examples:
-      grade run                          everything in ./exercises
+      grade run                          go on where you are
       grade run glu gelu                 two exercises
-      grade run --submission alice/      somebody else's folder
-      grade run --json result.json       and the result for a program
+      grade run --all                    everything in ./exercises
+      grade run --submission alice/      somebody else's folder, all of it
+      grade run --json result.json       everything, and the result for a program
     """
+    if everything and exercises:
+        raise click.UsageError("Name exercises, or ask for --all of them, not both.")
     course = open_course(course_path)
-    selected = known_exercises(course, exercises)
+    known_exercises(course, exercises)
+    own = submission is None or submission.samefile(course.folder)
+    workspace = open_workspace(course) if own else None
     submission = submission or course.folder
+    bare = False
+    if workspace and not (
+        exercises or everything or given("submission", "json_file", "fail_under")
+    ):
+        bare = True
+        if (first_open := workspace.first_open()) is None:
+            _show_complete(workspace)
+            return
+        exercises = (first_open.id,)
     from grader.displays import RunDisplay
     from grader.grading import grade
 
-    with RunDisplay(selected) as display:
+    with RunDisplay(course.select(exercises)) as display:
         result = grade(
             submission,
             course=course,
@@ -128,10 +151,14 @@ def run(
             require_isolation=require_isolation,
             progress=display,
         )
+    if workspace is not None:
+        workspace.record(result, suite)
+        tell_notices(workspace)
     if json_file is not None:
         _write(json_file, result)
     if json_file != _STDOUT:
-        _show(result, course, submission, verbose)
+        standings = workspace.standings() if workspace is not None else {}
+        _show(result, _guide(course, submission, bare, standings), verbose)
     # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
     enough = result.score >= round(result.max_score * fail_under / 100, 2)
     click.get_current_context().exit(ExitCode.FULL_MARKS if enough else ExitCode.BELOW)
@@ -149,19 +176,25 @@ def _write(path: Path, result: Result) -> None:
         raise GraderError(f"The result cannot be written to {path}: {error.strerror}.") from error
 
 
-def _show(result: Result, course: Course, submission: Path, verbose: bool) -> None:
-    from grader.advice import Guide
+def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, Standing]) -> Guide:
+    from grader.advice import Asked, Guide
+
+    asked = Asked.BARE if bare else Asked.BY_NAME
+    options = repeated("course_path", "submission", "suite", "seed")
+    return Guide(course, submission, options, repeated("course_path"), asked, standings)
+
+
+def _show(result: Result, guide: Guide, verbose: bool) -> None:
     from grader.console import open_console
     from grader.panels import show_result
 
-    options = _repeated("course_path", "submission", "suite", "seed")
-    guide = Guide(course, submission, options, _repeated("course_path"))
     show_result(open_console(sys.stdout), result, guide, verbose=verbose)
 
 
-def _repeated(*names: str) -> str:
-    """The options among these that the caller gave, as they are typed again."""
-    context = click.get_current_context()
-    flags = {each.name: each.opts[0] for each in context.command.params}
-    given = [n for n in names if context.get_parameter_source(n) is ParameterSource.COMMANDLINE]
-    return "".join(f" {flags[name]} {shlex.quote(str(context.params[name]))}" for name in given)
+def _show_complete(workspace: Workspace) -> None:
+    from grader.console import open_console
+    from grader.panels import show_complete
+
+    course = workspace.course
+    guide = _guide(course, course.folder, True, workspace.standings())
+    show_complete(open_console(sys.stdout), guide)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@click.command(cls=Command, short_help="Prove the course, as its author.")
+@click.command(cls=Command, short_help="Prove that the suites judge rightly.")
 @exercises_argument
 @course_option
 @click.option(

@@ -15,10 +15,11 @@ COMMANDS = sorted(main.commands)
 
 def test_commands_stand_in_the_order_in_which_they_are_met() -> None:
     shown = CliRunner().invoke(main, ["--help"]).output
-    places = [shown.index(f"\n  {name}") for name in ("run", "list", "hint", "schema", "verify")]
+    places = [shown.index(f"\n  {name}") for name in ("run", "list", "hint", "batch", "verify")]
     assert places == sorted(places)
     assert "grade run glu" in " ".join(shown.split())
-    assert "..." not in shown.partition("Commands:")[2], "a short help is cut off"
+    assert "..." not in shown.partition("For students:")[2], "a short help is cut off"
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,182 @@
+"""`grade export`: results in the formats of learning platforms, gradebooks and CI systems."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, ExitCode
+
+if TYPE_CHECKING:
+    from grader.exports.format import ClassFormat, Options, StudentFormat
+
+__all__ = ["FORMAT_NAMES", "export"]
+
+# As in grader.exports, which would have to be imported for every `grade --help`.
+FORMAT_NAMES = (
+    "csv",
+    "canvas",
+    "moodle",
+    "nbgrader",
+    "jsonl",
+    "gradescope",
+    "prairielearn",
+    "exercism",
+    "classroom",
+    "classroom50",
+    "junit",
+    "markdown",
+    "annotations",
+)
+_STDOUT = Path("-")
+_LONGEST_NOTE = 1000
+
+
+@click.command(cls=Command, short_help="Write results in the format of another system.")
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--format",
+    "name",
+    required=True,
+    type=click.Choice(FORMAT_NAMES),
+    help="In which format; docs/exports.md says what each of them is for.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default=_STDOUT,
+    help="The file to write; for a format of one file a student, the folder. '-' is stdout.",
+)
+@click.option(
+    "--template",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="canvas, moodle: the file that the platform exported, to be filled in.",
+)
+@click.option(
+    "--column",
+    metavar="NAME",
+    default="",
+    help="canvas, moodle, nbgrader: the assignment, or the template's column for the grade.",
+)
+@click.option(
+    "--out-of",
+    metavar="POINTS",
+    type=click.FloatRange(0, min_open=True),
+    help="canvas, moodle, nbgrader, csv: scale the total to so many points.",
+)
+@click.option(
+    "--submission",
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    default=Path(),
+    help="annotations: where the graded files lie. By default the current folder.",
+)
+def export(
+    source: Path,
+    name: str,
+    output: Path,
+    template: Path | None,
+    column: str,
+    out_of: float | None,
+    submission: Path,
+) -> None:
+    """Write results in the format of a gradebook, a platform or a CI system.
+
+    SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
+    csv, canvas, moodle, nbgrader and jsonl are one file about everybody; the others are one
+    file a student. What a fault of ours left unjudged is never a 0.
+
+    \b
+    Examples:
+      grade export results --format csv -o grades.csv
+      grade export results --format canvas --template canvas.csv -o upload.csv
+      grade export results --format gradescope -o gradescope/
+      grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
+    """
+    from grader.exports import FORMATS
+    from grader.exports.format import ClassFormat, Options
+
+    chosen = FORMATS[name]
+    options = Options(
+        template=template,
+        column=column,
+        out_of=out_of,
+        environment=os.environ,
+        submission=submission,
+    )
+    if isinstance(chosen, ClassFormat):
+        if output.is_dir():
+            raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
+        _write_class(chosen, source, output, options)
+    elif source.is_dir():
+        if output == _STDOUT:
+            raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
+        _write_students(chosen, source, output, options)
+    else:
+        _write_one(chosen, source, output, options)
+
+
+def _write_class(chosen: ClassFormat, source: Path, output: Path, options: Options) -> None:
+    from grader.exports.files import written
+    from grader.exports.source import ClassSource, read_result
+
+    entries = ClassSource(source) if source.is_dir() else (read_result(source),)
+    if output == _STDOUT:
+        notes = chosen.write(entries, _stdout(), options)
+    else:
+        with written(output) as out:
+            notes = chosen.write(entries, out, options)
+    _tell(notes)
+
+
+def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
+    from grader.exports.files import written
+    from grader.exports.source import read_result
+
+    text = chosen.render(read_result(source), options)
+    if output == _STDOUT:
+        _stdout().write(text)
+        return
+    if output.is_dir():
+        output = output / f"{source.stem}{chosen.suffix}"
+    with written(output) as out:
+        out.write(text)
+
+
+def _write_students(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
+    from grader.exports.files import folder_at, written
+    from grader.exports.format import NoVerdict
+    from grader.exports.source import ClassSource
+    from grader.intake import safe_name
+
+    folder, left_out = folder_at(output), 0
+    for entry in ClassSource(source):
+        try:
+            text = chosen.render(entry, options)
+        except NoVerdict as missing:
+            left_out += 1
+            _tell([f"{entry.student.id}: {missing}"])
+            continue
+        with written(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
+            out.write(text)
+    if left_out:
+        _tell([f"{left_out} of the students have no file, because something was not judged."])
+        click.get_current_context().exit(ExitCode.FAULT)
+
+
+def _stdout() -> IO[bytes]:
+    return sys.stdout.buffer
+
+
+def _tell(notes: list[str]) -> None:
+    from grader.judge.wording import clean_lines
+
+    for note in notes:
+        click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

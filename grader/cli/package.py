@@ -1,0 +1,77 @@
+"""`grade package`: what a platform needs to grade by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from grader.cli.border import Command
+from grader.cli.options import LEVELS, course_option, known_exercises, open_course
+
+__all__ = ["package"]
+
+
+@click.command(cls=Command, short_help="Make an autograder for Gradescope.")
+@click.argument("platform", type=click.Choice(["gradescope"]))
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The zip to write, which you upload.",
+)
+@course_option
+@click.option(
+    "--exercise",
+    "exercises",
+    metavar="NAME",
+    multiple=True,
+    help="Grade this exercise alone; may be given several times. By default all of them.",
+)
+@click.option(
+    "--require-isolation",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default="kernel",
+    show_default=True,
+    help="Grade nothing behind less there: " + ", ".join(LEVELS) + ". See docs/ci.md.",
+)
+@click.option(
+    "--pip-option",
+    "pip_options",
+    metavar="OPTION",
+    multiple=True,
+    help="An option for pip install there, such as where to find torch for CPUs alone.",
+)
+def package(
+    platform: str,  # noqa: ARG001  # there is one
+    output: Path,
+    course_path: Path,
+    exercises: tuple[str, ...],
+    require_isolation: str,
+    pip_options: tuple[str, ...],
+) -> None:
+    """Make an autograder that a platform runs itself, hidden suites included.
+
+    The zip holds this grader, the versions of what it needs, and the course without its
+    solutions. Keep it as you keep the hidden suites.
+
+    \b
+    Examples:
+      grade package gradescope -o autograder.zip
+      grade package gradescope -o glu.zip --exercise glu
+    """
+    course = open_course(course_path)
+    selected = known_exercises(course, exercises) if exercises else ()
+    from grader.packages import GradescopeOptions, write_gradescope
+
+    options = GradescopeOptions(
+        require_isolation=require_isolation,
+        exercises=tuple(each.id for each in selected),
+        pip_options=pip_options,
+    )
+    names = write_gradescope(output, course, options)
+    click.echo(f"Wrote {output} ({output.stat().st_size / 1e6:.1f} MB): {', '.join(names)}.")
+    click.echo("Upload it as the autograder of the assignment, and test it with a solution.")

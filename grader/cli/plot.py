@@ -1,0 +1,181 @@
+"""`grade plot`: pictures of what your own code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, ExitCode
+from grader.cli.options import course_option, known_exercises, open_course
+from grader.cli.own import repeated
+from grader.errors import GraderError, SubmissionError
+
+if TYPE_CHECKING:
+    from grader.course import Course, Exercise
+    from grader.plots.plot import Drawn
+    from grader.results import Place
+
+__all__ = ["plot"]
+
+
+_LONGEST_NOTE = 500
+_LONGEST_MESSAGE = 1500
+
+
+def _png(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Refuse before the experiment, not after it, a file that cannot be made."""
+    if path is not None and path.suffix.lower() != ".png":
+        raise click.BadParameter(
+            f"It is a PNG: name it {path.with_suffix('.png').name}.", context, parameter
+        )
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
+    return path
+
+
+@click.command(cls=Command)
+@click.argument("exercise")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_png,
+    help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
+    "somebody else's EXERCISE.png here.",
+)
+@click.option(
+    "--submission",
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Somebody else's folder, or the file of the exercise. By default the course's own exercises.",
+)
+@click.option(
+    "--give-up", is_flag=True, help="Show the reference, too, though it was never passed."
+)
+@course_option
+def plot(
+    exercise: str, output: Path | None, submission: Path | None, give_up: bool, course_path: Path
+) -> None:
+    """Draw what your code does, on an experiment of the course.
+
+    Your code runs behind the same walls as in `grade run`, and its time is limited. Once you have
+    passed, the picture of the reference stands beside yours, where the course holds solutions.
+
+    \b
+    Examples:
+      grade plot glu                         writes a PNG and says where
+      grade plot grad_norms -o norms.png     to this file
+    """
+    course = open_course(course_path)
+    (found,) = known_exercises(course, [exercise])
+    _refuse_undrawable(course, found)
+    own = submission is None or submission.samefile(course.folder)
+    submission = submission or course.folder
+    reference = _reference(course, found, own=own, give_up=give_up)
+    drawn = _draw(course, found, submission, reference)
+    if drawn is None:
+        click.get_current_context().exit(ExitCode.BELOW)
+    from grader.advice import shown_path
+    from grader.judge.wording import clean
+    from grader.plots.plot import keep
+
+    path = output or _place(course, found, own=own)
+    for picture in keep(drawn, path, beside=reference is not None):
+        click.echo(f"{shown_path(picture.path)}  {picture.shows}")
+    if drawn.note:
+        click.echo(clean(drawn.note, _LONGEST_NOTE))
+
+
+def _refuse_undrawable(course: Course, exercise: Exercise) -> None:
+    if course.plot(exercise).is_file():
+        return
+    others = ", ".join(each.id for each in course.exercises if course.plot(each).is_file())
+    there_is = f"There is for: {others}." if others else "No exercise of this course has any."
+    raise SubmissionError(f"There is nothing to draw for {exercise.id}. {there_is}")
+
+
+def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) -> bytes | None:
+    """The solution's source, where it is there and may be shown."""
+    solution = course.solution(exercise)
+    if not solution.is_file():
+        if give_up:
+            raise SubmissionError("This copy of the course holds no solutions to draw.")
+        return None
+    if give_up:
+        return solution.read_bytes()
+    if not own:
+        return None
+    from grader.state import Logbook
+
+    passed = Logbook(course).page(exercise).passed
+    return solution.read_bytes() if passed is not None else None
+
+
+def _draw(
+    course: Course, exercise: Exercise, submission: Path, reference: bytes | None
+) -> Drawn | None:
+    """The picture; None if the submission stands in the way, which is said here."""
+    from grader.grading import settle
+    from grader.intake import read_submission
+    from grader.plots.plot import Stopped, draw
+    from grader.results import Outcome, Status, Visibility
+
+    read = read_submission(submission, course)
+    if (handed := read.files.get(exercise.id)) is None:
+        raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
+    if (settled := settle(course, exercise, handed, tuple(Visibility))) is not None:
+        place = settled.tests[0].place if settled.tests else None
+        unwritten = settled.status is Status.NOT_ATTEMPTED
+        _explain(course, submission, exercise, settled.message, place, unwritten=unwritten)
+        return None
+    drawn = draw(course, exercise, handed.source or b"", reference=reference)
+    if isinstance(drawn, Stopped):
+        unwritten = drawn.outcome is Outcome.NOT_IMPLEMENTED
+        _explain(course, submission, exercise, drawn.message, drawn.place, unwritten=unwritten)
+        return None
+    return drawn
+
+
+def _explain(
+    course: Course,
+    submission: Path,
+    exercise: Exercise,
+    message: str,
+    place: Place | None,
+    *,
+    unwritten: bool,
+) -> None:
+    """Why there is no picture, where, and what to do next."""
+    from grader.advice import Guide
+    from grader.judge.wording import clean, clean_lines
+
+    click.echo(f"No picture yet. {clean_lines(message, _LONGEST_MESSAGE)}")
+    function = f"  in {clean(place.function)}" if place is not None and place.function else ""
+    click.echo(f"{Guide(course, submission).where(exercise.id, place)}{function}")
+    if unwritten:
+        hint = f"grade hint {exercise.id}{repeated('course_path')}"
+        click.echo(f"Write that first; `{clean(hint, _LONGEST_NOTE)}` helps.")
+    else:
+        judge = f"grade run {exercise.id}{repeated('submission', 'course_path')}"
+        click.echo(f"Mend that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
+
+
+def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:
+    """Where a picture lies that nobody named a file for; its folder is made."""
+    name = f"{exercise.id}.png"
+    if not own or course.unpacked is not None:
+        return Path(name)
+    from grader.state import FOLDER, make_folder
+
+    folder = course.root / FOLDER
+    try:
+        make_folder(folder)
+        (folder / "plots").mkdir(exist_ok=True)
+    except OSError as error:
+        raise GraderError(
+            f"{folder} cannot be made: {error.strerror}. Name a file for the picture with -o."
+        ) from error
+    return folder / "plots" / name

@@ -1,0 +1,126 @@
+"""`grade hint`, `grade solution`, `grade reset`: help for whoever is stuck."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command
+from grader.cli.options import course_option, known_exercises, open_course
+from grader.cli.own import chosen_exercise, open_workspace, repeated, tell_notices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grader.course import Course, Exercise
+
+__all__ = ["hint", "reset", "solution"]
+
+
+@click.command(cls=Command, short_help="Show the next hint.")
+@click.argument("exercise", required=False)
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(1),
+    help="Which hint; by default the next one that you have not seen.",
+)
+@course_option
+def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
+    """Show one hint, the next one that you have not seen.
+
+    They go from gentle to nearly the answer, and are there after you have passed, too.
+    Without a name it is the first exercise that is not done.
+
+    \b
+    Examples:
+      grade hint glu          the next one
+      grade hint glu -n 1     the first one again
+    """
+    course = open_course(course_path)
+    workspace = open_workspace(course)
+    logbook, found = workspace.logbook, chosen_exercise(workspace, exercise)
+    count = len(found.hints)
+    if number is not None and number > count:
+        raise click.UsageError(f"{found.id} has {count} hints, and no number {number}.")
+    shown = number or logbook.next_hint(found) or count
+    from grader.console import open_console
+    from grader.listings import show_hint
+
+    logbook.see_hint(found, shown)
+    more = _more(course, found, logbook.next_hint(found), repeated("course_path"))
+    show_hint(open_console(sys.stdout), found, shown, more)
+    tell_notices(workspace)
+
+
+def _more(course: Course, exercise: Exercise, following: int | None, options: str) -> str:
+    command = f"grade hint {exercise.id}{options}"
+    if following is not None:
+        return f"The next one: `{command}`"
+    again = f"You have seen all {len(exercise.hints)}: `{command} -n 1` shows the first again"
+    if course.solution(exercise).is_file():
+        again += f", `grade solution {exercise.id}{options} --give-up` a whole answer"
+    return f"{again}."
+
+
+@click.command(cls=Command)
+@click.argument("exercise")
+@click.option("--give-up", is_flag=True, help="Show it though the exercise was never passed.")
+@course_option
+def solution(exercise: str, give_up: bool, course_path: Path) -> None:
+    """Show the course's own answer, once you have passed.
+
+    It is one right answer of many: yours may well be the better one.
+
+    \b
+    Examples:
+      grade solution glu              after all tests of glu passed once
+      grade solution glu --give-up    before that
+    """
+    course = open_course(course_path)
+    (found,) = known_exercises(course, [exercise])
+    path = course.solution(found)
+    from grader.errors import SubmissionError
+
+    if not path.is_file():
+        raise SubmissionError(
+            f"This copy of the course holds no solutions: ask whoever teaches it. `grade hint "
+            f"{found.id}` helps meanwhile."
+        )
+    if open_workspace(course).logbook.page(found).passed is None and not give_up:
+        raise SubmissionError(
+            f"{found.id} was not passed yet. `grade hint {found.id}` helps; "
+            f"`grade solution {found.id} --give-up` shows the answer all the same."
+        )
+    from grader.console import open_console
+    from grader.listings import show_source
+
+    show_source(open_console(sys.stdout), path)
+
+
+@click.command(cls=Command, short_help="Put a stub back; your file is kept.")
+@click.argument("exercise")
+@course_option
+def reset(exercise: str, course_path: Path) -> None:
+    """Put the stub of an exercise back; your file is kept, and you are told where.
+
+    \b
+    Example:
+      grade reset glu
+    """
+    course = open_course(course_path)
+    (found,) = known_exercises(course, [exercise])
+    from grader.advice import shown_path
+    from grader.workspace import reset_exercise
+
+    done = reset_exercise(course, found)
+    file = shown_path(done.file)
+    if done.backup is not None:
+        click.echo(f"Your file is kept: {shown_path(done.backup)}")
+        click.echo(f"{file} is the stub again.")
+    elif done.written:
+        click.echo(f"{file} was missing: the stub is there again.")
+    else:
+        click.echo(f"{file} is still the stub: nothing to reset.")

@@ -1,0 +1,84 @@
+"""GitHub workflow commands that show what is wrong beside the student's own lines."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from grader.exports.format import Options, StudentFormat
+from grader.exports.texts import command_data, command_property, one_line, shortened
+from grader.exports.verdicts import NOT_JUDGED, is_judged
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status, TestResult
+
+__all__ = ["FORMAT"]
+
+# GitHub shows this many of a kind and step, and is silent about the rest.
+_MOST = 10
+_LONGEST_MESSAGE = 1000
+_SAID_ELSEWHERE = (Outcome.PASSED, Outcome.SKIPPED, Outcome.NOT_IMPLEMENTED)
+
+
+class _Note(msgspec.Struct, frozen=True):
+    title: str
+    message: str
+    place: Place | None
+
+
+def render(entry: Entry, options: Options) -> bytes:
+    """Lines for the log of a step: an error for each thing that does not hold, the first ten.
+
+    A file is named as it lies in the repository: below `options.submission`, where it is there.
+    """
+    exercises = entry.result.exercises
+    found = [_notes(each) for each in exercises if is_judged(each)]
+    # The first of each exercise, then the second of each: ten must not all be about the first one.
+    errors = [note for turn in itertools.zip_longest(*found) for note in turn if note]
+    lines = [_command("error", note, options.submission) for note in errors]
+    unjudged = [_Note(each.title, NOT_JUDGED, None) for each in exercises if not is_judged(each)]
+    lines = lines[:_MOST] + [_command("warning", note, Path()) for note in unjudged[:_MOST]]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _notes(exercise: ExerciseResult) -> list[_Note]:
+    """What does not hold, each cause once."""
+    if exercise.status is Status.NOT_ATTEMPTED:
+        return []
+    if exercise.message and exercise.tests:
+        return [_Note(exercise.title, exercise.message, exercise.tests[0].place)]
+    notes: dict[tuple[str, Place | None], _Note] = {}
+    for test in exercise.tests:
+        if test.outcome not in _SAID_ELSEWHERE:
+            cause = (test.message.partition("\n")[0], test.place)
+            notes.setdefault(
+                cause, _Note(f"{exercise.title}: {test.title}", _told(test), test.place)
+            )
+    return list(notes.values())
+
+
+def _told(test: TestResult) -> str:
+    return f"{test.message}\n{test.hint}" if test.hint else test.message
+
+
+def _command(kind: str, note: _Note, submission: Path) -> str:
+    properties = [f"title={command_property(one_line(note.title))}"]
+    if note.place is not None:
+        path = command_property(one_line(_in_repository(note.place, submission)))
+        properties = [f"file={path}", f"line={note.place.line}", *properties]
+    message = command_data(shortened(note.message, _LONGEST_MESSAGE))
+    return f"::{kind} {','.join(properties)}::{message}"
+
+
+def _in_repository(place: Place, submission: Path) -> str:
+    """Where the file stands: as the grader looks for it below the submission."""
+    name = PurePosixPath(place.file)
+    for candidate in (name, "exercises" / name, PurePosixPath(name.name)):
+        path = submission / candidate
+        if path.is_file():
+            return Path(os.path.relpath(path)).as_posix()
+    return name.as_posix()
+
+
+FORMAT = StudentFormat("GitHub annotations at the student's lines", ".txt", render)

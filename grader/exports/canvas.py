@@ -1,0 +1,192 @@
+"""Canvas's gradebook CSV: the one that it exported, filled in, or one that makes a new assignment.
+
+Canvas (lib/gradebook_importer.rb) finds its columns by their place: the student's name, ID, SIS ids, up to
+Section. Whatever follows is an assignment or a column of the teacher's, and what is uploaded replaces what
+was graded since: only the one assignment is written back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import IO
+
+from grader.exports.format import ClassFormat, ExportError, Options
+from grader.exports.matching import Key, match, name_key, person_of, told
+from grader.exports.table import Sheet, Table, read_sheet
+from grader.exports.texts import one_line
+from grader.exports.verdicts import decimal, left_open, total
+from grader.results import Entry
+
+__all__ = ["FORMAT"]
+
+_HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+_POINTS = "Points Possible"
+_WITH_ID = re.compile(r"(?P<name>.*\S)\s*\((?P<id>\d+)\)\s*")
+# An excused student, and one to whom the assignment was not given: no score of ours may undo that.
+_LEFT_ALONE = ("EX", "N/A")
+_KEYS = (
+    Key("ID", "canvas_id"),
+    Key("SIS User ID", "sis_user_id"),
+    Key("SIS Login ID", "sis_login_id"),
+    Key("SIS Login ID", "username", alias=True),
+    Key("SIS Login ID", "email", alias=True),
+    Key("SIS User ID", "id", alias=True),
+    Key("SIS Login ID", "login", alias=True),
+    Key("Student", "name", alias=True),
+)
+
+
+def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Fill in the template, or without one write a file from which Canvas makes a new assignment."""
+    if options.template is None:
+        return _new(entries, out, options)
+    sheet = read_sheet(options.template)
+    return _Template(sheet, options).fill(entries, out)
+
+
+def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    table, nameless, unfinished = Table(out), 0, 0
+    first = next(iter(entries), None)
+    if first is None:
+        return ["There is no result to export."]
+    worth = first.result.max_score if options.out_of is None else options.out_of
+    table.row([*_HEADER, options.column or first.result.course.name])
+    table.kept([f"    {_POINTS}", "", "", "", "", decimal(worth)])
+    for entry in entries:
+        whole, student = total(entry, options.out_of), entry.student
+        known = [student.ids.get(key, "") for key in ("canvas_id", "sis_user_id", "sis_login_id")]
+        nameless += not any(known)
+        unfinished += whole is None
+        table.row(
+            [
+                _no_points_row(student.name or student.id),
+                *known,
+                student.ids.get("section", ""),
+                "" if whole is None else decimal(whole),
+            ]
+        )
+    notes = left_open(unfinished)
+    if nameless:
+        notes.append(
+            f"{nameless} of the rows have no id of Canvas's, only a name, which Canvas has to know "
+            "exactly: better fill in the file that Canvas exports, with --template."
+        )
+    return notes
+
+
+def _no_points_row(name: str) -> str:
+    """A name that Canvas does not take for the row of the points, wherever in it the words stand."""
+    return one_line(name).replace(_POINTS, _POINTS.replace(" ", "_"))
+
+
+class _Template:
+    """Canvas's own file: which column is the assignment, which rows are students."""
+
+    def __init__(self, sheet: Sheet, options: Options) -> None:
+        self._sheet, self._options = sheet, options
+        self._section = self._find_section()
+        self._assignment = self._find_assignment()
+        self._id = sheet.header.index("ID")
+
+    def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
+        """Write the columns up to Section and the assignment; every row is kept, in its order."""
+        rows = self._sheet.rows
+        students = [at for at, row in enumerate(rows) if self._is_student(row)]
+        people, totals, worth = [], [], 0.0
+        for entry in entries:
+            people.append(person_of(entry.student))
+            totals.append(total(entry, self._options.out_of))
+            worth = max(worth, entry.result.max_score)
+        found = match(people, [self._identity(rows[at]) for at in students], _KEYS)
+        of_row = {students[number]: person for number, person in found.person_of.items()}
+        table = self._sheet.start(out)
+        table.kept(self._cells(self._sheet.header, self._sheet.header[self._assignment]))
+        notes = self._worth_noted(worth)
+        for at, row in enumerate(rows):
+            table.kept(self._cells(row, self._score(at, of_row, totals, notes)))
+        nobody = [one_line(rows[at][0]) for at in students if at not in of_row]
+        return [*notes, *told(people, found, nobody)]
+
+    def _score(
+        self, at: int, of_row: Mapping[int, int], totals: list[float | None], notes: list[str]
+    ) -> str:
+        row = self._sheet.rows[at]
+        there = row[self._assignment]
+        if at not in of_row:
+            return there
+        whole = totals[of_row[at]]
+        name = one_line(row[0])
+        if whole is None:
+            notes.append(f"{name}: has no score, because a fault of ours left it unjudged.")
+            return there
+        if there.strip().upper() in _LEFT_ALONE:
+            notes.append(f"{name}: stays {there.strip()}, as Canvas has it.")
+            return there
+        return decimal(whole)
+
+    def _cells(self, row: tuple[str, ...], score: str) -> list[str]:
+        return [*row[: self._section + 1], score]
+
+    def _is_student(self, row: tuple[str, ...]) -> bool:
+        return bool(row[self._id].strip()) and _POINTS not in row[0]
+
+    def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
+        cells = dict(zip(self._sheet.header, (cell.strip() for cell in row), strict=False))
+        name = cells.get("Student") or f"{cells.get('LastName', '')}, {cells.get('FirstName', '')}"
+        login = cells.get("SIS Login ID", "").casefold()
+        return {**cells, "Student": name_key(name), "SIS Login ID": login}
+
+    def _find_section(self) -> int:
+        header = self._sheet.header
+        if "ID" not in header[1:3] or "Section" not in header:
+            raise ExportError(
+                f"The template {self._options.template} is not what Canvas exports: its header has to "
+                "begin with Student, ID, and to have a Section. Take it as Canvas exported it."
+            )
+        return header.index("Section")
+
+    def _find_assignment(self) -> int:
+        known = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
+        wanted = self._options.column.strip()
+        if wanted:
+            found = [at for at, title in known.items() if title.strip() == wanted]
+            found = found or [at for at, title in known.items() if wanted in _title_and_id(title)]
+        else:
+            found = list(known)
+        if len(found) == 1:
+            return found[0]
+        which = f"{len(found)} columns fit {wanted!r}" if wanted else "Which column is it"
+        names = "; ".join(one_line(title) for title in known.values()) or "none"
+        raise ExportError(f"{which}: name one with --column. The assignments there are: {names}.")
+
+    def _is_open(self, at: int) -> bool:
+        """Whether it is an assignment, and none of the sums that Canvas computes itself."""
+        if at <= self._section or not _WITH_ID.fullmatch(self._sheet.header[at]):
+            return False
+        marks = [row[at] for row in self._sheet.rows if _POINTS in row[0]]
+        return not any("read only" in mark for mark in marks)
+
+    def _worth_noted(self, worth: float) -> list[str]:
+        marks = [row[self._assignment] for row in self._sheet.rows if _POINTS in row[0]]
+        there = marks[0].strip().replace(",", ".") if marks else ""
+        given = worth if self._options.out_of is None else self._options.out_of
+        try:
+            same = not there or not worth or float(there) == given
+        except ValueError:
+            return []
+        if same:
+            return []
+        note = (
+            f"The assignment has {there} points in Canvas, the scores are out of {decimal(given)}: "
+            f"--out-of {there} scales them."
+        )
+        return [note]
+
+
+def _title_and_id(title: str) -> tuple[str, ...]:
+    found = _WITH_ID.fullmatch(title)
+    return (found["name"].strip(), found["id"]) if found else ()
+
+
+FORMAT = ClassFormat("Canvas's gradebook; --template fills in its export", write)

@@ -1,0 +1,62 @@
+"""Plain CSV: a row a submission, a column an exercise, the total, and whether anybody has to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import IO
+
+from grader.exports.format import ClassFormat, Options
+from grader.exports.table import Table
+from grader.exports.verdicts import decimal, is_judged, left_open, overall, total
+from grader.results import Entry
+
+__all__ = ["FORMAT", "exercise_columns", "exercise_points"]
+
+_BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
+_AFTER = ("total", "max_score", "status", "origin")
+
+
+def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write every entry; what nobody judged is an empty cell, and so is the total over it."""
+    columns = exercise_columns(entries)
+    table = Table(out)
+    table.row([*_BEFORE, *columns, *_AFTER])
+    unfinished = 0
+    for entry in entries:
+        table.row(_row(entry, columns, options.out_of))
+        unfinished += total(entry) is None
+    return left_open(unfinished)
+
+
+def exercise_columns(entries: Iterable[Entry]) -> list[str]:
+    """`chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
+    seen: dict[str, None] = {}
+    for entry in entries:
+        seen.update(dict.fromkeys(f"{each.chapter}/{each.name}" for each in entry.result.exercises))
+    return list(seen)
+
+
+def exercise_points(entry: Entry) -> dict[str, str]:
+    """The points of each judged exercise by its column."""
+    judged = filter(is_judged, entry.result.exercises)
+    return {f"{each.chapter}/{each.name}": decimal(each.score) for each in judged}
+
+
+def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
+    student, earned, whole = entry.student, exercise_points(entry), total(entry, out_of)
+    return [
+        student.id,
+        student.name,
+        student.email,
+        str(entry.attempt),
+        entry.submitted_at,
+        "yes" if entry.late else "no",
+        *[earned.get(column, "") for column in columns],
+        "" if whole is None else decimal(whole),
+        decimal(entry.result.max_score if out_of is None else out_of),
+        overall(entry.result).value,
+        entry.origin,
+    ]
+
+
+FORMAT = ClassFormat("a row a student, a column an exercise", write)

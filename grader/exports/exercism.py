@@ -1,0 +1,82 @@
+"""exercism's `results.json`, version 3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grader.exports.format import Options, StudentFormat
+from grader.exports.texts import one_line, shortened
+from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
+from grader.results import Entry, ExerciseResult, Outcome, Result, Status, TestResult
+
+__all__ = ["FORMAT"]
+
+_LONGEST_OUTPUT = 500
+_LONGEST_MESSAGE = 10_000
+_ERRORS = (Outcome.ERROR, Outcome.TIMEOUT)
+
+
+def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+    """The result; an error only if no test of any exercise ran."""
+    result = entry.result
+    written: dict[str, Any] = {"version": 3, "status": _status(result)}
+    if written["status"] == "error":
+        messages = [NOT_JUDGED if not is_judged(e) else e.message for e in result.exercises]
+        told = "\n".join(dict.fromkeys(filter(None, messages))) or "There is nothing to judge."
+        written["message"] = shortened(told, _LONGEST_MESSAGE)
+        written["tests"] = []
+    else:
+        written["message"] = None
+        written["tests"] = [
+            test
+            for number, exercise in enumerate(result.exercises, 1)
+            for test in _tests(exercise, number, alone=len(result.exercises) == 1)
+        ]
+    return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+
+
+def _status(result: Result) -> str:
+    if not any(_ran(exercise) for exercise in result.exercises):
+        return "error"
+    # Not by `all` tests: an exercise without a verdict is no pass.
+    passed = all(exercise.status is Status.PASSED for exercise in result.exercises)
+    return "pass" if passed else "fail"
+
+
+def _ran(exercise: ExerciseResult) -> bool:
+    """Whether any test was run: a file that is missing or cannot be read fails them all at once."""
+    settled = exercise.message and all(test.outcome in _ERRORS for test in exercise.tests)
+    return is_judged(exercise) and bool(exercise.tests) and not settled
+
+
+def _tests(exercise: ExerciseResult, number: int, *, alone: bool) -> list[dict[str, Any]]:
+    if not is_judged(exercise):
+        title = f"{exercise.name}: {one_line(exercise.title)}"
+        return [{"name": title, "status": "error", "message": NOT_JUDGED, "task_id": number}]
+    written = [_test(exercise, test, number, alone=alone) for test in exercise.tests]
+    if written and exercise.output.strip():
+        # What was printed is known for the exercise; it is looked for at the first failure.
+        first = next((each for each in written if each["status"] != "pass"), written[0])
+        first["output"] = shortened(exercise.output, _LONGEST_OUTPUT)
+    return written
+
+
+def _test(
+    exercise: ExerciseResult, test: TestResult, number: int, *, alone: bool
+) -> dict[str, Any]:
+    title = one_line(test.title)
+    passed = test.outcome is Outcome.PASSED
+    written: dict[str, Any] = {
+        "name": title if alone else f"{exercise.name}: {title}",
+        "status": "pass" if passed else "error" if test.outcome in _ERRORS else "fail",
+        "test_code": f"# {test.visibility.value} test {test.name}",
+        "task_id": number,
+    }
+    if not passed:
+        written["message"] = shortened(explanation(test), _LONGEST_MESSAGE)
+    return written
+
+
+FORMAT = StudentFormat("exercism's results.json, version 3", ".json", render)

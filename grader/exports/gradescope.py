@@ -1,0 +1,81 @@
+"""Gradescope's `results.json`, as an autograder writes it to /autograder/results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grader.exports.format import NoVerdict, Options, StudentFormat
+from grader.exports.texts import fitted, one_line, shortened
+from grader.exports.verdicts import Share, decimal, explanation, shares, unjudged
+from grader.results import Entry, ExerciseResult, Outcome, Result, TestResult, Visibility
+
+__all__ = ["FORMAT"]
+
+# Students see what public tests say at once; what hidden ones say, when the grades are published.
+_VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
+# Gradescope names no limit; this much is still read by a browser.
+_MOST_BYTES = 5_000_000
+
+
+def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+    """The result; where something was not judged there is no file, which Gradescope calls a failure."""
+    if missing := unjudged(entry.result):
+        raise NoVerdict(
+            f"{', '.join(missing)} could not be judged, by a fault of ours: no results.json is "
+            "written, so that Gradescope reports a failed autograder and no score."
+        )
+    return fitted(lambda limit: _written(entry.result, limit), _MOST_BYTES)
+
+
+def _written(result: Result, limit: int) -> bytes:
+    text = msgspec.json.encode(
+        {
+            "score": result.score,
+            "execution_time": result.duration_seconds,
+            "output": shortened(_summary(result), limit * 10),
+            "output_format": "text",
+            "test_output_format": "text",
+            "test_name_format": "text",
+            "visibility": "visible",
+            "stdout_visibility": "hidden",
+            "extra_data": {"course": result.course.digest, "grader": result.environment.grader},
+            "tests": [
+                _test(f"{number}.{place}", exercise, test, share, limit)
+                for number, exercise in enumerate(result.exercises, 1)
+                for place, (test, share) in enumerate(
+                    zip(exercise.tests, shares(exercise), strict=True), 1
+                )
+            ],
+        }
+    )
+    return msgspec.json.format(text, indent=2) + b"\n"
+
+
+def _summary(result: Result) -> str:
+    lines = [
+        f"{each.name}: {decimal(each.score)} of {decimal(each.max_score)} points"
+        + (f". {each.message}" if each.message else "")
+        for each in result.exercises
+    ]
+    return "\n".join(lines)
+
+
+def _test(
+    number: str, exercise: ExerciseResult, test: TestResult, share: Share, limit: int
+) -> dict[str, Any]:
+    return {
+        "score": share.score / 100,
+        "max_score": share.max_score / 100,
+        "status": "passed" if test.outcome is Outcome.PASSED else "failed",
+        "name": f"{exercise.name}: {one_line(test.title)}",
+        "number": number,
+        "output": shortened(explanation(test), limit),
+        "tags": [exercise.name, test.visibility.value],
+        "visibility": _VISIBILITY[test.visibility],
+        "extra_data": {"outcome": test.outcome.value, "test": test.name},
+    }
+
+
+FORMAT = StudentFormat("Gradescope's results.json", ".json", render)

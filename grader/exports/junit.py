@@ -1,0 +1,104 @@
+"""JUnit XML, which GitLab, Jenkins and most other CI systems show: a suite an exercise, a case a test."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as Tree  # it writes here, and reads nothing
+
+from grader.exports.format import Options, StudentFormat
+from grader.exports.texts import one_line, shortened
+from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
+from grader.results import Entry, ExerciseResult, Outcome, TestResult
+
+__all__ = ["FORMAT"]
+
+_LONGEST_TEXT = 10_000
+# What XML 1.0 has no way to write, not even as an entity.
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CHILD = {
+    Outcome.FAILED: "failure",
+    Outcome.NOT_IMPLEMENTED: "failure",
+    Outcome.ERROR: "error",
+    Outcome.TIMEOUT: "error",
+    Outcome.SKIPPED: "skipped",
+}
+
+
+def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+    """The result of one student as XML."""
+    result = entry.result
+    root = Tree.Element("testsuites", name=_legal(one_line(result.course.name)))
+    suites = [_suite(exercise) for exercise in result.exercises]
+    root.extend(suites)
+    for key in ("tests", "failures", "errors", "skipped"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
+    root.set("time", f"{result.duration_seconds:.3f}")
+    for suite in suites:
+        suite.set("timestamp", result.started_at.removesuffix("Z"))
+    Tree.indent(root)
+    written: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written + b"\n"
+
+
+def _suite(exercise: ExerciseResult) -> Tree.Element:
+    suite = Tree.Element("testsuite", name=f"{exercise.chapter}.{exercise.name}")
+    cases = (
+        [_case(exercise, test, name) for test, name in _named(exercise)]
+        if is_judged(exercise)
+        else [_unjudged(exercise)]
+    )
+    suite.extend(cases)
+    suite.set("tests", str(len(cases)))
+    for key, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(key, str(sum(case.find(child) is not None for case in cases)))
+    suite.set("time", f"{exercise.duration_seconds:.3f}")
+    if exercise.output.strip():
+        output = Tree.SubElement(suite, "system-out")
+        output.text = _legal(shortened(exercise.output, _LONGEST_TEXT))
+    return suite
+
+
+def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
+    """Each test with a name of its own: of two that are equal a reader drops one."""
+    named: dict[str, TestResult] = {}
+    for test in exercise.tests:
+        name = _legal(one_line(test.title)) or test.name
+        if name in named:
+            name = f"{name} ({_legal(one_line(test.name))})"
+        number, unique = 2, name
+        while unique in named:
+            unique, number = f"{name} #{number}", number + 1
+        named[unique] = test
+    return [(test, name) for name, test in named.items()]
+
+
+def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element:
+    case = Tree.Element(
+        "testcase",
+        classname=f"{exercise.chapter}.{exercise.name}",
+        name=name,
+        file=_legal(test.place.file if test.place else f"{exercise.chapter}/{exercise.name}.py"),
+        line=str(test.place.line if test.place else 1),
+        time=f"{test.duration_seconds:.3f}",
+    )
+    if test.outcome in _CHILD:
+        first = one_line(test.message.partition("\n")[0])
+        child = Tree.SubElement(case, _CHILD[test.outcome], message=_legal(first))
+        child.set("type", test.outcome.value)
+        child.text = _legal(shortened(explanation(test), _LONGEST_TEXT))
+    return case
+
+
+def _unjudged(exercise: ExerciseResult) -> Tree.Element:
+    case = Tree.Element(
+        "testcase", classname=f"{exercise.chapter}.{exercise.name}", name="verdict", time="0.000"
+    )
+    Tree.SubElement(case, "error", message=NOT_JUDGED, type="unjudged").text = NOT_JUDGED
+    return case
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+FORMAT = StudentFormat("JUnit XML", ".xml", render)

@@ -1,0 +1,117 @@
+"""Whose row is this: people are matched to the rows of a template, surest key first, and never by guess.
+
+A wrong match gives somebody another one's grade. So a key counts only if it is unique on both sides, and a
+weaker one never joins what a stronger one tells apart.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from grader.exports.texts import one_line
+from grader.results import Student
+
+__all__ = ["Key", "Matching", "match", "name_key", "person_of", "told"]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A column of the template and what of a person should stand in it.
+
+    Where both are an identity (as in Canvas's ID), two that differ are two people; an `alias` may
+    differ, such as a login name that somebody uses elsewhere.
+    """
+
+    column: str
+    person: str
+    alias: bool = False
+
+
+class Matching(msgspec.Struct, frozen=True):
+    """The person of each row, by number; people without a row, and those whom two rows would fit."""
+
+    person_of: dict[int, int]
+    missing: tuple[int, ...]
+    ambiguous: tuple[int, ...]
+
+
+def match(
+    people: Sequence[Mapping[str, str]], rows: Sequence[Mapping[str, str]], keys: Sequence[Key]
+) -> Matching:
+    """Match people to rows, key by key; a missing or empty value matches nothing."""
+    row_of: dict[int, int] = {}
+    person_of: dict[int, int] = {}
+    ambiguous: set[int] = set()
+    for number, key in enumerate(keys):
+        stronger = [each for each in keys[:number] if not each.alias]
+        wanted: dict[int, list[int]] = defaultdict(list)
+        by_value = _index(rows, key.column)
+        for person, values in enumerate(people):
+            if person in row_of or not values.get(key.person):
+                continue
+            fitting = [
+                row
+                for row in by_value.get(values[key.person], ())
+                if row not in person_of and not _differ(values, rows[row], stronger)
+            ]
+            if len(fitting) == 1:
+                wanted[fitting[0]].append(person)
+            elif fitting:
+                ambiguous.add(person)
+        for row, claimants in wanted.items():
+            if len(claimants) == 1:
+                row_of[claimants[0]], person_of[row] = row, claimants[0]
+            else:
+                ambiguous |= set(claimants)
+    left = [person for person in range(len(people)) if person not in row_of]
+    return Matching(
+        person_of,
+        tuple(person for person in left if person not in ambiguous),
+        tuple(person for person in left if person in ambiguous),
+    )
+
+
+def _index(rows: Sequence[Mapping[str, str]], column: str) -> dict[str, list[int]]:
+    index: dict[str, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        if value := row.get(column):
+            index[value].append(number)
+    return index
+
+
+def _differ(person: Mapping[str, str], row: Mapping[str, str], keys: Sequence[Key]) -> bool:
+    pairs = ((person.get(key.person), row.get(key.column)) for key in keys)
+    return any(left and right and left != right for left, right in pairs)
+
+
+def name_key(name: str) -> str:
+    """A name as it is compared: `Smith, Ada` is `ada smith`."""
+    plain = one_line(unicodedata.normalize("NFKC", name)).casefold()
+    family, comma, given = plain.partition(",")
+    return f"{given.strip()} {family.strip()}" if comma else plain
+
+
+def person_of(student: Student) -> dict[str, str]:
+    """What is known of a student, as it is compared with a template."""
+    person = {key: value.strip() for key, value in student.ids.items()}
+    for key in ("sis_login_id", "username"):
+        person[key] = person.get(key, "").casefold()
+    return person | {
+        "id": student.id,
+        "login": student.id.casefold(),
+        "email": student.email.casefold(),
+        "name": name_key(student.name),
+    }
+
+
+def told(people: Sequence[Mapping[str, str]], found: Matching, nobody: Iterable[str]) -> list[str]:
+    """What whoever imports has to know: who has no row, and which rows have nobody."""
+    notes = [f"{people[each]['id']}: is in no row of the template." for each in found.missing]
+    notes += [
+        f"{people[each]['id']}: more than one row or person fits, so none was filled in."
+        for each in found.ambiguous
+    ]
+    return [*notes, *[f"Nothing was handed in for the row {name}." for name in nobody]]

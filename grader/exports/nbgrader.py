@@ -1,0 +1,69 @@
+"""The CSV that `nbgrader export` writes, for what reads it already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import IO
+
+from grader.exports.format import ClassFormat, Options
+from grader.exports.table import Table
+from grader.exports.texts import one_line
+from grader.exports.verdicts import decimal, left_open, total
+from grader.results import Entry
+
+__all__ = ["FORMAT"]
+
+HEADER = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+
+
+def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Write every entry; the due date is not known here and no penalty is taken off."""
+    table = Table(out)
+    table.row(HEADER)
+    unfinished = 0
+    for entry in entries:
+        family, given = split_name(entry.student.name)
+        whole = total(entry, options.out_of)
+        unfinished += whole is None
+        score = "" if whole is None else decimal(whole)
+        table.row(
+            [
+                options.column or entry.result.course.name,
+                "",
+                entry.submitted_at,
+                entry.student.id,
+                family,
+                given,
+                entry.student.email,
+                score,
+                "0",
+                score,
+                decimal(entry.result.max_score if options.out_of is None else options.out_of),
+            ]
+        )
+    return left_open(unfinished)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Family and given name, of `Smith, Ada` or of `Ada Smith`; of one word, the family name."""
+    plain = one_line(name)
+    if "," in plain:
+        family, _, given = plain.partition(",")
+        return family.strip(), given.strip()
+    given, _, family = plain.rpartition(" ")
+    return family, given
+
+
+FORMAT = ClassFormat("the columns of `nbgrader export`", write)

@@ -1,0 +1,79 @@
+"""PrairieLearn's `results.json` of an external grader, as it lies in /grade/results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grader.exports.format import Options, StudentFormat
+from grader.exports.texts import fitted, one_line, shortened
+from grader.exports.verdicts import (
+    NOT_JUDGED,
+    Share,
+    decimal,
+    explanation,
+    hundredths,
+    shares,
+    unjudged,
+)
+from grader.results import Entry, ExerciseResult, Result, TestResult
+
+__all__ = ["FORMAT"]
+
+_MOST_BYTES = 1_000_000
+
+
+def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
+    """The result; where something was not judged it is not gradable, which costs no attempt."""
+    result = entry.result
+    if missing := unjudged(result):
+        said = {"gradable": False, "message": f"{', '.join(missing)}: {NOT_JUDGED}"}
+        said["format_errors"] = [said["message"]]
+        return msgspec.json.encode(said) + b"\n"
+    return fitted(lambda limit: _written(result, limit), _MOST_BYTES)
+
+
+def _written(result: Result, limit: int) -> bytes:
+    printed = [
+        f"{each.name}:\n{each.output.rstrip()}" for each in result.exercises if each.output.strip()
+    ]
+    points = f"{decimal(result.score)} of {decimal(result.max_score)} points."
+    text = msgspec.json.encode(
+        {
+            "gradable": True,
+            "score": _share(result),
+            "message": "\n".join([points, *_messages(result, limit)]),
+            "output": shortened("\n\n".join(printed), limit * 10),
+            "tests": [
+                _test(exercise, test, share, limit)
+                for exercise in result.exercises
+                for test, share in zip(exercise.tests, shares(exercise), strict=True)
+            ],
+        }
+    )
+    return msgspec.json.format(text, indent=2) + b"\n"
+
+
+def _share(result: Result) -> float:
+    """From 0 to 1; 1 only for everything."""
+    score, worth = hundredths(result.score), hundredths(result.max_score)
+    return min(max(score / worth, 0.0), 1.0) if worth else 0.0
+
+
+def _messages(result: Result, limit: int) -> list[str]:
+    return [shortened(each.message, limit) for each in result.exercises if each.message]
+
+
+def _test(exercise: ExerciseResult, test: TestResult, share: Share, limit: int) -> dict[str, Any]:
+    return {
+        "name": f"{exercise.name}: {one_line(test.title)}",
+        "description": f"{exercise.title} ({test.visibility.value} test)",
+        "points": share.score / 100,
+        "max_points": share.max_score / 100,
+        "message": shortened(explanation(test), limit),
+        "output": "",
+    }
+
+
+FORMAT = StudentFormat("PrairieLearn's results.json", ".json", render)

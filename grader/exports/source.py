@@ -1,0 +1,51 @@
+"""Where entries come from: the gradebook of a class, or one result as `grade run --json` wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from grader.exports.format import ExportError
+from grader.results import SCHEMA_VERSION, Entry, Result, Student
+
+__all__ = ["ClassSource", "read_result"]
+
+
+class ClassSource:
+    """The entries of a RESULTS folder; each iteration reads them anew, one at a time."""
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+
+    def __iter__(self) -> Iterator[Entry]:
+        # Here, so that one result is exported without SQLite.
+        from grader.gradebook import Gradebook
+
+        with Gradebook.open(self._results) as book:
+            yield from book.entries()
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+def read_result(path: Path) -> Entry:
+    """The one entry of a result file; its student is the name of the submission."""
+    try:
+        raw = path.read_bytes()
+        version = msgspec.json.decode(raw, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            raise ExportError(
+                f"{path} is a result of schema version {version}, this grader reads "
+                f"{SCHEMA_VERSION}: grade it again."
+            )
+        result = msgspec.json.decode(raw, type=Result)
+    except OSError as error:
+        raise ExportError(f"{path} cannot be read: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ExportError(
+            f"{path} is no result as `grade run --json {path.name}` writes it: {error}."
+        ) from error
+    return Entry(student=Student(id=result.submission.name), result=result)

@@ -1,0 +1,116 @@
+"""Tables of comma-separated values: ours, in which no cell is a formula, and others' that we fill in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from grader.exports.format import ExportError
+from grader.exports.texts import one_line
+
+__all__ = ["Sheet", "Table", "guarded", "read_sheet"]
+
+# A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001  # as typed
+_SEPARATORS = (",", ";", "\t")
+_LARGEST_TEMPLATE = 50_000_000
+
+
+class Table:
+    """Writes rows as UTF-8 to a binary stream, one at a time."""
+
+    def __init__(self, out: IO[bytes], separator: str = ",") -> None:
+        # As in RFC 4180; a lone return inside a cell is quoted only where it belongs to the line end.
+        self._writer = csv.writer(_Utf8(out), delimiter=separator, lineterminator="\r\n")
+
+    def row(self, cells: Iterable[str]) -> None:
+        """Write a row of our own: names are put on one line, and no cell is a formula."""
+        self._writer.writerow([guarded(one_line(cell)) for cell in cells])
+
+    def kept(self, cells: Iterable[str]) -> None:
+        """Write a row of somebody else's, as it is but for formulas."""
+        self._writer.writerow([guarded(cell) for cell in cells])
+
+
+class _Utf8:
+    """What the csv module writes text to; a text stream of Python's would close ours."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        return self._out.write(text.encode("utf-8", "replace"))
+
+
+def guarded(cell: str) -> str:
+    """The cell with an apostrophe before what a spreadsheet would compute; a dash alone is no formula."""
+    return f"'{cell}" if cell.startswith(_FORMULA) and cell != "-" else cell
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """A table as another program wrote it: its header, its rows, and how they were written."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    separator: str
+    marked: bool
+
+    def start(self, out: IO[bytes]) -> Table:
+        """A table written in the same way."""
+        if self.marked:
+            out.write("\ufeff".encode())
+        return Table(out, self.separator)
+
+
+def read_sheet(path: Path) -> Sheet:
+    """Read a template; rows are made as long as the header. Raises ExportError if it is no table."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_TEMPLATE + 1)
+    except OSError as error:
+        raise ExportError(f"The template {path} cannot be read: {error.strerror}.") from error
+    if len(raw) > _LARGEST_TEMPLATE:
+        raise ExportError(f"The template {path} is larger than {_LARGEST_TEMPLATE:,} bytes.")
+    text = _decoded(path, raw)
+    try:
+        separator = _separator(text)
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise ExportError(
+            f"The template {path} is no table of comma-separated values: {error}."
+        ) from error
+    header, *rows = [line for line in lines if line] or [[]]
+    if len(header) < 2:
+        raise ExportError(f"The template {path} has no header with columns in its first line.")
+    return Sheet(
+        tuple(header),
+        tuple(_padded(row, len(header)) for row in rows),
+        separator,
+        raw.startswith(b"\xef\xbb\xbf"),
+    )
+
+
+def _decoded(path: Path, raw: bytes) -> str:
+    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ExportError(
+            f"The template {path} is not in UTF-8: use the file as it was downloaded, or save it as "
+            "'CSV UTF-8'."
+        ) from error
+
+
+def _separator(text: str) -> str:
+    """What parts the header into the most columns."""
+    first = text.partition("\n")[0]
+    return max(_SEPARATORS, key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
+
+
+def _padded(row: Sequence[str], length: int) -> tuple[str, ...]:
+    return (*row, *[""] * (length - len(row)))

@@ -1,0 +1,141 @@
+"""Entries made by hand: a class of one exercise or two, and whatever hostile people write."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+from grader.exports.format import ClassFormat, Options, StudentFormat
+from grader.results import (
+    CourseInfo,
+    Entry,
+    Environment,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    Status,
+    Student,
+    SubmissionInfo,
+    TestResult,
+    Visibility,
+    points,
+)
+
+HOSTILE = (
+    "=1+1",
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "＝1+1",  # noqa: RUF001  # as typed on an East Asian keyboard
+    'say "hi", she;said',
+    "two\nlines\r\nthree",
+    "nul\x00byte",
+    "\x1b[31mred\x07",
+    "]]></failure><failure>",
+    "\u202egnp.exe\u202c",
+    "\ufffe\uffff\x0b",
+    "a|b | `code` *b* _i_ [x](http://evil.example) <img src=x onerror=alert(1)>",
+    "</pre><script>alert(1)</script>",
+    "```\n::error file=x::owned\n```",
+    "100% sure, a:b,c\n::stop-commands::x",
+    "line\u2028separator\u2029",
+    "Points Possible",
+    "Zoë Ñandú 王小明 אבג",  # names
+    "",
+)
+
+
+def checked(
+    name: str = "test_value", outcome: Outcome = Outcome.PASSED, weight: float = 1, **changes: Any
+) -> TestResult:
+    passed = outcome is Outcome.PASSED
+    given: dict[str, Any] = {
+        "title": f"The title of {name}",
+        "visibility": Visibility.PUBLIC,
+        "score": weight if passed else 0.0,
+        "max_score": weight,
+        "duration_seconds": 0.01,
+        "message": "" if passed else "It does not hold.",
+        "hint": "" if passed else "Look again.",
+        "place": None if passed else Place("modules/glu.py", 7, "forward"),
+    }
+    return TestResult(name=name, outcome=outcome, **{**given, **changes})
+
+
+def exercise(
+    *tests: TestResult, name: str = "glu", worth: float = 15, **changes: Any
+) -> ExerciseResult:
+    earned, total = sum(t.score for t in tests), sum(t.max_score for t in tests)
+    passed = sum(t.outcome is Outcome.PASSED for t in tests)
+    status = Status.PASSED if passed == len(tests) else Status.PARTIAL if passed else Status.FAILED
+    given: dict[str, Any] = {
+        "title": f"The title of {name}",
+        "chapter": "modules",
+        "status": status,
+        "score": points(earned, total, worth),
+        "duration_seconds": 0.5,
+        "message": "",
+        "output": "",
+    }
+    return ExerciseResult(name=name, max_score=worth, tests=tests, **{**given, **changes})
+
+
+def unjudged(name: str = "gelu", worth: float = 15) -> ExerciseResult:
+    return exercise(name=name, worth=worth, status=Status.UNJUDGED, score=0.0)
+
+
+def entry(*exercises: ExerciseResult, student: str = "ada", **changes: Any) -> Entry:
+    exercises = exercises or (exercise(checked()),)
+    who: dict[str, Any] = {"id": student, "name": "", "email": "", "ids": {}}
+    for key in list(changes):
+        if key in who:
+            who[key] = changes.pop(key)
+    return Entry(
+        student=Student(**who),
+        result=Result(
+            course=CourseInfo("plain", "1.0", "c0ffee"),
+            submission=SubmissionInfo(student, "beef"),
+            score=round(sum(each.score for each in exercises), 2),
+            max_score=round(sum(each.max_score for each in exercises), 2),
+            seed=0,
+            exercises=exercises,
+            started_at="2026-09-01T10:00:00Z",
+            duration_seconds=1.25,
+            environment=Environment("0.1.0", "3.12", "2.13", "Linux", ("seccomp",)),
+        ),
+        **changes,
+    )
+
+
+def hostile_entry(text: str) -> Entry:
+    """An entry with this text wherever a student's or an author's text can stand."""
+    tests = (
+        checked("test_good", title=text),
+        checked("test_bad", Outcome.FAILED, 3, title=text, message=text, hint=text),
+    )
+    return entry(
+        exercise(*tests, title=text, output=text),
+        exercise(checked("t", Outcome.ERROR), name="gelu", message=text, output=text),
+        student=text or "nobody",
+        name=text,
+        email=text,
+        ids={"username": text, "canvas_id": "", "sis_user_id": text},
+        origin=text,
+    )
+
+
+def written(chosen: object, entries: Iterable[Entry], **options: Any) -> tuple[str, list[str]]:
+    """What a class format writes, as text, and what it tells."""
+    assert isinstance(chosen, ClassFormat)
+    out = io.BytesIO()
+    notes = chosen.write(entries, out, Options(**options))
+    return out.getvalue().decode("utf-8"), notes
+
+
+def rendered(chosen: object, of: Entry, **options: Any) -> bytes:
+    assert isinstance(chosen, StudentFormat)
+    return chosen.render(of, Options(**options))

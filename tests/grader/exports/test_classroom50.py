@@ -1,0 +1,140 @@
+"""Classroom 50's result.json against its schema, and the rules that no schema says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from grader.exports import FORMATS
+from grader.exports.format import ExportError, NoVerdict
+from grader.results import Entry, Outcome
+
+from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+
+ENVIRONMENT = {
+    "CLASSROOM": "cs-101",
+    "ASSIGNMENT": "lab1",
+    "SUBMISSION_TAG": "submit/2026-09-01T10-00-00Z-a1b2c3d",
+    "COMMIT_URL": "https://git.example/c",
+    "RELEASE_URL": "https://git.example/r",
+    "REVIEW_URL": "https://git.example/v",
+    "USERNAME": "ada",
+    "ASSIGNMENT_TYPE": "individual",
+}
+TEXT = {"type": "string", "minLength": 1}
+COUNT = {"type": "integer", "minimum": 0}
+MOMENT = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$"}
+REQUIRED = ["schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit"]
+REQUIRED += ["release", "review", "datetime", "score", "max-score", "tests"]
+# classroom50/result/v1, in our own words.
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": REQUIRED,
+    "properties": {
+        "schema": {"const": "classroom50/result/v1"},
+        **dict.fromkeys(("classroom", "assignment", "owner", "commit", "release", "review"), TEXT),
+        "assignment_type": {"enum": ["individual", "group"]},
+        "submission": {"type": "string", "pattern": "^submit/"},
+        "datetime": MOMENT,
+        "graded_at": MOMENT,
+        "score": COUNT,
+        "max-score": COUNT,
+        "submitted_by": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["username"],
+            "properties": {"username": TEXT, "id": {"type": ["integer", "null"]}},
+        },
+        "tests": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["test-name", "passed", "score", "max-score"],
+                "properties": {
+                    "test-name": TEXT,
+                    "passed": {"type": "boolean"},
+                    "score": COUNT,
+                    "max-score": COUNT,
+                },
+            },
+        },
+    },
+}
+
+
+def classroom50_reads(of: Entry, **environment: str) -> dict[str, Any]:
+    raw = rendered(FORMATS["classroom50"], of, environment={**ENVIRONMENT, **environment})
+    assert len(raw) <= 10 * 1024 * 1024
+    result: dict[str, Any] = json.loads(raw)
+    jsonschema.Draft202012Validator(SCHEMA).validate(result)
+    assert result["score"] <= result["max-score"]
+    assert result["score"] == sum(test["score"] for test in result["tests"])
+    assert result["max-score"] == sum(test["max-score"] for test in result["tests"])
+    assert all(test["score"] <= test["max-score"] for test in result["tests"])
+    return result
+
+
+def test_points_are_hundredths_for_everybody() -> None:
+    tests = (checked(), checked("b", Outcome.FAILED), checked("c", Outcome.TIMEOUT))
+    read = classroom50_reads(entry(exercise(*tests, worth=20), exercise(checked(), name="gelu")))
+    assert (read["score"], read["max-score"]) == (2167, 3500)
+    full = classroom50_reads(entry(exercise(checked(), worth=20), exercise(checked(), name="gelu")))
+    assert (full["score"], full["max-score"]) == (3500, 3500)
+    assert [test["passed"] for test in read["tests"]] == [True, False, False, True]
+
+
+def test_identities_are_those_of_the_environment() -> None:
+    read = classroom50_reads(entry(student="somebody", submitted_at="2026-08-31T09:00:00Z"))
+    assert (read["classroom"], read["assignment"], read["owner"]) == ("cs-101", "lab1", "ada")
+    assert read["review"] == "https://git.example/v"
+    assert (read["datetime"], read["graded_at"]) == ("2026-08-31T09:00:00Z", "2026-09-01T10:00:00Z")
+    assert "submitted_by" not in read
+    group = classroom50_reads(
+        entry(),
+        ASSIGNMENT_TYPE="group",
+        OWNER="group-3",
+        REVIEW_URL="",
+        GITHUB_ACTOR="bob",
+        GITHUB_ACTOR_ID="17",
+    )
+    assert (group["assignment_type"], group["owner"]) == ("group", "group-3")
+    assert group["review"] == group["commit"]
+    assert group["submitted_by"] == {"username": "bob", "id": 17}
+    assert classroom50_reads(entry(), GITHUB_ACTOR="bob")["submitted_by"] == {
+        "username": "bob",
+        "id": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"CLASSROOM": " ", "COMMIT_URL": ""}, "CLASSROOM, COMMIT_URL"),
+        ({"SUBMISSION_TAG": "v1"}, "submit/"),
+        ({"ASSIGNMENT_TYPE": "pairs"}, "individual or group"),
+    ],
+)
+def test_what_cannot_be_made_up_is_asked_for(changed: dict[str, str], why: str) -> None:
+    with pytest.raises(ExportError, match=why):
+        rendered(FORMATS["classroom50"], entry(), environment={**ENVIRONMENT, **changed})
+
+
+def test_ten_megabytes_are_not_exceeded() -> None:
+    tests = [checked(f"t{n}", Outcome.FAILED, message="x" * 9000) for n in range(2000)]
+    read = classroom50_reads(entry(exercise(*tests)))
+    assert len(read["tests"]) == 2000
+    assert read["tests"][0]["output"].startswith("xxx")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_hostile_text_fits_the_schema(text: str) -> None:
+    classroom50_reads(hostile_entry(text), GITHUB_ACTOR=text, GITHUB_ACTOR_ID=text)
+
+
+def test_without_a_verdict_there_is_no_file() -> None:
+    with pytest.raises(NoVerdict, match="gelu"):
+        rendered(FORMATS["classroom50"], entry(unjudged()), environment=ENVIRONMENT)

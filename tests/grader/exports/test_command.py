@@ -1,0 +1,227 @@
+"""`grade export` as it is typed, from a class that `grade batch` graded and from one result."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.cli.export import FORMAT_NAMES
+from grader.exports import FORMATS
+from grader.exports.files import written
+from grader.exports.format import StudentFormat
+from grader.gradebook import Gradebook
+from grader.results import Entry, Result
+
+from .entries import checked, entry, exercise, unjudged
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+STUDENTS = ("ada", "Zoë =1+1", "=bob")
+NAMES = [name for name in FORMATS if name != "classroom50"]
+
+
+def grade(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
+        cwd=PLAIN,
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class of three, graded by the real command."""
+    folder = tmp_path_factory.mktemp("class")
+    for student in STUDENTS:
+        home = folder / "submissions" / student
+        shutil.copytree(PLAIN / "solutions" / "text", home / "text")
+    (folder / "submissions" / "ada" / "text" / "greeting.py").write_text(
+        "def (:\n", encoding="utf-8"
+    )
+    done = grade("batch", folder / "submissions", "-o", folder / "results", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    return folder / "results"
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    path = tmp_path / "result.json"
+    path.write_bytes(msgspec.json.encode(entry(exercise(checked())).result))
+    return path
+
+
+def test_the_names_are_those_of_the_registry() -> None:
+    assert tuple(FORMATS) == FORMAT_NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_of_a_class(results: Path, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "out"
+    done = grade("export", results, "--format", name, "-o", output)
+    assert done.returncode == 0, done.stderr
+    if isinstance(FORMATS[name], StudentFormat):
+        files = sorted(output.iterdir())
+        assert len(files) == 3
+        assert all(file.stat().st_size for file in files if name != "annotations")
+        assert all(file.parent == output for file in files)
+    else:
+        assert grade("export", results, "--format", name).stdout == output.read_bytes()
+        assert len(output.read_bytes().splitlines()) >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_of_one_result(one: Path, name: str, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    done = grade("export", one, "--format", name, "-o", output)
+    assert done.returncode == 0, done.stderr
+    assert output.is_file()
+    if name in ("csv", "junit"):
+        assert grade("export", one, "--format", name).stdout == output.read_bytes()
+
+
+def test_the_csv_of_a_class_is_what_was_graded(results: Path) -> None:
+    done = grade("export", results, "--format", "csv")
+    rows = {
+        row["student"].lstrip("'"): row for row in csv.DictReader(done.stdout.decode().splitlines())
+    }
+    with Gradebook.open(results) as book:
+        entries = {each.student.id: each for each in book.entries()}
+    assert len(rows) == len(entries) == 3
+    for student, row in rows.items():
+        assert float(row["total"]) == entries[student].result.score
+    assert float(rows["ada"]["text/greeting"]) == 0
+    assert float(rows["ada"]["text/word_count"]) == 10
+
+
+def test_json_lines_of_a_class(results: Path) -> None:
+    lines = grade("export", results, "--format", "jsonl").stdout.splitlines()
+    with Gradebook.open(results) as book:
+        assert [msgspec.json.decode(line, type=Entry) for line in lines] == list(book.entries())
+
+
+def test_what_grade_run_writes_is_read(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    grade("run", "greeting", "--submission", PLAIN / "solutions", "--json", result)
+    done = grade("export", result, "--format", "gradescope")
+    assert json.loads(done.stdout)["score"] == 2.5
+    assert msgspec.json.decode(result.read_bytes(), type=Result).score == 2.5
+
+
+def test_classroom50_reads_the_environment(one: Path) -> None:
+    done = grade("export", one, "--format", "classroom50")
+    assert done.returncode == 2
+    assert b"CLASSROOM, ASSIGNMENT" in done.stderr
+    given = {"CLASSROOM": "c", "ASSIGNMENT": "a", "SUBMISSION_TAG": "submit/1"}
+    done = grade("export", one, "--format", "classroom50", **given, COMMIT_URL="u", RELEASE_URL="r")
+    assert json.loads(done.stdout)["max-score"] == 1500
+
+
+def test_a_file_in_a_folder_that_is_there(one: Path, tmp_path: Path) -> None:
+    assert grade("export", one, "--format", "junit", "-o", tmp_path).returncode == 0
+    assert (tmp_path / "result.xml").is_file()
+
+
+def test_without_a_verdict_there_is_no_file_and_exit_3(tmp_path: Path) -> None:
+    path, output = tmp_path / "result.json", tmp_path / "results.json"
+    path.write_bytes(msgspec.json.encode(entry(unjudged()).result))
+    done = grade("export", path, "--format", "gradescope", "-o", output)
+    assert done.returncode == 3
+    assert b"gelu could not be judged" in done.stderr
+    assert not output.exists()
+
+
+def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
+    template = tmp_path / "canvas.csv"
+    template.write_text(
+        "Student,ID,SIS Login ID,Section,Lab (1)\n    Points Possible,,,,20\n"
+        "Ada,1,ada,A,\n\x1b[31mEve,2,eve,A,\n",
+        encoding="utf-8",
+    )
+    done = grade("export", results, "--format", "canvas", "--template", template)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[2] == b"Ada,1,ada,A,10"
+    assert b"is in no row of the template" in done.stderr
+    assert b"Nothing was handed in for the row [31mEve." in done.stderr
+    assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "is no result"),
+        ("not json", "is no result"),
+        ("\x00\xff", "is no result"),
+        ('{"schema_version": 99}', "schema version 99"),
+        ('{"schema_version": 1}', "is no result"),
+    ],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(text, encoding="latin-1")
+    done = grade("export", path, "--format", "csv")
+    assert done.returncode == 2
+    assert why in done.stderr.decode()
+    assert len(done.stderr.splitlines()) <= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["RESULTS", "--format", "junit"], "name a folder with -o"),
+        (["RESULTS", "--format", "csv", "-o", "FOLDER"], "csv is one file"),
+        (["FOLDER", "--format", "csv"], "There is no gradebook"),
+        (["nowhere", "--format", "csv"], "does not exist"),
+        (["RESULTS", "--format", "pdf"], "is not one of"),
+    ],
+)
+def test_usage(results: Path, tmp_path: Path, arguments: list[str], why: str) -> None:
+    places = {"RESULTS": str(results), "FOLDER": str(tmp_path)}
+    done = grade("export", *(places.get(each, each) for each in arguments))
+    assert done.returncode == 2
+    assert why in done.stderr.decode()
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "grades.csv"
+    path.write_text("before", encoding="utf-8")
+    path.chmod(0o600)
+
+    def interrupted() -> None:
+        with written(path) as out:
+            out.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text(encoding="utf-8") == "before"
+    with written(path) as out:
+        out.write(b"after")
+    assert path.read_text(encoding="utf-8") == "after"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["grades.csv"]
+    new = tmp_path / "new.csv"
+    with written(new) as out:
+        out.write(b"x")
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_a_place_that_cannot_be_written(one: Path, tmp_path: Path) -> None:
+    done = grade("export", one, "--format", "csv", "-o", tmp_path / "no" / "grades.csv")
+    assert done.returncode == 3
+    assert b"cannot be written" in done.stderr
+    if Path("/dev/full").exists():
+        done = grade("export", one, "--format", "csv", "-o", "/dev/full")
+        assert (done.returncode, b"cannot be written" in done.stderr) == (3, True)

@@ -1,0 +1,48 @@
+"""What docs/exports.md and docs/ci.md say: every command parses, every format and input is explained."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from grader.cli import main
+from grader.exports import FORMATS
+from grader.exports.format import StudentFormat
+
+ROOT = Path(__file__).resolve().parents[3]
+EXPORTS = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
+CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (grade .+)$", EXPORTS + CI, re.MULTILINE)
+
+
+def parses(line: str) -> bool:
+    """Whether it is a command line of ours, files that are not here aside."""
+    _, name, *arguments = shlex.split(line)
+    try:
+        main.commands[name].make_context(name, arguments)
+    except click.UsageError as error:
+        return "does not exist" in error.message
+    return True
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_parses(line: str) -> None:
+    assert parses(line)
+
+
+def test_every_format_is_in_the_table() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", EXPORTS, re.MULTILINE))
+    assert list(rows) == list(FORMATS)
+    for name, chosen in FORMATS.items():
+        assert ("a student" in rows[name]) == isinstance(chosen, StudentFormat) or name == "csv"
+
+
+def test_every_input_and_output_of_the_action_is_explained() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    for name in (*action["inputs"], *action["outputs"]):
+        assert f"`{name}`" in CI, name

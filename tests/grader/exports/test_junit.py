@@ -1,0 +1,80 @@
+"""JUnit XML as a real reader reads it: whole, legal whatever stands in a message, and no case dropped."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from junitparser import JUnitXml
+
+from grader.exports import FORMATS
+from grader.results import Outcome
+
+from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+
+TESTS = (
+    checked(),
+    checked("b", Outcome.FAILED),
+    checked("c", Outcome.ERROR),
+    checked("d", Outcome.TIMEOUT),
+    checked("e", Outcome.SKIPPED),
+    checked("f", Outcome.NOT_IMPLEMENTED),
+)
+
+
+def test_counts_places_and_children() -> None:
+    root = ElementTree.fromstring(rendered(FORMATS["junit"], entry(exercise(*TESTS, output="hi"))))
+    assert root.tag == "testsuites"
+    (suite,) = root
+    for element in (root, suite):
+        counts = [element.get(key) for key in ("tests", "failures", "errors", "skipped")]
+        assert counts == ["6", "2", "2", "1"]
+    cases = suite.findall("testcase")
+    assert {case.get("classname") for case in cases} == {"modules.glu"}
+    children = [child.tag for case in cases for child in case]
+    assert children == ["failure", "error", "error", "skipped", "failure"]
+    assert (cases[1].get("file"), cases[1].get("line")) == ("modules/glu.py", "7")
+    assert cases[1][0].get("message") == "It does not hold."
+    assert "Hint: Look again." in (cases[1][0].text or "")
+    assert suite.findtext("system-out") == "hi"
+
+
+def test_equal_titles_get_names_of_their_own() -> None:
+    same = [checked(name, title="Same") for name in ("a", "a", "a", "b")]
+    root = ElementTree.fromstring(rendered(FORMATS["junit"], entry(exercise(*same))))
+    assert [case.get("name") for case in root.iter("testcase")] == [
+        "Same",
+        "Same (a)",
+        "Same (a) #2",
+        "Same (b)",
+    ]
+
+
+def test_what_nobody_judged_is_an_error_of_its_own() -> None:
+    root = ElementTree.fromstring(
+        rendered(FORMATS["junit"], entry(exercise(checked()), unjudged()))
+    )
+    error = root.find("testsuite[@name='modules.gelu']/testcase/error")
+    assert error is not None
+    assert error.get("type") == "unjudged"
+    assert root.get("errors") == "1"
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_hostile_text_is_legal_xml(text: str) -> None:
+    root = ElementTree.fromstring(rendered(FORMATS["junit"], hostile_entry(text)))
+    assert len(list(root.iter("testcase"))) == 3
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert len(names) == len(set(names))
+    assert all(names)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_junitparser_reads_it(text: str) -> None:
+    suites = list(JUnitXml.fromstring(rendered(FORMATS["junit"], hostile_entry(text))))
+    assert [(suite.tests, suite.failures, suite.errors) for suite in suites] == [
+        (2, 1, 0),
+        (1, 0, 1),
+    ]
+    results = [case.result for suite in suites for case in suite]
+    assert [type(each[0]).__name__ for each in results if each] == ["Failure", "Error"]
