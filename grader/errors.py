@@ -3,6 +3,8 @@
 GraderError           ours or the machine's fault: exit code 3, costs nobody a point
 ├── CourseError       the course's author has to mend something
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
+├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
+├── NoVerdict         (grader.exports) a format cannot say that there is no score
 ├── SandboxError      no sandbox could be started, or the fork server is gone
 ├── IsolationError    a wall that was asked for does not stand on this machine
 └── JudgeError        the judge ended without a verdict, or its verdict does not add up
