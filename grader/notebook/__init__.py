@@ -1,0 +1,16 @@
+"""Notebooks: judge what was defined in cells, by the same judge and behind the same walls as `grade run`.
+
+from grader.notebook import check
+
+check("glu", GatedLinearUnit, gradient_flow)
+
+or, after `%load_ext grader.notebook`, a cell that begins with `%%grade glu`.
+"""
+
+from __future__ import annotations
+
+from grader.notebook.checking import check
+from grader.notebook.magic import load_ipython_extension
+from grader.notebook.verdict import Verdict
+
+__all__ = ["Verdict", "check", "load_ipython_extension"]

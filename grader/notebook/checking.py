@@ -1,0 +1,136 @@
+"""`check`: judge classes and functions that were defined in the cells of a notebook."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grader.course import Course, Exercise, load_course
+from grader.errors import SubmissionError
+from grader.grading import settle, suites_named
+from grader.intake import Handed
+from grader.notebook.composing import Composed, Gathering, compose
+from grader.notebook.history import Piece
+from grader.notebook.verdict import Verdict
+from grader.notebook.warm import NotebookJudge
+from grader.source import definitions, parse
+
+__all__ = ["check", "judge_cell"]
+
+
+def check(*parts: object, course: Path | str = ".", seed: int = 0, suite: str = "all") -> Verdict:
+    """Judge parts of an exercise that are defined in this notebook.
+
+    check("glu", GatedLinearUnit, gradient_flow)
+    check("glu")                                     every part of it that the notebook defines
+
+    The source of the cells is judged, not the objects in memory, together with the imports, constants
+    and helpers that it names. What is not given counts as not written yet.
+
+    Args:
+        parts: the id of the exercise, and classes and functions of it, in any order.
+        course: the course's folder, or a folder below it.
+        seed: seeds the inputs of every test.
+        suite: `public`, `hidden` or `all` suites, of those that are there.
+
+    Returns:
+        A `Verdict`, which a notebook shows as HTML; `result` in it holds all that is known.
+
+    Raises:
+        TypeError, ValueError: the parts are not one id, and classes and functions by the stub's names.
+        GraderError: a fault that is not the code's.
+    """
+    ids = [part for part in parts if isinstance(part, str)]
+    given = [part for part in parts if not isinstance(part, str)]
+    if len(ids) != 1:
+        raise ValueError('Name one exercise: check("glu", GatedLinearUnit).')
+    loaded = load_course(course)
+    exercise = loaded.exercise(ids[0])
+    stub = loaded.stub(exercise).read_text(encoding="utf-8")
+    known = [name for name in definitions(parse(stub.encode())) if "." not in name]
+    namespace = _namespace_of(given)
+    objects = [_checked(part, exercise, known) for part in given]
+    if not given:
+        objects = [each for name in known if (each := _own(namespace, name)) is not None]
+        if not objects:
+            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(known)}.")
+    gathering = Gathering(namespace, _defined(stub))
+    for each in objects:
+        if not gathering.add_definition(each):
+            raise ValueError(
+                f"The source of {each.__name__} is not to be found: define it in a cell."
+            )
+    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
+    return _judge(loaded, exercise, composed, seed=seed, suite=suite)
+
+
+def judge_cell(
+    cell: Piece, namespace: Mapping[str, Any], exercise_id: str, *, course: Path | str, suite: str
+) -> Verdict:
+    """Judge the text of a cell, with what it names of the notebook's own."""
+    loaded = load_course(course)
+    exercise = loaded.exercise(exercise_id)
+    stub = loaded.stub(exercise).read_text(encoding="utf-8")
+    gathering = Gathering(namespace, _defined(stub))
+    gathering.add_piece(cell)
+    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
+    return _judge(loaded, exercise, composed, seed=0, suite=suite)
+
+
+def _judge(
+    course: Course, exercise: Exercise, composed: Composed, *, seed: int, suite: str
+) -> Verdict:
+    chosen = suites_named(suite)
+    if not set(chosen) & set(course.suites(exercise)):
+        raise SubmissionError(f"There is no {suite} suite here for {exercise.id}.")
+    # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
+    result = settle(course, exercise, Handed(composed.source), chosen)
+    if result is None:
+        result = _warm_judge().judge(course, exercise, composed.source, seed=seed, chosen=chosen)
+    return Verdict(result, composed)
+
+
+@functools.cache
+def _warm_judge() -> NotebookJudge:
+    # The one thing that is kept between calls: a notebook has nothing of ours to hold it in.
+    return NotebookJudge()
+
+
+# --- what was given -------------------------------------------------------------------------------
+
+
+def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
+    """The globals of the module that the parts are defined in: in a notebook its one namespace."""
+    module = getattr(parts[0], "__module__", None) if parts else None
+    return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
+
+
+def _checked(part: object, exercise: Exercise, known: Sequence[str]) -> type | types.FunctionType:
+    if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
+        raise TypeError(f"Give classes and functions themselves, not a {type(part).__name__}.")
+    name = getattr(part, "__name__", "")
+    if name not in known:
+        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(known)}.")
+    return part  # type: ignore[return-value]  # a function in a wrapper has its name and its source
+
+
+def _own(namespace: Mapping[str, Any], name: str) -> Any:
+    """What is defined in the namespace itself under this name."""
+    value = namespace.get(name)
+    return value if getattr(value, "__module__", None) == namespace.get("__name__") else None
+
+
+def _defined(stub: str) -> frozenset[str]:
+    """The names that the stub makes: its imports, its constants, its parts."""
+    import symtable
+
+    symbols = symtable.symtable(stub, "<stub>", "exec").get_symbols()
+    return frozenset(
+        each.get_name()
+        for each in symbols
+        if each.is_assigned() or each.is_imported() or each.is_namespace()
+    )

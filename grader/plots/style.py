@@ -1,0 +1,33 @@
+"""How all pictures look: colors that everyone can tell apart (Okabe and Ito), matplotlib's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["BLUE", "COLORS", "GRAY", "GREEN", "ORANGE", "PURPLE", "SETTINGS", "SKY", "VERMILION"]
+
+BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
+VERMILION, SKY, PURPLE, GRAY = "#D55E00", "#56B4E9", "#CC79A7", "#707070"
+COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+
+# For matplotlib.rc_context.
+SETTINGS: Any = {
+    "figure.dpi": 130,
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelcolor": "#333333",
+    "axes.edgecolor": "#888888",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.8,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+}
