@@ -156,9 +156,9 @@ def _contents(course: Course, requirement: str, action: str) -> dict[str, bytes]
                 f"The exercise {exercise.id!r} has no public suite, so that students could not "
                 f"judge it; write one to {path}."
             )
-        probe = probe_of(suite)
-        for path in (suite, probe) if probe.is_file() else (suite,):
-            contents[path.relative_to(course.root).as_posix()] = path.read_bytes()
+        for path in (suite, probe_of(suite), course.plot(exercise)):
+            if path.is_file():
+                contents[path.relative_to(course.root).as_posix()] = path.read_bytes()
     return contents
 
 

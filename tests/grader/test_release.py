@@ -46,7 +46,9 @@ def hidden_files(course: Course, exercise: Exercise) -> Iterator[Path]:
 def public_files(course: Course, exercise: Exercise) -> Iterator[Path]:
     yield course.stub(exercise)
     suite = course.suites(exercise)[Visibility.PUBLIC]
-    yield from (path for path in (suite, probe_of(suite)) if path.is_file())
+    # An experiment shows how a picture is drawn, and is for students to read.
+    given = (suite, probe_of(suite), course.plot(exercise))
+    yield from (path for path in given if path.is_file())
 
 
 def pieces(text: str) -> set[str]:
