@@ -116,6 +116,14 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
             rows.add(f"warm judging, {name}", here, "pytest anew", fresh, bound)
 
 
+def saving(rows: Rows, course: Course, runs: int) -> None:
+    """From a save to the verdict on the screen of a warm `grade watch`, against what feels at once."""
+    from bench.watch import save_to_verdict
+
+    median, _ = save_to_verdict(course, "glu", 3 * runs)
+    rows.add("grade watch, save to verdict, glu", median, "what was promised", 0.3, "≤ 1")
+
+
 def memory(course: Course, console: Console) -> None:
     """Peak memory of each process, pages that several share counted once (PSS, Linux)."""
     if not Path("/proc/self/smaps_rollup").exists():
@@ -177,6 +185,7 @@ def main(runs: int) -> None:
     course, rows, console = load_course("."), Rows(), Console(width=110)
     warm(rows, course, runs)
     cold(rows, runs)
+    saving(rows, course, runs)
     console.print(rows.table)
     memory(course, console)
 

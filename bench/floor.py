@@ -31,8 +31,11 @@ __all__ = ["judge_here"]
 class _Student:
     """The `student` fixture without a wall: the module is in this process."""
 
-    def __init__(self, module: types.ModuleType, probe: types.ModuleType | None) -> None:
+    def __init__(
+        self, module: types.ModuleType, probe: types.ModuleType | None, kept: dict[str, Any]
+    ) -> None:
         self._module, self._probe = module, probe
+        self._kept = kept
         self.mutated: list[str] = []
 
     def module(self, class_name: str, *arguments: Any, **keywords: Any) -> Any:
@@ -49,6 +52,11 @@ class _Student:
     def run(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
         with _as_student():
             return _plain(getattr(self._probe, probe)(self._module, *arguments, **keywords))
+
+    def once(self, name: str, ask: Callable[[], Any]) -> Any:
+        if name not in self._kept:
+            self._kept[name] = ask()
+        return self._kept[name]
 
 
 @contextlib.contextmanager
@@ -90,6 +98,8 @@ class _Floor(SuitePlugin):
         judged = Judged(session, tests_of(course, exercise, tuple(Visibility)), seed)
         super().__init__(lambda path: judged)
         self._student = _load(exercise.id, file)
+        self._probes: dict[Path, types.ModuleType | None] = {}
+        self._kept: dict[str, Any] = {}
 
     def pytest_configure(self, config: pytest.Config) -> None:
         for mark in MARKS:
@@ -98,7 +108,9 @@ class _Floor(SuitePlugin):
     @pytest.fixture
     def student(self, request: pytest.FixtureRequest) -> Any:
         probe = probe_of(request.path)
-        return _Student(self._student, _load(probe.stem, probe) if probe.is_file() else None)
+        if probe not in self._probes:
+            self._probes[probe] = _load(probe.stem, probe) if probe.is_file() else None
+        return _Student(self._student, self._probes[probe], self._kept)
 
 
 def _load(name: str, file: Path) -> types.ModuleType:

@@ -66,7 +66,8 @@ class Watch:
 
     def _children(self) -> list[psutil.Process]:
         try:
-            return self._process.children(recursive=True)
+            children: list[psutil.Process] = self._process.children(recursive=True)
+            return children
         except psutil.Error:
             return []
 

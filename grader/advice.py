@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,9 +12,10 @@ import msgspec
 from grader.course import Course
 from grader.intake import State, file_of, read_submission
 from grader.judge.wording import clean
-from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult
+from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
+from grader.state import Standing
 
-__all__ = ["Finding", "Guide", "findings", "is_untouched", "shown_path"]
+__all__ = ["Asked", "Finding", "Guide", "findings", "is_untouched", "shown_path"]
 
 _LONGEST_PATH = 1000
 
@@ -58,13 +61,38 @@ def _command(text: str) -> str:
     return f"`{clean(text, _LONGEST_PATH)}`"
 
 
+class Asked(enum.Enum):
+    """How it came to the judging: what the student does to have it done again depends on it."""
+
+    BY_NAME = "grade run glu"
+    BARE = "grade"
+    WATCHING = "grade watch"
+    WATCHING_WITHOUT_KEYS = "grade watch | tee log"
+
+    @property
+    def by_saving(self) -> bool:
+        """Whether a save is all that it takes."""
+        return self in (Asked.WATCHING, Asked.WATCHING_WITHOUT_KEYS)
+
+
 class Guide(msgspec.Struct, frozen=True):
-    """Knows where the files lie, and the commands with the options that the caller gave."""
+    """Knows where the files lie, and the commands with the options that the caller gave.
+
+    `standings`, how far every exercise of the course is, are those of the student's own folder;
+    somebody else's submission has none.
+    """
 
     course: Course
     submission: Path
     run_options: str = ""
     hint_options: str = ""
+    asked: Asked = Asked.BY_NAME
+    standings: dict[str, Standing] = {}
+
+    @property
+    def done(self) -> int:
+        """How many exercises are done."""
+        return list(self.standings.values()).count(Standing.DONE)
 
     def where(self, exercise_id: str, place: Place | None = None) -> str:
         """The file of an exercise as one clicks it: `exercises/modules/glu.py:31`."""
@@ -75,37 +103,76 @@ class Guide(msgspec.Struct, frozen=True):
         """The command that judges an exercise again."""
         return _command(f"grade run {exercise_id}{self.run_options}{more}")
 
-    def next_step(self, result: Result) -> str:
+    def begun_elsewhere(self, exercise_id: str) -> list[str]:
+        """What was begun and is not done, besides this exercise."""
+        ended = (Standing.DONE, Standing.OPEN, Standing.MISSING)
+        return [e for e, each in self.standings.items() if each not in ended and e != exercise_id]
+
+    def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
         """The one thing to do now: mend what was begun before something new is started."""
-        unfinished = [each for each in result.exercises if each.status is not Status.PASSED]
+        unfinished = [each for each in exercises if each.status is not Status.PASSED]
         for exercise in unfinished:
             if not is_untouched(exercise):
                 return self._mend(exercise)
         if unfinished:
-            first = len(unfinished) == len(result.exercises)
-            return self._start(unfinished[0].name, "Start" if first else "Next: start")
-        if (further := self._further(result)) is not None:
-            return self._start(further, "Done. Next: start")
-        if len(result.exercises) < len(self.course.exercises):
-            return "Done: everything that was judged passes. `grade` alone judges the whole course."
-        return "Full marks: every test of every exercise passes. Well done!"
+            first = len(unfinished) == len(exercises) and not self.done
+            return self._start(unfinished[0].name, "Start" if first else "Next")
+        if len(exercises) == len(self.course.exercises):
+            return "Full marks: every test of every exercise passes. Well done!"
+        if (further := self._further(exercises)) is not None:
+            return self._go_on(further)
+        whole = _command(f"grade run --all{self.run_options}")
+        if self.standings and self.done == len(self.standings):
+            return f"Done, and so is every other exercise. Well done! {whole} judges them together."
+        return f"Done: everything that was judged passes. {whole} judges the whole course."
 
     def _mend(self, exercise: ExerciseResult) -> str:
         first = next((each.first for each in findings(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
-        again = self.judge(exercise.name)
         if not os.path.lexists(self._file(exercise.name)):
-            return f"Next: put your file at {where}, then run {again}."
+            return f"Next: put your file at {where}{self._again(exercise.name)}."
         unwritten = first is not None and first.outcome is Outcome.NOT_IMPLEMENTED
-        return f"Next: {'finish' if unwritten else 'fix'} {where}, then run {again}."
+        verb = "finish" if unwritten else "fix"
+        return f"Next: {verb} {where}{self._again(exercise.name)}."
+
+    def _again(self, exercise_id: str) -> str:
+        if self.asked.by_saving:
+            return " and save"
+        bare = _command(f"grade{self.run_options}")
+        return f", then run {bare if self.asked is Asked.BARE else self.judge(exercise_id)}"
 
     def _start(self, exercise_id: str, how: str) -> str:
-        hint = _command(f"grade hint {exercise_id}{self.hint_options}")
-        return f"{how} with {self.where(exercise_id)}; {hint} helps."
+        where = self.where(exercise_id)
+        if self.asked.by_saving:
+            return f"{how}: open {where}, write, and save."
+        if not self.standings:
+            hint = _command(f"grade hint {exercise_id}{self.hint_options}")
+            start = how if how == "Start" else f"{how}: start"
+            return f"{start} with {where}; {hint} helps."
+        watch = _command(f"grade watch{self._named(exercise_id)}{self.hint_options}")
+        return f"{how}: open {where} and run {watch}: it answers every save."
 
-    def _further(self, result: Result) -> str | None:
-        """The first exercise of the course that was not judged and is still a stub."""
-        judged = {exercise.name for exercise in result.exercises}
+    def _go_on(self, exercise_id: str) -> str:
+        """After an exercise is done: to the next one that is not."""
+        if self.asked is Asked.WATCHING:
+            return f"Done. Press n for the next one: {self.course.exercise(exercise_id).title}."
+        if self.asked.by_saving or self.standings.get(exercise_id) in (None, Standing.OPEN):
+            return self._start(exercise_id, "Done. Next")
+        named = self._named(exercise_id)
+        again = self.judge(exercise_id) if named else _command(f"grade{self.hint_options}")
+        return f"Done. Next: go on with {self.where(exercise_id)}, then run {again}."
+
+    def _named(self, exercise_id: str) -> str:
+        """The id where it must be given: a bare command takes the first that is not done."""
+        opened = [e for e, standing in self.standings.items() if standing is not Standing.DONE]
+        return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
+
+    def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
+        """The first exercise of the course that was not judged and is not done."""
+        judged = {exercise.name for exercise in exercises}
+        if self.standings:
+            opened = [e for e, each in self.standings.items() if each is not Standing.DONE]
+            return next((each for each in opened if each not in judged), None)
         files = read_submission(self.submission, self.course).files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:

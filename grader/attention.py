@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -17,7 +18,7 @@ from grader.intake import Handed
 from grader.results import ExerciseResult, Outcome, Status
 from grader.source import parse
 
-__all__ = ["Attention", "Kind", "attention", "most_pressing_first"]
+__all__ = ["Attention", "Kind", "attention", "most_pressing_first", "ordinary"]
 
 
 class Kind(enum.Enum):
@@ -60,10 +61,22 @@ _LONGEST_TEXT = 200
 _ODD_WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
 
 
+# Most files hold none of these words, and to parse all of a class takes longer than to search it.
+_WORTH_PARSING = re.compile(
+    "|".join(
+        re.escape(word.rpartition(".")[2]) for word in (*_ODD_MODULES, *_ODD_NAMES, *_ODD_WORDS)
+    ).encode()
+)
+
+
 def attention(
-    student: str, exercise: Exercise, handed: Handed, stub: bytes, result: ExerciseResult
+    student: str,
+    exercise: Exercise,
+    handed: Handed,
+    usual: frozenset[str],
+    result: ExerciseResult,
 ) -> Iterator[Attention]:
-    """What to look at in one exercise of one student; what the stub has too is not odd."""
+    """What to look at in one exercise of one student; what is usual, as `ordinary` says, is not odd."""
     if result.status is Status.UNJUDGED:
         yield Attention(Kind.FAULT, student, exercise.id, result.message)
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
@@ -71,12 +84,18 @@ def attention(
         yield Attention(Kind.TIMEOUT, student, exercise.id, late.message or result.message)
     if handed.source is None and handed.path is not None:
         yield Attention(Kind.UNREADABLE, student, exercise.id, handed.problem)
-    if handed.source is not None:
-        ordinary = {what for _, what in _odd(stub)}
+    # One that is settled as the stub has a message, one that was judged has none.
+    untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
+    if handed.source is not None and not untouched:
         for line, what in dict.fromkeys(_odd(handed.source)):
-            if what not in ordinary:
+            if what not in usual:
                 text = f"line {line} {what}"
                 yield Attention(Kind.FORGER, student, exercise.id, text)
+
+
+def ordinary(stub: bytes) -> frozenset[str]:
+    """What would be odd, were it not in the stub."""
+    return frozenset(what for _, what in _odd(stub))
 
 
 def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
@@ -94,6 +113,8 @@ def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
 
 def _odd(source: bytes) -> Iterator[tuple[int, str]]:
     """The lines that a person should read, and why."""
+    if not _WORTH_PARSING.search(source):
+        return
     try:
         tree = parse(source)
     except SyntaxError:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.attention import Attention, attention, most_pressing_first
+from grader.attention import Attention, attention, most_pressing_first, ordinary
 from grader.course import Course, Exercise
 from grader.digests import VerdictKey, exercise_digest, verdict_key
 from grader.gradebook import Attempt, Gradebook, Replaced
@@ -97,8 +97,9 @@ def batch(
     newest = {each.student.id: each.attempt for each in found.attempts}
     for each in found.attempts:
         newest[each.student.id] = max(newest[each.student.id], each.attempt)
-    for student in found.missing:
-        book.keep_student(student)
+    with book.transaction():
+        for student in found.missing:
+            book.keep_student(student)
 
     def handed_in() -> Iterator[_Handed]:
         for each in found.attempts:
@@ -153,13 +154,13 @@ class _Batch:
         self._book, self._course, self._pool = book, course, pool
         self._manner, self._progress = manner, progress
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
-        self._stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
+        self._ordinary = {e.id: ordinary(course.stub(e).read_bytes()) for e in course.exercises}
         self._exercises = [e for e in course.exercises if set(manner.chosen) & {*course.suites(e)}]
         self._open: dict[int, _Open] = {}
         self._missing: dict[int, int] = {}
         self._attention: list[Attention] = []
-        self._judged = self._settled = self._known = self._attempts = 0
-        self._here = environment_of("", ())
+        self._judged = self._settled = self._known = self._attempts = self._tasked = 0
+        self._here, self._torch = environment_of("", ()), version_of("torch")
 
     def run(self, handed_in: Iterable[_Handed], attempts: int) -> Summary:
         self._book.begin(self._course)
@@ -171,29 +172,30 @@ class _Batch:
         return Summary(self._attempts, self._judged, self._settled, self._known, found)
 
     def _tasks(self, handed_in: Iterable[_Handed]) -> Iterator[Task]:
-        number = 0
-        for attempt, files in handed_in:
+        attempts = iter(handed_in)
+        while True:
+            # What costs no judge is synced to the disk together.
+            with self._book.transaction():
+                if (handed := next(attempts, None)) is None:
+                    return
+                tasks = list(self._open_tasks(*handed))
             self._attempts += 1
-            tasks = []
-            for exercise in self._exercises:
-                handed = files[exercise.id]
-                key = verdict_key(
-                    exercise,
-                    handed,
-                    self._digests[exercise.id],
-                    self._manner.seed,
-                    self._manner.chosen,
-                )
-                if self._is_known(attempt, exercise, handed, key):
-                    continue
-                number += 1
-                self._open[number] = _Open(attempt, exercise, handed, key)
-                assert handed.source is not None
-                tasks.append(Task(number, exercise.id, handed.source))
-            self._missing[attempt.id] = len(tasks)
+            self._missing[handed.attempt.id] = len(tasks)
             if not tasks:
-                self._complete(attempt)
+                self._complete(handed.attempt)
             yield from tasks
+
+    def _open_tasks(self, attempt: Attempt, files: dict[str, Handed]) -> Iterator[Task]:
+        """The exercises of an attempt that have to be judged; the others are kept here."""
+        seed, chosen = self._manner.seed, self._manner.chosen
+        for exercise in self._exercises:
+            handed = files[exercise.id]
+            key = verdict_key(exercise, handed, self._digests[exercise.id], seed, chosen)
+            if not self._is_known(attempt, exercise, handed, key):
+                assert handed.source is not None
+                self._tasked += 1
+                self._open[self._tasked] = _Open(attempt, exercise, handed, key)
+                yield Task(self._tasked, exercise.id, handed.source)
 
     def _is_known(
         self, attempt: Attempt, exercise: Exercise, handed: Handed, key: VerdictKey
@@ -218,7 +220,8 @@ class _Batch:
         waited = self._open.pop(verdict.number)
         self._judged += 1
         result = verdict.result or self._unjudged(waited.exercise, verdict.fault)
-        self._keep(waited, result, environment_of(version_of("torch"), verdict.walls))
+        with self._book.transaction():
+            self._keep(waited, result, environment_of(self._torch, verdict.walls))
         self._missing[waited.attempt.id] -= 1
         if not self._missing[waited.attempt.id]:
             self._complete(waited.attempt)
@@ -230,8 +233,8 @@ class _Batch:
 
     def _look_at(self, waited: _Open, result: ExerciseResult) -> None:
         attempt, exercise, handed, _ = waited
-        stub = self._stubs[exercise.id]
-        self._attention += attention(attempt.student, exercise, handed, stub, result)
+        usual = self._ordinary[exercise.id]
+        self._attention += attention(attempt.student, exercise, handed, usual, result)
         self._progress.judged(attempt.student, result)
 
     def _complete(self, attempt: Attempt) -> None:

@@ -17,7 +17,9 @@ from rich.text import Text
 from grader.results import Outcome, Status
 
 __all__ = [
+    "DIFFICULTY",
     "Marks",
+    "bar",
     "counted",
     "cut",
     "hang",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 PLAIN_WIDTH = 80
+DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -128,6 +131,17 @@ def cut(text: str, width: int, marks: Marks) -> Text:
         cut_text.truncate(max(width - len(marks.dots), 0), overflow="crop")
         cut_text.append(marks.dots)
     return cut_text
+
+
+def bar(console: Console, done: float, whole: float) -> Text:
+    """The share that is done, after a space; full only if it is, and empty only if it is."""
+    marks = marks_for(console)
+    cells = max(min(20, console.width - 40), 0)
+    full = round(cells * done / whole) if whole else 0
+    if 0 < done < whole:
+        full = min(max(full, 1), cells - 1)
+    drawn = (marks.full * full, "green"), (marks.empty * (cells - full), "dim")
+    return Text.assemble("  ", *drawn) if marks.full and cells else Text()
 
 
 def number(value: float) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from grader.results import Visibility
 
 __all__ = ["VerdictKey", "exercise_digest", "grader_digest", "verdict_key"]
 
+_HELP = ("difficulty", "hints", "minutes", "prerequisites", "reading", "teaches")
 # What decides on an outcome; how a result is shown, exported or stored does not.
 _JUDGING = ("judge", "sandbox", "grading.py", "scoring.py", "source.py", "suite.py", "results.py")
 
@@ -33,8 +33,13 @@ class VerdictKey(msgspec.Struct, frozen=True):
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
-    """The digest of what judges one exercise: its manifest entry, stub, suites and probes."""
-    digest = hashlib.sha256(msgspec.json.encode(exercise, order="sorted"))
+    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
+
+    What only helps the student is left out: a mended hint makes no verdict old.
+    """
+    entry = {name: getattr(exercise, name) for name in exercise.__struct_fields__}
+    judging = {name: value for name, value in entry.items() if name not in _HELP}
+    digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     for path in (course.stub(exercise), *_suite_files(course, exercise)):
         digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -49,6 +54,9 @@ def _suite_files(course: Course, exercise: Exercise) -> list[Path]:
 @functools.cache
 def grader_digest() -> str:
     """The digest of the code that judges, and of the torch that it judges with."""
+    # 11 ms that a `grade` which has nothing to judge need not wait for.
+    from importlib import metadata
+
     digest = hashlib.sha256(f"{grader.__version__} {metadata.version('torch')}".encode())
     package = Path(__file__).parent
     for part in _JUDGING:

@@ -1,4 +1,4 @@
-"""Short answers: the exercises of a course, one hint, the lines of a proof, and the walls."""
+"""Short answers: the exercises of a course, one of them, its hints, the lines of a proof, and the walls."""
 
 from __future__ import annotations
 
@@ -9,21 +9,52 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.console import counted, cut, hang, marks_for, number, print_lines
-from grader.course import Course, Exercise
-from grader.intake import State, read_submission
+from grader.console import (
+    DIFFICULTY,
+    bar,
+    counted,
+    cut,
+    hang,
+    is_plain,
+    marks_for,
+    number,
+    print_lines,
+)
+from grader.intake import file_of
+from grader.results import Visibility
+from grader.state import Standing
+from grader.suite import tests_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grader.course import Exercise
     from grader.sandbox.levels import Level
     from grader.sandbox.survey import Wall
+    from grader.suite import SuiteTest
     from grader.verify import Proof
+    from grader.workspace import Workspace
 
-__all__ = ["show_exercises", "show_hint", "show_proofs", "show_walls"]
+__all__ = [
+    "exercise_lines",
+    "hint_lines",
+    "show_exercises",
+    "show_explanation",
+    "show_hint",
+    "show_proofs",
+    "show_source",
+    "show_walls",
+]
 
-_DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
-_STYLES = {State.UNTOUCHED: "dim", State.EDITED: "yellow"}
-# Of exercise, points, state, minutes, difficulty.
-_ALIGNMENT = "<><><"
+_STYLES = {
+    Standing.DONE: "green",
+    Standing.BEGUN: "yellow",
+    Standing.EDITED_SINCE: "yellow",
+    Standing.TESTS_CHANGED: "yellow",
+    Standing.OPEN: "dim",
+}
+# Of exercise, state, points, minutes, difficulty.
+_ALIGNMENT = "<<>><"
 # Narrower than this, a title says less than the exercise's id does.
 _SHORTEST_TITLE = 20
 
@@ -34,16 +65,28 @@ class _Row(msgspec.Struct, frozen=True):
     style: str
 
 
-def show_exercises(console: Console, course: Course) -> None:
-    """Print a line for each exercise, with the state of the file in the course's own folder."""
-    files = read_submission(course.folder, course).files
-    rows = [_Row(("exercise", "points", "state", "minutes", "difficulty"), "title", "dim")]
-    for each in course.exercises:
-        state = files[each.id].state(course.stub(each))
-        minutes, difficulty = str(each.minutes), _DIFFICULTY[each.difficulty]
-        cells = (each.id, number(each.points), state.value, minutes, difficulty)
-        rows.append(_Row(cells, each.title, _STYLES.get(state, "red")))
-    print_lines(console, _table(console, rows))
+def show_exercises(console: Console, workspace: Workspace) -> None:
+    """Print a line for each exercise, with how far the file in the course's own folder is."""
+    print_lines(console, exercise_lines(console, workspace))
+
+
+def exercise_lines(console: Console, workspace: Workspace) -> Iterator[Text]:
+    """A line for each exercise and the progress; points are those of the file as it is now."""
+    standings = workspace.standings()
+    rows = [_Row(("exercise", "state", "points", "minutes", "difficulty"), "title", "dim")]
+    for each in workspace.course.exercises:
+        earned = workspace.logbook.points(each, workspace.handed(each))
+        points = (
+            number(each.points) if earned is None else f"{number(earned)} / {number(each.points)}"
+        )
+        minutes, difficulty = str(each.minutes), DIFFICULTY[each.difficulty]
+        cells = (each.id, standings[each.id].value, points, minutes, difficulty)
+        rows.append(_Row(cells, each.title, _STYLES.get(standings[each.id], "red")))
+    yield from _table(console, rows)
+    done = list(standings.values()).count(Standing.DONE)
+    yield Text()
+    words = (f"{done} of {len(standings)} done", "bold")
+    yield Text.assemble(words, bar(console, done, len(standings)))
 
 
 def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
@@ -58,16 +101,78 @@ def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
         yield Text.assemble(("  ".join(cells), row.style), "  ", title)
 
 
-def show_hint(console: Console, exercise: Exercise, which: int) -> None:
-    """Print one hint, and how to get the next one."""
-    print_lines(console, _hint_lines(console, exercise, which))
+def show_hint(console: Console, exercise: Exercise, which: int, more: str) -> None:
+    """Print one hint, and `more`: how to get the next one."""
+    print_lines(console, hint_lines(console, exercise, which, more))
 
 
-def _hint_lines(console: Console, exercise: Exercise, which: int) -> Iterator[Text]:
+def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> Iterator[Text]:
+    """One hint, counted from 1, with `more` below it."""
     yield Text(f"{exercise.title}, hint {which} of {len(exercise.hints)}", "bold")
     yield from hang(console, Text("  "), Text(exercise.hints[which - 1]))
-    if which < len(exercise.hints):
-        yield Text(f"The next one: `grade hint {exercise.id} -n {which + 1}`", "dim")
+    if more:
+        yield from hang(console, Text(), Text(more, "dim"))
+
+
+def show_source(console: Console, path: Path) -> None:
+    """Print a file of the course: in color under its path on a terminal, else nothing but its text."""
+    text = path.read_text(encoding="utf-8")
+    if is_plain(console):
+        console.file.write(text)
+        return
+    from rich.syntax import Syntax
+
+    from grader.advice import shown_path
+
+    print_lines(console, iter([Text(shown_path(path), "cyan"), Text()]))
+    console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
+
+
+def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> None:
+    """Print what an exercise teaches, what it checks and where to read on."""
+    print_lines(console, _explanation(console, workspace, exercise))
+
+
+def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
+    # As in a proof: it loads what cleans the text of strangers.
+    from grader.advice import shown_path
+
+    course = workspace.course
+    state = workspace.logbook.standing(exercise, workspace.handed(exercise)).value
+
+    def paragraph(title: str, items: Iterable[str]) -> Iterator[Text]:
+        if rows := list(items):
+            yield from (Text(), Text(title, "bold"))
+            for row in rows:
+                yield from hang(console, Text("  - "), Text(row))
+
+    points, minutes = number(exercise.points), exercise.minutes
+    difficulty = DIFFICULTY[exercise.difficulty]
+    yield Text(exercise.title, "bold")
+    about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"
+    yield from hang(console, Text(), Text(about, "dim"))
+    yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
+    yield Text()
+    yield from hang(console, Text(), Text(exercise.teaches))
+    tests = tests_of(course, exercise, tuple(Visibility))
+    yield from paragraph("What is checked", _checked(tests))
+    yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
+    before = (course.exercise(each).title for each in exercise.prerequisites)
+    yield from paragraph("Better done before", before)
+    yield from paragraph("To read on", exercise.reading)
+
+
+def _checked(tests: list[SuiteTest]) -> Iterator[str]:
+    yield from (test.title for test in tests if test.visibility is Visibility.PUBLIC)
+    if hidden := sum(test.visibility is Visibility.HIDDEN for test in tests):
+        yield f"and {counted(hidden, 'hidden test')}"
+
+
+def _rules(exercise: Exercise) -> Iterator[str]:
+    for rule in exercise.forbidden:
+        names = rule.names or rule.operators
+        shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
+        yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
 def show_proofs(console: Console, proofs: Iterable[Proof]) -> int:

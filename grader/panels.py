@@ -6,13 +6,15 @@ and stays text, and nothing in it is markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from grader.advice import Finding, Guide, findings, is_untouched, shown_path
 from grader.console import (
+    DIFFICULTY,
+    bar,
     counted,
     cut,
     hang,
@@ -23,9 +25,9 @@ from grader.console import (
     status_words,
 )
 from grader.judge.wording import clean
-from grader.results import ExerciseResult, Outcome, Result, TestResult, Visibility
+from grader.results import ExerciseResult, Outcome, Result, Status, TestResult, Visibility
 
-__all__ = ["show_result"]
+__all__ = ["FIRST_FINDINGS", "panel", "show_complete", "show_result"]
 
 # The first exercise that does not hold shows this many findings, each of the others one: one
 # cause at a time, and the total still on the same screen.
@@ -35,37 +37,96 @@ _LONGEST_LINE = 1000
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
     """Print the panel; the guide knows where the files lie that the result is about."""
-    print_lines(console, _Panel(console, result, guide, verbose).lines())
+    about = ""
+    if verbose:
+        walls = ", ".join(result.environment.isolation) or "none"
+        about = f"Seed {result.seed}, {result.duration_seconds:.2f} s. Walls: {walls}."
+    print_lines(console, panel(console, result.exercises, guide, verbose=verbose, about=about))
+
+
+def panel(
+    console: Console,
+    exercises: Sequence[ExerciseResult],
+    guide: Guide,
+    *,
+    verbose: bool = False,
+    about: str = "",
+    shown: int = FIRST_FINDINGS,
+) -> Iterator[Text]:
+    """The lines of the panel of these exercises; `about` is said of the run as a whole.
+
+    Of the first exercise that does not hold, `shown` findings are shown.
+    """
+    return _Panel(console, exercises, guide, verbose).lines(about, shown)
+
+
+def show_complete(console: Console, guide: Guide) -> None:
+    """Print that there is nothing left to do, and what to do if one wants to."""
+    lines = [
+        Text(guide.course.title, "bold"),
+        Text(),
+        _progress(console, guide),
+        Text("Every exercise is done, as its file is now. Well done!", "bold"),
+        Text(f"`grade --all{guide.hint_options}` judges them once more, together.", "dim"),
+    ]
+    print_lines(console, iter(lines))
+
+
+def _progress(console: Console, guide: Guide) -> Text:
+    """How many exercises of the student's own folder are done: `3 of 6 done`."""
+    done, count = guide.done, len(guide.standings)
+    return Text.assemble((f"{done} of {count} done", "bold"), bar(console, done, count))
 
 
 class _Panel:
     """The lines of one result, from the header down to the next step."""
 
-    def __init__(self, console: Console, result: Result, guide: Guide, verbose: bool) -> None:
+    def __init__(
+        self, console: Console, exercises: Sequence[ExerciseResult], guide: Guide, verbose: bool
+    ) -> None:
         self._console, self._marks = console, marks_for(console)
-        self._result, self._guide, self._verbose = result, guide, verbose
-        self._table = _Table(console, result)
+        self._exercises, self._guide, self._verbose = exercises, guide, verbose
+        self._table = _Table(console, exercises)
+        # One exercise of one's own is shown beside the progress; all else beside the points.
+        self._alone = len(exercises) == 1 and bool(guide.standings)
 
-    def lines(self) -> Iterator[Text]:
+    def lines(self, about: str, shown: int) -> Iterator[Text]:
         """Every line, in order."""
         yield Text(self._guide.course.title, "bold")
-        yield Text(shown_path(self._guide.submission), "dim")
+        if not self._alone:
+            yield Text(shown_path(self._guide.submission), "dim")
         yield Text()
-        shown, details = FIRST_FINDINGS, [Text()]
-        for exercise in self._result.exercises:
+        details = [Text()]
+        for exercise in self._exercises:
             yield self._table.line(exercise)
             if details := list(self._details(exercise, shown)):
                 shown = 1
                 details.append(Text())
             yield from details
         yield from () if details else (Text(),)
-        yield from self._total()
-        yield Text(self._guide.next_step(self._result), "bold")
+        yield self._total()
+        if about:
+            yield from hang(self._console, Text(), Text(about, "dim"))
+        yield from self._elsewhere()
+        yield Text(self._guide.next_step(self._exercises), "bold")
+
+    def _elsewhere(self) -> Iterator[Text]:
+        """What was begun out of order: the next step must not hide it."""
+        if self._alone and self._exercises[0].status is Status.NOT_ATTEMPTED:
+            begun = self._guide.begun_elsewhere(self._exercises[0].name)
+            if begun:
+                names = ", ".join(begun)
+                command = self._guide.judge(begun[0])
+                how = "" if self._guide.asked.by_saving else f" ({command})"
+                text = f"Begun and not done: {names}{how}."
+                yield from hang(self._console, Text(), Text(text, "dim"))
 
     # --- one exercise ---------------------------------------------------------------------------
 
     def _details(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
         untouched = is_untouched(exercise)
+        if untouched and self._alone:
+            yield from self._introduction(exercise)
         if exercise.message and not untouched:
             # The file itself is at fault, and every test says so: once is enough.
             yield from self._explanation(exercise, exercise.tests[0])
@@ -76,6 +137,13 @@ class _Panel:
         if self._verbose and exercise.output.strip():
             yield Text("    What your code printed:", "dim")
             yield from self._message(exercise.output, "      | ", "dim")
+
+    def _introduction(self, exercise: ExerciseResult) -> Iterator[Text]:
+        """What one is going to learn, before anything is written."""
+        entry = self._guide.course.exercise(exercise.name)
+        yield from hang(self._console, Text("    "), Text(entry.teaches))
+        how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
+        yield from hang(self._console, Text("    "), Text(how, "dim"))
 
     def _findings(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
         found = findings(exercise)
@@ -107,7 +175,7 @@ class _Panel:
         """How many tests do not show, and how to see them."""
         parts = []
         if more := sum(len(finding.tests) for finding in found[shown:]):
-            alone = len(self._result.exercises) == 1
+            alone = len(self._exercises) == 1
             command = self._guide.judge(exercise.name, " -v" if alone else "")
             do_not = f"{'does' if more == 1 else 'do'} not hold yet"
             parts.append(f"{counted(more, 'more test')} {do_not}: {command} shows all.")
@@ -161,36 +229,25 @@ class _Panel:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def _total(self) -> Iterator[Text]:
-        result = self._result
-        points = f"{number(result.score)} of {number(result.max_score)} points"
-        line = Text.assemble("Total: ", (points, "bold"), self._bar())
-        tests = [test for exercise in result.exercises for test in exercise.tests]
+    def _total(self) -> Text:
+        if self._alone:
+            line = _progress(self._console, self._guide)
+        else:
+            score = round(sum(each.score for each in self._exercises), 2)
+            worth = round(sum(each.max_score for each in self._exercises), 2)
+            points = f"{number(score)} of {number(worth)} points"
+            line = Text.assemble("Total: ", (points, "bold"), bar(self._console, score, worth))
+        tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
-        yield line
-        if self._verbose:
-            walls = ", ".join(result.environment.isolation) or "none"
-            about = f"Seed {result.seed}, {result.duration_seconds:.2f} s. Walls: {walls}."
-            yield from hang(self._console, Text(), Text(about, "dim"))
-
-    def _bar(self) -> Text:
-        """The share of the points; full only if it is, and empty only if it is."""
-        cells = max(min(20, self._console.width - 40), 0)
-        score, worth = self._result.score, self._result.max_score
-        done = round(cells * score / worth) if worth else 0
-        if 0 < score < worth:
-            done = min(max(done, 1), cells - 1)
-        bar = (self._marks.full * done, "green"), (self._marks.empty * (cells - done), "dim")
-        return Text.assemble("  ", *bar) if self._marks.full and cells else Text()
+        return line
 
 
 class _Table:
     """One line an exercise, in columns that fit: a narrow terminal goes without the ids."""
 
-    def __init__(self, console: Console, result: Result) -> None:
+    def __init__(self, console: Console, rows: Sequence[ExerciseResult]) -> None:
         self._marks = marks_for(console)
-        rows = result.exercises
         self._points = max(len(_points(row)) for row in rows)
         self._id = max(len(row.name) for row in rows)
         self._title = max(Text(row.title).cell_len for row in rows)

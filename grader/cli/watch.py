@@ -37,8 +37,8 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
     """Answer every save with the result of the exercise that you saved.
 
     It begins with the exercise that you name, or with the first one that is not done, and stays
-    there until you save another one or press n. Keys: h hint, n next, l list, a all, r run again,
-    q quit.
+    there until you save another one or press n. Keys: h hint, n next, l list, a all, r rerun,
+    p plot, q quit.
 
     Network drives, folders of Windows in WSL and the like are looked at all the time of their own
     accord; so is any other folder with --poll, or where WATCHFILES_FORCE_POLLING is set.

@@ -36,7 +36,7 @@ from grader.results import (
 
 __all__ = ["Attempt", "Gradebook", "Replaced"]
 
-_decode_exercise = msgspec.json.Decoder(ExerciseResult).decode
+_from_json = msgspec.json.Decoder(ExerciseResult).decode
 _decode_environment = msgspec.json.Decoder(Environment).decode
 
 
@@ -108,45 +108,52 @@ class Gradebook:
 
     # --- writing --------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is kept within is on the disk together when this ends, or nothing of it."""
+        with self._connection:
+            yield
+
     def register(self, found: Found, submission: Submission, *, counted: bool) -> Attempt:
         """The row of an attempt, which is the one that the student's same files had before.
+
+        Within a transaction.
 
         Whoever hands in the same files again gets no second verdict; but that attempt counts again.
         """
         student, digest = found.student, submission.info().digest
-        with self._connection as connection:
-            _keep_student(connection, student)
-            if counted:
-                connection.execute(
-                    "UPDATE attempts SET counted = 0 WHERE student = ? AND digest != ?",
-                    (student.id, digest),
-                )
+        connection = self._connection
+        _keep_student(connection, student)
+        if counted:
             connection.execute(
-                "INSERT INTO attempts (student, number, digest, counted, submitted_at, late, origin)"
-                " SELECT :student, coalesce(max(number), 0) + 1, :digest, :counted, :submitted_at,"
-                " :late, :origin FROM attempts WHERE student = :student"
-                " ON CONFLICT (student, digest) DO UPDATE SET"
-                " counted = max(counted, excluded.counted), submitted_at = excluded.submitted_at,"
-                " late = excluded.late, origin = excluded.origin",
-                {
-                    "student": student.id,
-                    "digest": digest,
-                    "counted": counted,
-                    "submitted_at": found.submitted_at,
-                    "late": found.late,
-                    "origin": found.origin,
-                },
-            )
-            row = connection.execute(
-                "SELECT id, student, number, counted FROM attempts WHERE student = ? AND digest = ?",
+                "UPDATE attempts SET counted = 0 WHERE student = ? AND digest != ?",
                 (student.id, digest),
-            ).fetchone()
+            )
+        connection.execute(
+            "INSERT INTO attempts (student, number, digest, counted, submitted_at, late, origin)"
+            " SELECT :student, coalesce(max(number), 0) + 1, :digest, :counted, :submitted_at,"
+            " :late, :origin FROM attempts WHERE student = :student"
+            " ON CONFLICT (student, digest) DO UPDATE SET"
+            " counted = max(counted, excluded.counted), submitted_at = excluded.submitted_at,"
+            " late = excluded.late, origin = excluded.origin",
+            {
+                "student": student.id,
+                "digest": digest,
+                "counted": counted,
+                "submitted_at": found.submitted_at,
+                "late": found.late,
+                "origin": found.origin,
+            },
+        )
+        row = connection.execute(
+            "SELECT id, student, number, counted FROM attempts WHERE student = ? AND digest = ?",
+            (student.id, digest),
+        ).fetchone()
         return Attempt(row[0], row[1], row[2], bool(row[3]))
 
     def keep_student(self, student: Student) -> None:
-        """Know a student, also one who handed in nothing."""
-        with self._connection as connection:
-            _keep_student(connection, student)
+        """Know a student, also one who handed in nothing; within a transaction."""
+        _keep_student(self._connection, student)
 
     def verdict(self, key: str) -> tuple[ExerciseResult, Environment] | None:
         """A verdict on the same file by the same suite and grader, whoever handed it in."""
@@ -175,30 +182,30 @@ class Gradebook:
         result: ExerciseResult,
         environment: Environment,
     ) -> None:
-        """Keep a verdict, in one transaction with the file that it is about."""
-        with self._connection as connection:
-            self._set_aside(connection, attempt, result)
-            if source is not None:
-                connection.execute(
-                    "INSERT OR IGNORE INTO sources VALUES (?, ?)",
-                    (key.source, zlib.compress(source)),
-                )
+        """Keep a verdict with the file that it is about; within a transaction."""
+        connection = self._connection
+        self._set_aside(connection, attempt, result)
+        if source is not None:
             connection.execute(
-                "INSERT OR REPLACE INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
-                " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",
-                {
-                    **msgspec.structs.asdict(key),
-                    "attempt": attempt.id,
-                    "exercise": result.name,
-                    "seed": seed,
-                    "status": result.status.value,
-                    "score": result.score,
-                    "max_score": result.max_score,
-                    "graded_at": _now(),
-                    "environment": _environment(connection, environment),
-                    "result": msgspec.json.encode(result).decode(),
-                },
+                "INSERT OR IGNORE INTO sources VALUES (?, ?)",
+                (key.source, zlib.compress(source)),
             )
+        connection.execute(
+            "INSERT OR REPLACE INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
+            " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",
+            {
+                **msgspec.structs.asdict(key),
+                "attempt": attempt.id,
+                "exercise": result.name,
+                "seed": seed,
+                "status": result.status.value,
+                "score": result.score,
+                "max_score": result.max_score,
+                "graded_at": _now(),
+                "environment": _environment(connection, environment),
+                "result": zlib.compress(msgspec.json.encode(result)),
+            },
+        )
 
     def _set_aside(
         self, connection: sqlite3.Connection, attempt: Attempt, result: ExerciseResult
@@ -355,6 +362,10 @@ class Gradebook:
             duration_seconds=round(sum(each.duration_seconds for each in exercises), 3),
             environment=_common([_decode_environment(row[3]) for row in rows]),
         )
+
+
+def _decode_exercise(deflated: bytes) -> ExerciseResult:
+    return _from_json(zlib.decompress(deflated))
 
 
 def _keep_student(connection: sqlite3.Connection, student: Student) -> None:

@@ -47,7 +47,7 @@ CREATE TABLE grades (
     max_score REAL NOT NULL,
     graded_at TEXT NOT NULL,
     environment INTEGER NOT NULL REFERENCES environments (id),
-    result TEXT NOT NULL,           -- the ExerciseResult as JSON
+    result BLOB NOT NULL,           -- the ExerciseResult as JSON, deflated
     PRIMARY KEY (attempt, exercise)
 ) WITHOUT ROWID;
 CREATE INDEX grades_by_key ON grades (key);
@@ -56,7 +56,7 @@ CREATE TABLE replaced (
     attempt INTEGER NOT NULL REFERENCES attempts (id),
     exercise TEXT NOT NULL,
     graded_at TEXT NOT NULL,
-    result TEXT NOT NULL,
+    result BLOB NOT NULL,
     PRIMARY KEY (revision, attempt, exercise)
 ) WITHOUT ROWID;
 """

@@ -13,6 +13,7 @@ from rich.text import Text
 from grader import displays
 from grader.advice import shown_path
 from grader.console import (
+    bar,
     counted,
     cut,
     hang,
@@ -143,6 +144,14 @@ def test_number(value: float, shown: str) -> None:
 
 def test_counted() -> None:
     assert [counted(n, "test") for n in (0, 1, 2)] == ["0 tests", "1 test", "2 tests"]
+
+
+@pytest.mark.parametrize(
+    ("done", "whole", "full"), [(0, 6, 0), (0.01, 100, 1), (3, 6, 10), (99.99, 100, 19), (6, 6, 20)]
+)
+def test_bar_is_full_and_empty_only_if_it_is(done: float, whole: float, full: int) -> None:
+    assert str(bar(open_console(Terminal()), done, whole)) == "  " + "━" * full + "─" * (20 - full)
+    assert str(bar(open_console(io.StringIO()), done, whole)) == ""
 
 
 def test_path_is_shown_from_here_where_that_is_shorter(

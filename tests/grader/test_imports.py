@@ -15,16 +15,18 @@ MODULES = sorted(path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.r
 
 # From upstream to downstream: a module imports from its own line and the lines above it.
 LAYERS = (
-    {"errors", "results"},
+    {"errors", "results", "pack"},
     {"course"},
-    {"suite", "source"},
+    {"suite", "source", "stubs"},
     {"scoring", "intake", "sandbox"},
     {"judge"},
-    {"grading", "gradebook", "exports", "similarity"},
-    {"audit", "verify", "pool", "cluster", "report", "state", "release"},
-    {"batch", "watch"},
+    {"grading", "digests", "plots"},
+    {"gradebook", "exports", "fingerprints", "similarity", "attention"},
+    {"audit", "verify", "pool", "cluster", "report", "state", "release", "scaffold", "packages"},
+    {"batch", "workspace", "keys", "saves", "warm"},
+    {"watch"},
     {"console", "advice"},
-    {"displays", "findings", "listings", "panels"},
+    {"displays", "findings", "listings", "notebook", "pairs", "panels", "rollcall", "screen"},
     {"cli"},
 )
 # What a sandbox may import of ours.

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.advice import Guide, findings
+from grader.advice import Asked, Guide, findings
 from grader.console import open_console
 from grader.course import load_course
-from grader.panels import show_result
+from grader.panels import show_complete, show_result
 from grader.results import (
     CourseInfo,
     Environment,
@@ -26,6 +26,7 @@ from grader.results import (
     TestResult,
     Visibility,
 )
+from grader.state import Standing
 
 PLAIN = Path(__file__).parent / "courses" / "plain"
 
@@ -256,7 +257,7 @@ def test_next_step_after_a_part_of_the_course(guide: Guide) -> None:
     assert step == "Done. Next: start with exercises/text/greeting.py; `grade hint greeting` helps."
     for each in guide.course.exercises:
         shutil.copy(guide.course.solution(each), guide.submission / each.chapter)
-    assert last_line(guide, passed).endswith("`grade` alone judges the whole course.")
+    assert last_line(guide, passed).endswith("`grade run --all` judges the whole course.")
 
 
 def test_next_step_at_the_end(guide: Guide) -> None:
@@ -271,3 +272,78 @@ def test_advised_commands_repeat_the_options(guide: Guide) -> None:
     guide = msgspec.structs.replace(guide, run_options=" --seed 4", hint_options=" --course x")
     assert last_line(guide, exercise(a_test(1))).endswith("run `grade run word_count --seed 4`.")
     assert "`grade hint greeting --course x`" in last_line(guide, untouched("greeting"))
+
+
+# --- one's own folder -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(guide: Guide) -> Guide:
+    """A guide through one's own folder, of which nothing is done."""
+    open_ones = {each.id: Standing.OPEN for each in guide.course.exercises}
+    return msgspec.structs.replace(guide, standings=open_ones, asked=Asked.BARE)
+
+
+def but(guide: Guide, **standings: Standing) -> Guide:
+    return msgspec.structs.replace(guide, standings={**guide.standings, **standings})
+
+
+def test_one_exercise_of_one_s_own_stands_beside_the_progress(own: Guide) -> None:
+    panel = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)))
+    assert panel.startswith("Plain Python and NumPy\n\n  ~ word_count")
+    assert "\n1 of 3 done\n" in panel
+    assert "Total" not in panel
+    both = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting"))
+    assert "Total: 4 of 20 points" in both
+
+
+def test_what_is_not_begun_is_introduced(own: Guide) -> None:
+    panel = shown(own, untouched("word_count"))
+    assert "    Count with a dictionary.\n    About 10 minutes, gentle.\n" in panel
+    assert panel.endswith(
+        "\nStart: open exercises/text/word_count.py and run `grade watch`: it answers every save.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "command"),
+    [(Asked.BARE, ", then run `grade`."), (Asked.WATCHING, " and save.")],
+)
+def test_next_step_says_how_it_is_judged_again(own: Guide, asked: Asked, command: str) -> None:
+    own = msgspec.structs.replace(own, asked=asked)
+    step = last_line(own, exercise(a_test(7)))
+    assert step == f"Next: fix exercises/text/word_count.py:17{command}"
+
+
+def test_a_name_is_given_only_where_it_is_needed(own: Guide) -> None:
+    assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
+    done = but(own, word_count=Standing.DONE)
+    assert "`grade watch`" in last_line(done, untouched("greeting"))
+
+
+def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
+    passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
+    begun = but(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
+    assert last_line(begun, passed) == (
+        "Done. Next: go on with exercises/text/word_count.py, then run `grade`."
+    )
+    watching = msgspec.structs.replace(begun, asked=Asked.WATCHING)
+    assert last_line(watching, passed) == "Done. Press n for the next one: Counting words."
+    ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
+    assert last_line(ended, passed).startswith("Done, and so is every other exercise.")
+
+
+def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -> None:
+    begun = but(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
+    assert "Begun and not done: greeting (`grade run greeting`)." in (
+        shown(begun, untouched("word_count"))
+    )
+    assert "Begun" not in shown(begun, exercise(a_test(1)))
+
+
+def test_complete(own: Guide) -> None:
+    stream = io.StringIO()
+    done = dict.fromkeys(own.standings, Standing.DONE)
+    show_complete(open_console(stream), but(own, **done))
+    assert "3 of 3 done\nEvery exercise is done, as its file is now." in stream.getvalue()
+    assert "`grade --all`" in stream.getvalue()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from grader.gradebook import Gradebook
-from grader.results import Entry
+from grader.results import Entry, ExerciseResult
 
 SUITE = '''
 def test_double(student):
@@ -67,14 +70,18 @@ class School(NamedTuple):
     def rows(self, results: Path | None = None) -> list[tuple[object, ...]]:
         """What the gradebook says, without what no two runs share: times and places."""
         file = (results or self.results) / "gradebook.sqlite"
-        with sqlite3.connect(file) as connection:
-            return connection.execute(
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            rows = connection.execute(
                 "SELECT student, number, counted, digest, exercise, key, source, course, grader,"
-                " seed, status, score, max_score,"
-                " (SELECT group_concat(json_extract(value, '$.outcome') || json_extract(value,"
-                " '$.message'), '|') FROM json_each(json_extract(result, '$.tests')))"
+                " seed, status, score, max_score, result"
                 " FROM grades JOIN attempts ON attempts.id = attempt ORDER BY student, number"
             ).fetchall()
+        return [(*row[:-1], _ends(row[-1])) for row in rows]
+
+
+def _ends(result: bytes) -> list[tuple[str, str]]:
+    tests = msgspec.json.decode(zlib.decompress(result), type=ExerciseResult).tests
+    return [(test.outcome.value, test.message) for test in tests]
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:

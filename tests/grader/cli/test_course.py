@@ -1,8 +1,9 @@
-"""`grade list`, `grade hint` and `grade schema`: quick answers that load nothing heavy."""
+"""`grade list` and `grade schema`, and that quick answers load nothing heavy."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,24 +33,43 @@ def modules_of(cwd: Path, *arguments: str) -> set[str]:
 
 
 def test_list(grade: Grade, clone: Path) -> None:
+    shutil.copy(clone / "solutions/text/word_count.py", clone / "exercises/text")
+    assert grade("run", "word_count", cwd=clone).returncode == 0
     (clone / "exercises/text/greeting.py").write_text("def greeting(:\n", encoding="utf-8")
     (clone / "exercises/arrays/running_mean.py").write_text("x = 1\n", encoding="utf-8")
     done = grade("list", cwd=clone, COLUMNS="100")
     assert done.stdout.splitlines() == [
-        "exercise      points  state             minutes  difficulty  title",
-        "word_count        10  untouched              10  gentle      Counting words",
-        "greeting         2.5  not valid Python        1  gentle      A greeting [of a kind]",
-        "running_mean     7.5  edited                 20  hard        A running mean over neighbors",
+        "exercise      state              points  minutes  difficulty  title",
+        "word_count    done              10 / 10       10  gentle      Counting words",
+        "greeting      not valid Python      2.5        1  gentle      A greeting [of a kind]",
+        "running_mean  begun                 7.5       20  hard        A running mean over neighbors",
+        "",
+        "1 of 3 done",
     ]
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_list_tells_what_was_done_and_is_not_anymore(grade: Grade, clone: Path) -> None:
+    for name in ("word_count", "greeting"):
+        shutil.copy(clone / f"solutions/text/{name}.py", clone / "exercises/text")
+    grade("run", "--all", cwd=clone)
+    with (clone / "exercises/text/word_count.py").open("a") as file:
+        file.write("# more\n")
+    with (clone / "tests/public/text/test_greeting.py").open("a") as file:
+        file.write("# more\n")
+    lines = grade("list", cwd=clone).stdout.splitlines()
+    assert lines[1].startswith("word_count    edited since       10 ")
+    assert lines[2].startswith("greeting      tests changed     2.5 ")
+    assert lines[3].startswith("running_mean  open              7.5 ")
+    assert lines[-1] == "0 of 3 done"
 
 
 def test_list_of_a_missing_and_an_unreadable_file(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/greeting.py").unlink()
     (clone / "exercises/text/word_count.py").unlink()
     (clone / "exercises/text/word_count.py").mkdir()
-    states = [line.split()[2] for line in grade("list", cwd=clone).stdout.splitlines()]
-    assert states == ["state", "unreadable", "missing", "untouched"]
+    states = [line.split()[1] for line in grade("list", cwd=clone).stdout.splitlines()[:4]]
+    assert states == ["state", "unreadable", "missing", "open"]
 
 
 def test_list_from_a_folder_below_and_by_name(grade: Grade, clone: Path, tmp_path: Path) -> None:
@@ -57,19 +77,6 @@ def test_list_from_a_folder_below_and_by_name(grade: Grade, clone: Path, tmp_pat
     assert grade("list", cwd=clone / "tests" / "public").stdout == here
     assert grade("list", "--course", clone, cwd=tmp_path).stdout == here
     assert grade("list", "--course", clone / "exercises/course.toml", cwd=tmp_path).stdout == here
-
-
-def test_hints_one_at_a_time(grade: Grade, clone: Path) -> None:
-    first = grade("hint", "greeting", cwd=clone).stdout
-    assert first.splitlines() == [
-        "A greeting [of a kind], hint 1 of 3",
-        "  An f-string.",
-        "The next one: `grade hint greeting -n 2`",
-    ]
-    last = grade("hint", "greeting", "-n", "3", cwd=clone).stdout
-    assert 'return f"Hello, {name}!"' in last
-    assert "The next one" not in last
-    assert grade("hint", "greeting", "-n", "4", cwd=clone).returncode == 2
 
 
 def test_schema(grade: Grade) -> None:
@@ -85,7 +92,10 @@ def test_help_loads_click_alone(mixed: Path, arguments: list[str]) -> None:
     assert loaded.isdisjoint({*HEAVY, "rich", "msgspec", "subprocess"})
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["hint", "greeting"], ["schema"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["hint", "greeting", "-n", "1"], ["schema"]],
+)
 def test_quick_answers_load_nothing_heavy(mixed: Path, arguments: list[str]) -> None:
     loaded = modules_of(mixed, *arguments)
     assert "grader.results" in loaded

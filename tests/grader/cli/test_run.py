@@ -52,14 +52,13 @@ Next: fix exercises/text/word_count.py:4, then run `grade run word_count`.
 
 FRESH = """\
 Plain Python and NumPy
-exercises
 
-  - word_count    Counting words                  0 / 10  to do
-  - greeting      A greeting [of a kind]         0 / 2.5  to do
-  - running_mean  A running mean over neighbors  0 / 7.5  to do
+  - word_count  Counting words  0 / 10  to do
+    Count with a dictionary.
+    About 10 minutes, gentle.
 
-Total: 0 of 20 points
-Start with exercises/text/word_count.py; `grade hint word_count` helps.
+0 of 3 done
+Start: open exercises/text/word_count.py and run `grade watch`: it answers every save.
 """
 
 
@@ -87,7 +86,7 @@ def write(course: Path, exercise: str, source: str) -> Path:
 
 
 def test_panel_of_a_mixed_submission(grade: Grade, mixed: Path) -> None:
-    done = grade(cwd=mixed)
+    done = grade("--all", cwd=mixed)
     assert done.stdout == PANEL
     assert done.stderr == ""
     assert done.returncode == 1
@@ -97,6 +96,7 @@ def test_fresh_clone_says_where_to_start(grade: Grade, clone: Path) -> None:
     done = grade(cwd=clone)
     assert done.stdout == FRESH
     assert done.returncode == 1
+    assert not (clone / ".grade").exists()
 
 
 def test_full_marks(grade: Grade, clone: Path) -> None:
@@ -113,7 +113,7 @@ def test_from_a_folder_below_the_paths_are_from_there(grade: Grade, mixed: Path)
 
 def test_verbose_shows_everything(grade: Grade, clone: Path) -> None:
     write(clone, "text/greeting.py", "print('[bold]hi[/]')\ngreeting = 'Hello, {}!'.format\n")
-    done = grade("-v", "--seed", "7", cwd=clone)
+    done = grade("--all", "-v", "--seed", "7", cwd=clone)
     assert "    + Ada is greeted by her name  public 0." in done.stdout
     assert "      | [bold]hi[/]\n" in done.stdout
     assert "Seed 7, " in done.stdout
@@ -149,19 +149,99 @@ def test_the_next_step_repeats_the_options(grade: Grade, mixed: Path, tmp_path: 
     assert "points  by the public tests alone" in done.stdout
 
 
+# --- going on where one is ------------------------------------------------------------------------
+
+
+def solve(course: Path, *names: str) -> None:
+    """Put the course's own answers in place."""
+    for name in names:
+        shutil.copy(course / "solutions" / name, course / "exercises" / name)
+
+
+def test_bare_grade_goes_on_until_everything_is_done(grade: Grade, clone: Path) -> None:
+    names = "text/word_count.py", "text/greeting.py", "arrays/running_mean.py"
+    for number, name in enumerate(names, 1):
+        solve(clone, name)
+        done = grade(cwd=clone)
+        assert f"  + {Path(name).stem}  " in done.stdout
+        assert f"\n{number} of 3 done" in done.stdout
+        assert done.returncode == 0
+    assert "Done, and so is every other exercise. Well done! `grade run --all`" in done.stdout
+    complete = grade(cwd=clone)
+    assert "\n3 of 3 done\nEvery exercise is done, as its file is now." in complete.stdout
+    assert complete.returncode == 0
+
+    # An edited file is not done anymore, and its old content is.
+    edited = write(clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return name\n")
+    done = grade(cwd=clone)
+    assert "  x greeting  " in done.stdout
+    assert "then run `grade`." in done.stdout
+    assert done.returncode == 1
+    shutil.copy(clone / "solutions/text/greeting.py", edited)
+    assert grade(cwd=clone).stdout == complete.stdout
+
+
+def test_bare_grade_judges_again_what_changed_tests_are_about(grade: Grade, clone: Path) -> None:
+    solve(clone, "text/word_count.py")
+    grade(cwd=clone)
+    suite = clone / "tests/hidden/text/test_word_count.py"
+    suite.write_bytes(suite.read_bytes() + b"\n# changed\n")
+    assert "  + word_count  " in grade(cwd=clone).stdout
+
+
+def test_what_was_begun_out_of_order_is_not_hidden(grade: Grade, clone: Path) -> None:
+    write(clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return name\n")
+    assert "\nBegun and not done: greeting (`grade run greeting`).\n" in grade(cwd=clone).stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--all"],
+        ["run", "--all"],
+        ["run", "--fail-under", "50"],
+        ["run", "--submission", "exercises"],
+        ["run", "--json", "result.json"],
+    ],
+)
+def test_what_asks_about_the_whole_judges_all(
+    grade: Grade, clone: Path, arguments: list[str]
+) -> None:
+    assert "Total: 0 of 20 points" in grade(*arguments, cwd=clone).stdout
+
+
+def test_somebody_else_s_submission_is_nobody_s_progress(grade: Grade, clone: Path) -> None:
+    done = grade("run", "--submission", "solutions", cwd=clone)
+    assert "3 of 3" not in done.stdout
+    assert not (clone / ".grade").exists()
+    alone = grade("run", "greeting", "--submission", "solutions", cwd=clone)
+    assert "Total: 2.5 of 2.5 points" in alone.stdout
+    whole = "`grade run --all --submission solutions` judges the whole course."
+    assert whole in " ".join(alone.stdout.split())
+
+
+def test_progress_that_cannot_be_kept_costs_nothing(grade: Grade, clone: Path) -> None:
+    solve(clone, "text/greeting.py")
+    (clone / ".grade").write_bytes(b"in the way")
+    done = grade("run", "greeting", cwd=clone)
+    assert "2.5 / 2.5  passed" in done.stdout
+    assert done.stderr.startswith("grade: Your progress in ")
+    assert done.returncode == 0
+
+
 # --- what needs no judge --------------------------------------------------------------------------
 
 
 def test_a_stub_that_is_edited_in_place_is_judged(grade: Grade, clone: Path) -> None:
     stub = clone / "exercises/text/greeting.py"
     write(clone, "text/greeting.py", "# A comment is no answer.\n" + stub.read_text("utf-8"))
-    assert "Start with exercises/text/word_count.py" in grade(cwd=clone).stdout
+    assert grade(cwd=clone).stdout == FRESH
     write(
         clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return f'Hello, {name}!'\n"
     )
     done = grade("run", "greeting", cwd=clone)
     assert "2.5 / 2.5  passed" in done.stdout
-    assert "Done. Next: start with exercises/text/word_count.py" in done.stdout
+    assert "Done. Next: open exercises/text/word_count.py and run `grade watch`" in done.stdout
     assert done.returncode == 0
 
 
@@ -176,7 +256,7 @@ def test_without_a_kept_stub_the_file_is_judged(grade: Grade, clone: Path) -> No
 def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/word_count.py").unlink()
     write(clone, "text/greeting.py", "def greeting(:\n")
-    done = grade(cwd=clone)
+    done = grade("--all", cwd=clone)
     assert "text/word_count.py is missing: hand it in under this name." in done.stdout
     assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
     assert "exercises/text/greeting.py:1\n" in done.stdout
@@ -193,11 +273,12 @@ def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     ],
 )
 def test_the_command_loads_nothing_heavy(
-    mixed: Path, exercise: str, never: tuple[str, ...]
+    clone: Path, exercise: str, never: tuple[str, ...]
 ) -> None:
+    write(clone, "text/word_count.py", "x = 1\n")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "grader.cli", "run", exercise],
-        cwd=mixed,
+        cwd=clone,
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -227,7 +308,7 @@ def test_json_in_a_file_comes_beside_the_panel(grade: Grade, clone: Path, tmp_pa
     result = json.loads((tmp_path / "result.json").read_bytes())
     jsonschema.validate(result, json_schema())
     assert result["exercises"][0]["status"] == "not_attempted"
-    assert "Total: 0 of 2.5 points" in done.stdout
+    assert "  - greeting  A greeting [of a kind]  0 / 2.5  to do" in done.stdout
 
 
 def test_json_in_no_folder_is_refused_before_judging(grade: Grade, clone: Path) -> None:
@@ -279,6 +360,7 @@ def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
         (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),
+        (["run", "greeting", "--all"], "Name exercises, or ask for --all of them, not both."),
     ],
 )
 def test_usage(grade: Grade, clone: Path, arguments: list[str], said: str) -> None:

@@ -1,0 +1,94 @@
+"""`python -m bench.throughput`: submissions a minute, against pytest started anew for each of them.
+
+The same class, on the same cores, with as many processes at a time, one after the other in this run. The
+peer is one `python -m bench.floor SUBMISSION` for each submission: plain pytest over the same suites in one
+process with the student's code, no sandbox and no wall. Ours is `grade batch`'s pool of judges, all walls up,
+after one submission for each judge: a batch pays its start once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from grader.course import Course, load_course
+from grader.pool import LocalPool, Manner, Task
+
+WRONG = ("a third of the files wrong", 3)
+RIGHT = ("all right", 0)
+
+
+def write_class(folder: Path, students: int, course: Course, every: int) -> list[Path]:
+    """Hand in for so many students: solutions, and for each `every`-th file (0: none) a wrong answer."""
+    wrong = {e.id: itertools.cycle(course.variants(e, "wrong")) for e in course.exercises}
+    submissions = [folder / f"student{number:03}" for number in range(students)]
+    for student, submission in enumerate(submissions):
+        for number, exercise in enumerate(course.exercises):
+            is_wrong = every and (student + number) % every == 0
+            source = next(wrong[exercise.id]) if is_wrong else course.solution(exercise)
+            path = submission / exercise.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.read_bytes())
+    return submissions
+
+
+def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequence[str]) -> float:
+    """Seconds in which a warm pool judges the class."""
+    exercises = course.select(ids)
+    files = [(each.id, folder / each.file) for folder in submissions for each in exercises]
+    tasks = (Task(n, id_, file.read_bytes()) for n, (id_, file) in enumerate(files))
+    begin = time.perf_counter()
+    for verdict in pool.judged(tasks):
+        if verdict.result is None:
+            raise SystemExit(f"A fault of ours: {verdict.fault}")
+    return time.perf_counter() - begin
+
+
+def anew(submissions: list[Path], ids: Sequence[str], jobs: int) -> float:
+    """Seconds in which pytest, started anew for each submission, gets through the class."""
+
+    def run(submission: Path) -> None:
+        command = [sys.executable, "-m", "bench.floor", str(submission), *ids]
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, stdout=quiet, stderr=quiet, check=False)
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(jobs) as threads:
+        list(threads.map(run, submissions))
+    return time.perf_counter() - begin
+
+
+@click.command()
+@click.option("--students", type=click.IntRange(2), default=12, help="Submissions in the class.")
+@click.option("--jobs", type=click.IntRange(1), default=2, help="Judges, and pytests, at a time.")
+@click.option("--rounds", type=click.IntRange(1), default=3, help="Times the judges do the class.")
+def main(students: int, jobs: int, rounds: int) -> None:
+    """Measure and print."""
+    os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
+    course = load_course(".")
+    table = Table("exercises", "class", "judged a minute", "pytest anew", "ratio", "bound")
+    for ids, name, bound in (((), "all six", 15), (("glu", "gelu"), "glu and gelu", 25)):
+        for what, every in (RIGHT, WRONG):
+            with tempfile.TemporaryDirectory() as folder, LocalPool(course, jobs, Manner()) as pool:
+                submissions = write_class(Path(folder), students, course, every)
+                judged(pool, course, submissions[:1] * 2 * jobs, ids)
+                ours = min(judged(pool, course, submissions, ids) for _ in range(rounds))
+                theirs = anew(submissions, ids, jobs)
+            rates = f"{60 * students / ours:.0f}", f"{60 * students / theirs:.1f}"
+            table.add_row(name, what, *rates, f"{theirs / ours:.1f}", f"\u2265 {bound}")
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""`grade watch` in a real terminal, and where there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal needs POSIX")
+RIGHT = "def greeting(name: str) -> str:\n    return f'Hello, {name}!'\n"
+PATIENCE_SECONDS = 60
+
+
+class Terminal:
+    """`grade watch` in a pseudo-terminal of 80 columns and 30 lines."""
+
+    def __init__(self, cwd: Path, *arguments: str, **environment: str) -> None:
+        import pty
+        import termios
+
+        self._ours, self._theirs = pty.openpty()
+        termios.tcsetwinsize(self._theirs, (30, 80))
+        self.before = termios.tcgetattr(self._theirs)
+        inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "grader.cli", "watch", *arguments],
+            cwd=cwd,
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
+            env={**inherited, "TERM": "xterm-256color", "NO_COLOR": "1", **environment},
+            process_group=0,
+        )
+        self.shown = ""
+
+    def until(self, pattern: str) -> str:
+        """What was written up to and with what fits this pattern."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (found := re.search(pattern, self.shown, re.DOTALL)):
+            ready, _, _ = select.select([self._ours], [], [], max(end - time.monotonic(), 0))
+            assert ready, f"{pattern!r} is not in {self.shown!r}"
+            self.shown += os.read(self._ours, 65_536).decode()
+        shown, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return shown.replace("\r\n", "\n")
+
+    def press(self, key: str) -> None:
+        os.write(self._ours, key.encode())
+
+    def ended(self) -> int:
+        """The exit code, once it has ended with all of its processes; the terminal is as it was."""
+        import termios
+
+        code = self.process.wait(PATIENCE_SECONDS)
+        assert termios.tcgetattr(self._theirs) == self.before
+        return code
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def terminal(clone: Path) -> Iterator[Terminal]:
+    """A watch of a fresh clone."""
+    running = Terminal(clone)
+    yield running
+    running.close()
+
+
+def save(clone: Path, source: str, exercise: str = "text/greeting.py") -> None:
+    (clone / "exercises" / exercise).write_text(source, encoding="utf-8")
+
+
+def test_a_session(clone: Path, terminal: Terminal) -> None:
+    first = terminal.until("q quit")
+    assert "word_count  Counting words  0 / 10  to do" in first
+    assert "Count with a dictionary." in first
+    assert "Start: open exercises/text/word_count.py, write, and save." in first
+    assert "h hint  n next  l list  a all  r rerun  p plot  q quit" in first
+
+    save(clone, "def greeting(:\n")
+    assert "not valid Python: line 1" in terminal.until("Next: fix exercises/text/greeting.py:1 ")
+    save(clone, RIGHT)
+    passed = terminal.until(r"judged in \d")
+    assert "2.5 / 2.5  passed" in passed
+    assert "1 of 3 done" in passed
+    assert "Done. Press n for the next one: Counting words." in passed
+
+    terminal.press("h")
+    assert "  An f-string." in terminal.until("hint 1 of 3.*q quit")
+    terminal.press("l")
+    assert "greeting      done   2.5 / 2.5" in terminal.until("1 of 3 done.*q quit")
+    terminal.press("a")
+    assert "Total: 2.5 of 20 points" in terminal.until("Total.*q quit")
+    terminal.press("n")
+    terminal.until("A running mean.*q quit")
+
+    terminal.press("q")
+    assert terminal.ended() == 0
+    assert (
+        "1 of 3 done"
+        in subprocess.run(
+            [sys.executable, "-m", "grader.cli", "list"],
+            cwd=clone,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -> None:
+    terminal.until("q quit")
+    save(clone, RIGHT)
+    terminal.until(r"judged in \d")
+    children = psutil.Process(terminal.process.pid).children(recursive=True)
+    assert len(children) >= 2
+    terminal.process.send_signal(number)
+    assert terminal.ended() == (0 if number == signal.SIGINT else 128 + number)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+
+
+def test_a_window_of_another_size_is_drawn_anew(terminal: Terminal) -> None:
+    import termios
+
+    terminal.until("q quit")
+    termios.tcsetwinsize(terminal._theirs, (20, 50))
+    terminal.process.send_signal(signal.SIGWINCH)
+    lines = terminal.until("q quit").splitlines()
+    assert max(map(len, lines[1:])) <= 60, "a path and its command may stick out"
+
+
+def test_begins_with_the_named_exercise_and_polls(clone: Path) -> None:
+    running = Terminal(clone, "greeting", "--poll")
+    try:
+        assert "greeting  A greeting" in running.until("q quit")
+        running.until("looking for saves all the time: as asked")
+        save(clone, RIGHT)
+        running.until(r"2.5 / 2.5  passed.*judged in \d")
+    finally:
+        running.close()
+
+
+def test_without_a_terminal_it_writes_panels_and_takes_no_keys(clone: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "grader.cli", "watch", "greeting"],
+        cwd=clone,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        lines: list[str] = []
+        try:
+            while not (lines and lines[-1].startswith("Start: open")):
+                lines.append(process.stdout.readline())
+            save(clone, RIGHT)
+            while "judged in" not in lines[-1]:
+                lines.append(process.stdout.readline())
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert process.stderr.read() == ""
+    text = "".join(lines)
+    assert "  + greeting  A greeting [of a kind]  2.5 / 2.5  passed\n" in text
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert "quit" not in text
+    assert "Press" not in text
+
+
+def test_a_crash_puts_the_terminal_back(clone: Path) -> None:
+    shutil.rmtree(clone / "tests")
+    running = Terminal(clone, "greeting")
+    try:
+        save(clone, RIGHT)
+        assert running.ended() == 3
+        assert "has no suite" in running.until("no suite")
+    finally:
+        running.close()
+
+
+def test_usage(clone: Path) -> None:
+    running = Terminal(clone, "greting")
+    try:
+        assert "Did you mean 'greeting'?" in running.until("greeting'.")
+        assert running.ended() == 2
+    finally:
+        running.close()
