@@ -130,7 +130,11 @@ class Guide(msgspec.Struct, frozen=True):
         first = next((each.first for each in findings(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
         if not os.path.lexists(self._file(exercise.name)):
-            return f"Next: put your file at {where}{self._again(exercise.name)}."
+            again = self._again(exercise.name)
+            if not self.standings:
+                return f"Next: put your file at {where}{again}."
+            stub = _command(f"grade reset {exercise.name}{self.hint_options}")
+            return f"Next: put your file at {where}{again}; {stub} puts the stub there."
         unwritten = first is not None and first.outcome is Outcome.NOT_IMPLEMENTED
         verb = "finish" if unwritten else "fix"
         return f"Next: {verb} {where}{self._again(exercise.name)}."

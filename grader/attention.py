@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -18,7 +18,14 @@ from grader.intake import Handed
 from grader.results import ExerciseResult, Outcome, Status
 from grader.source import parse
 
-__all__ = ["Attention", "Kind", "attention", "most_pressing_first", "ordinary"]
+__all__ = [
+    "Attention",
+    "Kind",
+    "attention",
+    "most_pressing_first",
+    "nothing_found",
+    "ordinary",
+]
 
 
 class Kind(enum.Enum):
@@ -91,6 +98,17 @@ def attention(
             if what not in usual:
                 text = f"line {line} {what}"
                 yield Attention(Kind.FORGER, student, exercise.id, text)
+
+
+def nothing_found(
+    student: str, exercises: Iterable[Exercise], files: Mapping[str, Handed]
+) -> Iterator[Attention]:
+    """What to look at where somebody handed in something, and none of it is a file of the course."""
+    if all(each.source is None and each.path is None for each in files.values()):
+        names = [each.id for each in exercises]
+        if names:
+            what = files[names[0]].problem
+            yield Attention(Kind.UNREADABLE, student, ", ".join(names), what)
 
 
 def ordinary(stub: bytes) -> frozenset[str]:

@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.attention import Attention, attention, most_pressing_first, ordinary
+from grader.attention import (
+    Attention,
+    Kind,
+    attention,
+    most_pressing_first,
+    nothing_found,
+    ordinary,
+)
 from grader.course import Course, Exercise
 from grader.digests import VerdictKey, exercise_digest, verdict_key
 from grader.gradebook import Attempt, Gradebook, Replaced
@@ -24,6 +31,9 @@ from grader.scoring import score_exercise, score_test
 from grader.suite import tests_of
 
 __all__ = ["BatchProgress", "Change", "Summary", "batch", "changes", "regrade"]
+
+
+_NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 
 
 class BatchProgress:
@@ -129,7 +139,9 @@ def regrade(
             sources, verdicts = book.sources_of(attempt.id), book.verdicts_of(attempt.id)
             yield _Handed(attempt, {e.id: _kept(e, sources, verdicts) for e in course.exercises})
 
-    return _Batch(book, course, pool, manner, progress or BatchProgress()).run(
+    # Nothing is read again: what could not be read then still cannot.
+    unreadable = [each for each in book.attention() if each.kind is Kind.UNREADABLE]
+    return _Batch(book, course, pool, manner, progress or BatchProgress(), unreadable).run(
         kept(), len(attempts)
     )
 
@@ -149,8 +161,17 @@ class _Batch:
     """One grading on its way through the pool."""
 
     def __init__(
-        self, book: Gradebook, course: Course, pool: Pool, manner: Manner, progress: BatchProgress
+        self,
+        book: Gradebook,
+        course: Course,
+        pool: Pool,
+        manner: Manner,
+        progress: BatchProgress,
+        unreadable: Iterable[Attention] | None = None,
     ) -> None:
+        # None: what was handed in is read here, and what cannot be is found out.
+        self._is_read = unreadable is None
+        self._attention: list[Attention] = list(unreadable or ())
         self._book, self._course, self._pool = book, course, pool
         self._manner, self._progress = manner, progress
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
@@ -158,7 +179,8 @@ class _Batch:
         self._exercises = [e for e in course.exercises if set(manner.chosen) & {*course.suites(e)}]
         self._open: dict[int, _Open] = {}
         self._missing: dict[int, int] = {}
-        self._attention: list[Attention] = []
+        self._students: set[str] = set()
+        self._waiting: dict[str, ExerciseResult] = {}
         self._judged = self._settled = self._known = self._attempts = self._tasked = 0
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
@@ -168,7 +190,9 @@ class _Batch:
         for verdict in self._pool.judged(self._tasks(handed_in)):
             self._take(verdict)
         found = most_pressing_first(self._attention)
-        self._book.finish(found)
+        # Of students who are not in this download, what the gradebook knew still holds.
+        others = [each for each in self._book.attention() if each.student not in self._students]
+        self._book.finish(most_pressing_first([*found, *others]))
         return Summary(self._attempts, self._judged, self._settled, self._known, found)
 
     def _tasks(self, handed_in: Iterable[_Handed]) -> Iterator[Task]:
@@ -188,6 +212,9 @@ class _Batch:
     def _open_tasks(self, attempt: Attempt, files: dict[str, Handed]) -> Iterator[Task]:
         """The exercises of an attempt that have to be judged; the others are kept here."""
         seed, chosen = self._manner.seed, self._manner.chosen
+        self._students.add(attempt.student)
+        if self._is_read:
+            self._attention += nothing_found(attempt.student, self._exercises, files)
         for exercise in self._exercises:
             handed = files[exercise.id]
             key = verdict_key(exercise, handed, self._digests[exercise.id], seed, chosen)
@@ -195,6 +222,8 @@ class _Batch:
                 assert handed.source is not None
                 self._tasked += 1
                 self._open[self._tasked] = _Open(attempt, exercise, handed, key)
+                waiting = self._not_yet(exercise)
+                self._book.wait_for(attempt, key, seed, handed.source, waiting, self._here)
                 yield Task(self._tasked, exercise.id, handed.source)
 
     def _is_known(
@@ -242,6 +271,12 @@ class _Batch:
         self._book.write_result(attempt)
         self._progress.done(attempt)
 
+    def _not_yet(self, exercise: Exercise) -> ExerciseResult:
+        """What stands in the gradebook until the verdict is there."""
+        if exercise.id not in self._waiting:
+            self._waiting[exercise.id] = self._unjudged(exercise, _NOT_YET)
+        return self._waiting[exercise.id]
+
     def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
         """No verdict: a fault of ours, which the next batch tries to make good."""
         results = [
@@ -253,8 +288,13 @@ class _Batch:
 
 
 def changes(replaced: Iterable[Replaced]) -> Iterator[Change]:
-    """Who gained, who lost, and by which test; exercises that end as before are left out."""
+    """Who gained, who lost, and by which test; exercises that end as before are left out.
+
+    So are those that a fault of ours left unjudged: nobody lost anything by that.
+    """
     for each in replaced:
+        if each.after.status is Status.UNJUDGED:
+            continue
         before = {test.name: test.outcome for test in each.before.tests}
         after = {test.name: test.outcome for test in each.after.tests}
         tests = tuple(

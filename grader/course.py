@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import keyword
+import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,8 +39,11 @@ __all__ = ["Course", "Exercise", "Forbidden", "find_course", "is_pack", "load_co
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
 
-_Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
+_IDENTIFIER = r"^[a-z][a-z0-9_]*$"
+_Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
+# How a decoder says where in the manifest it stopped.
+_AT_EXERCISE = re.compile(r" - at `\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
 
 
 class Forbidden(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,7 +209,7 @@ def find_course(start: Path) -> Path:
                 return manifest
     raise CourseError(
         f"No course found: neither {start} nor a folder above it has an exercises/{MANIFEST}. "
-        "Change into the course's folder, or name it with --course."
+        "Change into the course's folder, or name it with --course (in Python: course=FOLDER)."
     )
 
 
@@ -241,7 +246,7 @@ def _load(manifest: Path) -> Course:
     try:
         read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{manifest}: {_explain(error)}") from error
+        raise CourseError(f"{manifest}: {_explain(error, manifest)}") from error
     folder = manifest.parent
     course = Course(folder.parent, folder, read.name, read.title, read.version, read.exercise)
     for complaint in (*_complaints(read), *_missing(course)):
@@ -249,9 +254,25 @@ def _load(manifest: Path) -> Course:
     return course
 
 
-def _explain(error: Exception) -> str:
-    text = str(error).replace("`$.exercise[", "exercise number [").replace("`$.", "`")
-    return f"{text.rstrip('.')}. Compare with docs/authoring.md, where every key is explained."
+def _explain(error: Exception, manifest: Path) -> str:
+    """What a decoder says, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
+    pattern = f"`str` matching regex '{_IDENTIFIER}'"
+    text = str(error).replace(pattern, "a small letter, then small letters, digits and _")
+    if (at := _AT_EXERCISE.search(text)) is not None:
+        number, key = int(at["number"]), at["key"]
+        name = _name_of(manifest, number) or f"number {number + 1}"
+        where = f" (`{key}` of the exercise {name})" if key else f" (exercise {name})"
+        text = text[: at.start()] + where
+    text = text.replace("`$.", "`").rstrip(".")
+    return f"{text}. Compare with docs/authoring.md, where every key is explained."
+
+
+def _name_of(manifest: Path, number: int) -> str:
+    """The id of an exercise of a manifest that is not in order; empty if it has none."""
+    try:
+        return repr(tomllib.loads(manifest.read_text(encoding="utf-8"))["exercise"][number]["id"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def _missing(course: Course) -> Iterator[str]:

@@ -74,6 +74,8 @@ class Reader:
         import numpy as np
 
         text = source[:_LONGEST_SOURCE].decode("utf-8", "replace")
+        # Of lines of blanks alone the lexer takes a time that grows with their square.
+        text = "\n".join(line.rstrip() for line in text.split("\n"))
         tokens = list(self._tokens(text))
         lines = np.array([min(line, 0xFFFF) for line, _ in tokens], np.uint16)
         codes = np.array([self._code(shown) for _, shown in tokens], np.uint64)

@@ -276,7 +276,7 @@ def judge_source(
     seed: int,
     chosen: tuple[Visibility, ...],
     required_walls: tuple[str, ...] = (),
-    done: Callable[[TestResult], None] = lambda _: None,
+    done: Callable[[TestResult], None] | None = None,
 ) -> Judged:
     """Have a judge judge a source that `settle` left open."""
     from grader.judge.process import Assignment

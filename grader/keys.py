@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 __all__ = ["keys_pressed", "reading_keys"]
 
@@ -61,7 +62,7 @@ if sys.platform != "win32":
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
 
-        def no_echo(*_: object) -> None:
+        def no_echo() -> None:
             tty.setcbreak(terminal, termios.TCSANOW)
 
         wake, waker = os.pipe()
@@ -96,11 +97,19 @@ if sys.platform != "win32":
                 tell(key)
 
     @contextlib.contextmanager
-    def _on_signal(number: int, handler: Callable[..., None]) -> Iterator[None]:
+    def _on_signal(number: int, handler: Callable[[], None]) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(number, handler)
+        before = signal.getsignal(number)
+
+        def handle(*arguments: Any) -> None:
+            handler()
+            # Who handled it before us has a use for it, too.
+            if callable(before):
+                before(*arguments)
+
+        signal.signal(number, handle)
         try:
             yield
         finally:

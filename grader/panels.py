@@ -219,8 +219,16 @@ class _Panel:
     def _place(self, exercise: ExerciseResult, test: TestResult) -> Iterator[Text]:
         if test.place is not None:
             where = self._guide.where(exercise.name, test.place)
-            function = f"  in {clean(test.place.function)}" if test.place.function else ""
-            yield Text.assemble("      ", (where, "cyan"), (function, "dim"))
+            place = Text.assemble("      ", (where, "cyan"))
+            function = Text(
+                f"in {clean(test.place.function)}" if test.place.function else "", "dim"
+            )
+            fits = place.cell_len + 2 + function.cell_len <= self._console.width
+            if not function or fits or not self._console.is_terminal:
+                yield Text.assemble(place, "  " if function else "", function)
+            else:
+                # A path stays in one piece, to be clicked; what stands beside it need not.
+                yield from (place, Text.assemble("      ", function))
 
     def _message(self, text: str, prefix: str, style: str) -> Iterator[Text]:
         for line in text.splitlines():

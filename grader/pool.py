@@ -128,15 +128,21 @@ class Judges:
             return Verdict(task.number, None, fault=str(error))
 
     def _judge(self, judge: Judge, task: Task) -> Verdict:
-        judged = judge_source(
-            judge,
-            self._course,
-            self._course.exercise(task.exercise),
-            task.source,
-            seed=self._manner.seed,
-            chosen=self._manner.chosen,
-            required_walls=self._manner.required_walls,
-        )
+        try:
+            judged = judge_source(
+                judge,
+                self._course,
+                self._course.exercise(task.exercise),
+                task.source,
+                seed=self._manner.seed,
+                chosen=self._manner.chosen,
+                required_walls=self._manner.required_walls,
+            )
+        except ValueError as error:
+            # The pipes of a judge that another thread hung up on are closed files.
+            if self._closed:
+                raise JudgeError("The judges were told to stop.") from error
+            raise
         self._without_sandbox = 0
         return Verdict(task.number, judged.result, judged.walls)
 

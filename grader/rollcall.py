@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -24,19 +24,20 @@ from grader.console import (
     print_lines,
 )
 from grader.judge.wording import clean
-from grader.results import Entry, ExerciseResult, Outcome, Status
+from grader.results import Entry, ExerciseResult, Outcome, Status, Student
 
 if TYPE_CHECKING:
     import rich.progress
 
     from grader.gradebook import Attempt
 
-__all__ = ["BatchDisplay", "show_changes", "show_class", "show_summary"]
+__all__ = ["BatchDisplay", "show_changes", "show_class", "show_missing", "show_summary"]
 
 _LONGEST_NAME = 60
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
 _SHOWN_STUDENTS = 40
 _SHOWN_ATTENTION = 30
+_SHOWN_MISSING = 5
 
 
 class BatchDisplay(BatchProgress):
@@ -108,19 +109,46 @@ def _progress(console: Console) -> rich.progress.Progress:
 
 
 def show_class(console: Console, entries: Iterable[Entry]) -> None:
-    """Print a line a student and the class's mean; of a large class only the mean."""
+    """Print a line a student and the class's mean; of a large class only the mean.
+
+    The mean is over those who are judged: what a fault of ours left open is no zero.
+    """
     scores: list[float] = []
     lines: list[Text] = []
+    students = 0
     for entry in entries:
-        scores.append(entry.result.score)
+        students += 1
+        if not _is_open(entry):
+            scores.append(entry.result.score)
         if len(lines) < _SHOWN_STUDENTS:
             lines.append(_line(console, entry))
-    if len(scores) <= _SHOWN_STUDENTS:
+    if students <= _SHOWN_STUDENTS:
         print_lines(console, iter(lines))
+    text = counted(students, "student")
+    if students > len(scores):
+        text += f", {students - len(scores)} without a final score"
     if scores:
         mean, middle = statistics.mean(scores), statistics.median(scores)
-        text = f"{counted(len(scores), 'student')}, mean {mean:.1f}, median {middle:.1f}"
+        text += f", mean {mean:.1f}, median {middle:.1f}"
+    if students:
         print_lines(console, iter([Text(text, "bold")]))
+    if students > _SHOWN_STUDENTS:
+        text = "Each one's score: `grade report` and `grade export` write it."
+        print_lines(console, iter([Text(text, "dim")]))
+
+
+def _is_open(entry: Entry) -> bool:
+    return any(each.status is Status.UNJUDGED for each in entry.result.exercises)
+
+
+def show_missing(console: Console, missing: Sequence[Student]) -> None:
+    """Print who of the roster handed in nothing."""
+    if not missing:
+        return
+    names = ", ".join(clean(each.name or each.id, 40) for each in missing[:_SHOWN_MISSING])
+    more = len(missing) - _SHOWN_MISSING
+    text = f"Of the roster handed in nothing: {names}" + (f" and {more} more" if more > 0 else "")
+    print_lines(console, iter([Text(f"{text}.")]))
 
 
 def _line(console: Console, entry: Entry) -> Text:
@@ -131,7 +159,8 @@ def _line(console: Console, entry: Entry) -> Text:
         Status.NOT_ATTEMPTED: marks.quiet,
     }
     cells = " ".join(marked.get(each.status, marks.bad) for each in result.exercises)
-    score = f"{number(result.score):>7} / {number(result.max_score)}"
+    earned = "open" if _is_open(entry) else number(result.score)
+    score = f"{earned:>7} / {number(result.max_score)}"
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), 32, marks)
     return Text.assemble(
         score, "   ", cells, "   ", name, (" late", "yellow") if entry.late else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -13,6 +13,8 @@ __all__ = ["Finding", "find_forbidden", "is_untouched", "line_of", "parse"]
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Documented = _Definition | ast.Module
+# Of a dotted name; longer than all that a manifest forbids.
+_LONGEST_NAME = 500
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -87,16 +89,18 @@ def find_forbidden(tree: ast.Module, rules: tuple[Forbidden, ...]) -> list[Findi
     in some other way is seen by the sandbox as it runs.
     """
     found = definitions(tree)
-    outer = _aliases(tree.body)
+    outer = _aliases(tree.body, {})
     findings = []
     for rule in rules:
         for qualified_name in rule.inside:
             if (body := found.get(qualified_name)) is None or isinstance(body, ast.ClassDef):
                 continue
-            aliases = {**outer, **_aliases(list(_statements(body)))}
+            aliases = _aliases(_statements(body), outer)
             for name, line in _names(body, aliases):
-                if any(name == each or name.startswith(each + ".") for each in rule.names):
-                    findings.append(Finding(name, line, qualified_name, rule))
+                if found_name := next(
+                    (n for n in rule.names if f"{name}.".startswith(f"{n}.")), ""
+                ):
+                    findings.append(Finding(found_name, line, qualified_name, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
 
 
@@ -104,9 +108,9 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
     return (child for child in ast.walk(node) if isinstance(child, ast.stmt))
 
 
-def _aliases(body: list[ast.stmt]) -> dict[str, str]:
+def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, str]:
     """What the names bound by imports, and by assignments of dotted names, stand for."""
-    known: dict[str, str] = {}
+    known = dict(outer)
     for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -124,16 +128,33 @@ def _aliases(body: list[ast.stmt]) -> dict[str, str]:
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
+    """What a chain of attributes stands for, None if it does not begin with a name that is known."""
+    root, parts = _chain(node)
+    if not isinstance(root, ast.Name) or root.id not in aliases:
+        return None
+    # Cut short: each alias of an alias could be longer than the last one.
+    return ".".join([aliases[root.id], *parts])[:_LONGEST_NAME]
+
+
+def _chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
+    """What stands before the first dot of a chain of attributes, and the names after it."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    if not isinstance(node, ast.Name) or node.id not in aliases:
-        return None
-    return ".".join([aliases[node.id], *reversed(parts)])
+    return node, parts[::-1]
 
 
 def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(body):
-        if isinstance(node, ast.Attribute | ast.Name) and (name := _dotted(node, aliases)):
-            yield name, node.lineno
+    """The dotted names in a body, each chain of attributes once and whole.
+
+    Not by ast.walk, which comes to every part of a chain: some of them are thousands of parts long.
+    """
+    waiting: list[ast.AST] = [body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Attribute | ast.Name):
+            if name := _dotted(node, aliases):
+                yield name, node.lineno
+            node, _ = _chain(node)
+        waiting.extend(ast.iter_child_nodes(node))

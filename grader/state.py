@@ -186,7 +186,10 @@ class Logbook:
             beside.write_bytes(msgspec.json.format(msgspec.json.encode(self._book), indent=2))
             beside.replace(self._file)
         except OSError as error:
-            self._tell(f"Your progress cannot be kept in {self._file}: {error.strerror}.")
+            self._tell(
+                f"Your progress cannot be kept in {self._file}: {error.strerror}. What passes now is "
+                "forgotten: make that folder writable."
+            )
 
     def _tests(self, exercise: Exercise) -> str:
         """The digest of what judges the exercise."""
@@ -205,7 +208,10 @@ class Logbook:
             return _Book()
         except OSError as error:
             self._writable = False
-            self._tell(f"Your progress in {self._file} cannot be read: {error.strerror}.")
+            self._tell(
+                f"Your progress in {self._file} cannot be read: {error.strerror}. Nothing is kept "
+                "until it can be, or is moved away."
+            )
             return _Book()
         try:
             book = msgspec.json.decode(content, type=_Book)
@@ -222,7 +228,10 @@ class Logbook:
             self._file.rename(aside)
         except OSError:
             self._writable = False
-            self._tell(f"Your progress file {self._file} {why}; nothing is written over it.")
+            self._tell(
+                f"Your progress file {self._file} {why}; nothing is written over it, and nothing is "
+                "kept until it is moved away."
+            )
         else:
             self._tell(
                 f"Your progress file {why}: it is kept as {aside}, and a new one is begun. "

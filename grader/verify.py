@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from grader.course import Course, Exercise
+from grader.dangling import dangling
 from grader.errors import CourseError, GraderError
 from grader.grading import judge_source, modules_of, settle
 from grader.intake import Handed
 from grader.judge.process import Judge, judges
 from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.source import parse
 from grader.stubs import drift
 from grader.suite import tests_of
 
@@ -49,7 +51,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 def read_wrong(path: Path) -> Wrong | None:
     """The declaration in the first line of a wrong module; None if it makes none."""
-    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    first = path.read_bytes().partition(b"\n")[0].decode("utf-8", "replace")
     found = _HEADER.match(first)
     if found is None:
         return None
@@ -84,9 +86,6 @@ def verify(
             yield _Prover(course, exercise, free, pool, seeds, done).prove()
 
 
-_Job = tuple[Callable[..., list[str]], tuple[Any, ...]]
-
-
 class _Prover:
     """Judges the modules of one exercise in whatever judge is free, and collects the complaints."""
 
@@ -106,84 +105,111 @@ class _Prover:
         self._tests = tests_of(course, exercise, self._chosen)
 
     def prove(self) -> Proof:
-        course, exercise = self._course, self._exercise
+        course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
         rights = [course.solution(exercise), *course.variants(exercise, "right")]
         wrongs = course.variants(exercise, "wrong")
-        jobs: list[_Job] = [(self._stub_complaints, (course.stub(exercise),))]
-        jobs += [
-            (self._right_complaints, (path, seed)) for path in rights for seed in range(self._seeds)
-        ]
-        complaints = drift(course, exercise)
-        complaints += [text for found in self._pool.map(_call, jobs) for text in found]
-        results = list(self._pool.map(self._judge_wrong, wrongs))
-        for path, result in zip(wrongs, results, strict=True):
+        runs = [(stub, 0), *itertools.product(rights, range(self._seeds))]
+        runs += [(path, 0) for path in wrongs]
+        judged = dict(zip(runs, self._pool.map(self._judge, runs), strict=True))
+        results = {run: each for run, each in judged.items() if not isinstance(each, str)}
+        complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
+        complaints += self._faults(judged)
+        complaints += self._stub_complaints(stub, results.get((stub, 0)))
+        for path in rights:
+            complaints += self._right_complaints(path, results)
+        caught = [(path, results[path, 0]) for path in wrongs if (path, 0) in results]
+        for path, result in caught:
             complaints += self._wrong_complaints(path, result)
-        complaints += self._unproven(results)
+        # Where none could be judged, that they prove nothing is no news.
+        if caught or not wrongs:
+            complaints += self._unproven([result for _, result in caught])
         return Proof(exercise.id, len(rights), len(wrongs), len(self._tests), tuple(complaints))
 
-    def _judge(self, path: Path, seed: int) -> ExerciseResult | str:
-        """The result, or the sentence of a fault of ours."""
+    def _judge(self, run: tuple[Path, int]) -> ExerciseResult | str:
+        """The result of a module with a seed, or why there is none."""
+        path, seed = run
+        source = path.read_bytes()
+        try:
+            parse(source)
+        except SyntaxError as error:
+            self._done(self._exercise, self._name(path))
+            return f"line {error.lineno or 1} is not valid Python: {error.msg}."
         judge = self._free.get()
         try:
             return judge_source(
-                judge,
-                self._course,
-                self._exercise,
-                path.read_bytes(),
-                seed=seed,
-                chosen=self._chosen,
+                judge, self._course, self._exercise, source, seed=seed, chosen=self._chosen
             ).result
         except GraderError as error:
-            return f"{self._name(path)}: {error}"
+            return str(error)
         finally:
             self._free.put(judge)
             self._done(self._exercise, self._name(path))
 
+    def _faults(self, judged: Mapping[tuple[Path, int], ExerciseResult | str]) -> list[str]:
+        """Why modules could not be judged: a fault of the suite is the same for many of them."""
+        modules: dict[str, list[str]] = {}
+        for (path, _), result in judged.items():
+            if isinstance(result, str) and self._name(path) not in modules.setdefault(result, []):
+                modules[result].append(self._name(path))
+        return [
+            f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {fault}"
+            for fault, names in modules.items()
+        ]
+
     def _name(self, path: Path) -> str:
         return path.relative_to(self._course.root).as_posix()
 
-    def _stub_complaints(self, path: Path) -> list[str]:
+    def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
+        """What is wrong with the stub; `result` is None if it could not be judged."""
         name = self._name(path)
         settled = settle(self._course, self._exercise, Handed(path.read_bytes()), self._chosen)
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
         handed_out = self._course.folder / self._exercise.file
-        if not handed_out.is_file() or handed_out.read_bytes() != path.read_bytes():
+        if handed_out == path:
+            kept = self._course.root / "tests" / "stubs" / self._exercise.file
+            complaints.append(
+                f"{self._name(kept)} is missing: copy the stub to it, as it is handed out."
+            )
+        elif not handed_out.is_file() or handed_out.read_bytes() != path.read_bytes():
             complaints.append(f"{name}: it is not the same as {self._name(handed_out)}; copy one.")
-        result = self._judge(path, 0)
-        if isinstance(result, str):
-            return [*complaints, result]
+        if result is None:
+            return complaints
         complaints += [
             f"{name}: the stub passes {test.name}, which is worth points."
             for test in result.tests
             if test.outcome is Outcome.PASSED
         ]
         if result.status is not Status.NOT_ATTEMPTED:
+            told = f" ({result.message})" if result.message else ""
             complaints.append(
-                f"{name}: judged, the stub is {result.status.value}: {result.message}"
+                f"{name}: judged, the stub is {result.status.value}{told}: let all that a student "
+                "writes raise NotImplementedError."
             )
         return complaints
 
-    def _right_complaints(self, path: Path, seed: int) -> list[str]:
-        result = self._judge(path, seed)
-        if isinstance(result, str):
-            return [result]
+    def _right_complaints(
+        self, path: Path, results: Mapping[tuple[Path, int], ExerciseResult]
+    ) -> list[str]:
+        # What is said may have numbers in it that every seed makes others: the first is told.
+        seeds: dict[tuple[str, str], list[int]] = {}
+        said: dict[tuple[str, str], str] = {}
+        for seed in range(self._seeds):
+            for test in results[path, seed].tests if (path, seed) in results else ():
+                # One that is skipped has its cause in another one.
+                if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
+                    found = (test.name, test.outcome.value)
+                    seeds.setdefault(found, []).append(seed)
+                    said.setdefault(found, test.message)
         return [
-            f"{self._name(path)} is right, but {test.name} is {test.outcome.value} "
-            f"with seed {seed}: {test.message}"
-            for test in result.tests
-            # One that is skipped has its cause in another one.
-            if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED)
+            f"{self._name(path)} is right, but {test} is {outcome} with {_seeds(under)}: "
+            f"{said[test, outcome]}"
+            for (test, outcome), under in seeds.items()
         ]
 
-    def _judge_wrong(self, path: Path) -> ExerciseResult | str:
-        return self._judge(path, 0)
-
-    def _wrong_complaints(self, path: Path, result: ExerciseResult | str) -> list[str]:
+    def _wrong_complaints(self, path: Path, result: ExerciseResult) -> list[str]:
         name, wrong = self._name(path), read_wrong(path)
-        if isinstance(result, str):
-            return [result]
         if wrong is None:
             form = "'# wrong: the mistake | caught by: test_a, test_b | told: words'"
             return [f"{name}: its first line must read {form}."]
@@ -199,16 +225,15 @@ class _Prover:
         ]
         messages = [test.message for test in named]
         if not any(wrong.told.lower() in message.lower() for message in messages):
-            said = " / ".join(message.partition("\n")[0] for message in messages)
+            said = " / ".join(each.partition("\n")[0] for each in messages if each) or "nothing"
             complaints.append(f"{name}: nobody says {wrong.told!r}; what is said: {said}")
         return complaints
 
-    def _unproven(self, results: Sequence[ExerciseResult | str]) -> list[str]:
+    def _unproven(self, results: Sequence[ExerciseResult]) -> list[str]:
         """Tests that no wrong module makes fail, unless they say why, and do so rightly."""
         failed = {
             (test.visibility, test.name)
             for result in results
-            if not isinstance(result, str)
             for test in result.tests
             if test.outcome in _CAUGHT
         }
@@ -222,6 +247,5 @@ class _Prover:
         return complaints
 
 
-def _call(job: _Job) -> list[str]:
-    function, arguments = job
-    return function(*arguments)
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

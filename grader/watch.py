@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -52,8 +51,9 @@ KEYS = {
 }
 _EVERY = tuple(Visibility)
 _QUICK_SECONDS = 0.4
-# A blocked wait cannot be interrupted by Ctrl-C on Windows.
-_WAIT_SECONDS = 0.2 if sys.platform == "win32" else None
+# Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
+# it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
+_WAIT_SECONDS = 0.2
 
 
 class Shows(enum.Enum):
@@ -196,7 +196,8 @@ class Watch:
                 self._answer(event)
             case Plotted(exercise, text):
                 if exercise is self._view.exercise:
-                    self._show(notes=text, status=f"{_clock()}  plotted")
+                    status = self._view.status if self._open else _clock()
+                    self._show(hint=self._view.hint, notes=text, status=status)
             case Crashed(error):
                 raise error
         return True
@@ -211,6 +212,8 @@ class Watch:
             here = self._view.exercise.id
             self._turn_to(self._course.exercise(here if here in changed else changed[-1]))
         elif not self._open:
+            if self._view.exercise.id not in ids:
+                self._turn_to(self._course.exercise(ids[-1]))
             self._say("saved again, and nothing changed; r reruns it")
 
     def _is_new(self, exercise: Exercise) -> bool:
@@ -271,7 +274,13 @@ class Watch:
         if not self._open:
             took = time.monotonic() - self._since
             status = f"{_clock()}  judged in {took:.2f} s"
-            self._show(results=self._results(), hint=self._view.hint, status=status)
+            # What a key brought meanwhile, a hint or the word of a picture, is still to be read.
+            self._show(
+                results=self._results(),
+                hint=self._view.hint,
+                notes=self._view.notes,
+                status=status,
+            )
 
     def _results(self) -> tuple[ExerciseResult, ...]:
         if self._view.shows is Shows.ALL:

@@ -207,7 +207,8 @@ def pack(course_path: Path, output: Path) -> None:
     click.echo(f"{_path(output)}: {course.title}, {len(files)} files.")
     click.echo(f"course {info.digest}")
     click.echo(f"sha256 {digest}")
-    click.echo("It holds the solutions and the hidden suites: keep it from students.")
+    if any(name.startswith(("solutions/", "tests/hidden/")) for name in files):
+        click.echo("It holds the solutions and the hidden suites: keep it from students.")
 
 
 def _folder_of(path: Path) -> Course:

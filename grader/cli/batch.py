@@ -13,11 +13,13 @@ from grader.cli.border import Command, ExitCode
 from grader.cli.options import LEVELS, course_option, open_course
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from grader.batch import Summary
     from grader.course import Course
     from grader.pool import Manner, Pool
+    from grader.results import Student
 
 __all__ = ["batch", "regrade"]
 
@@ -130,7 +132,7 @@ def batch(
             found, book, course, pool, manner, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary)
+        _show(book, summary, found.missing)
     _exit(summary)
 
 
@@ -204,12 +206,13 @@ def _pool(course: Course, manner: Manner, options: dict[str, Any]) -> AbstractCo
     return LocalPool(course, options["jobs"], manner)
 
 
-def _show(book: Any, summary: Summary) -> None:
+def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
     from grader.console import open_console
-    from grader.rollcall import show_class, show_summary
+    from grader.rollcall import show_class, show_missing, show_summary
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
+    show_missing(console, missing)
     show_summary(console, summary)
 
 

@@ -111,18 +111,24 @@ class Group(click.Group):
         try:
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
-            if not _is_exercise(arguments[0]):
+            if (meant := _exercise_meant(arguments[0])) is None:
                 raise
-            advice = f"{error.message} To judge that exercise: grade run {arguments[0]}"
+            which = "that exercise" if meant == arguments[0] else f"the exercise {meant}"
+            advice = f"{error.message} To judge {which}: grade run {meant}"
             raise click.UsageError(advice, context) from error
 
 
-def _is_exercise(name: str) -> bool:
+def _exercise_meant(name: str) -> str | None:
+    """The id of the exercise that was named, misspelled, or given by its file."""
+    from difflib import get_close_matches
+    from pathlib import Path
+
     from grader.course import load_course
 
     with contextlib.suppress(GraderError):
-        return any(exercise.id == name for exercise in load_course().exercises)
-    return False
+        ids = [exercise.id for exercise in load_course().exercises]
+        return next(iter(get_close_matches(Path(name).stem, ids, n=1)), None)
+    return None
 
 
 def _harmless(error: GraderError) -> str:

@@ -103,6 +103,8 @@ def export(
     from grader.exports import FORMATS
     from grader.exports.format import ClassFormat, Options
 
+    if source.is_dir():
+        _tell_unfinished(source)
     chosen = FORMATS[name]
     options = Options(
         template=template,
@@ -173,6 +175,14 @@ def _write_students(chosen: StudentFormat, source: Path, output: Path, options: 
 
 def _stdout() -> IO[bytes]:
     return sys.stdout.buffer
+
+
+def _tell_unfinished(source: Path) -> None:
+    from grader.gradebook import Gradebook
+
+    with Gradebook.open(source) as book:
+        if book.unfinished:
+            _tell([book.unfinished])
 
 
 def _tell(notes: list[str]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from grader.course import Course, Exercise
     from grader.workspace import Workspace
 
-__all__ = ["chosen_exercise", "given", "open_workspace", "repeated", "tell_notices"]
+__all__ = ["chosen_exercise", "given", "open_workspace", "refuse_pack", "repeated", "tell_notices"]
 
 _LONGEST_NOTICE = 2000
 
@@ -23,14 +23,21 @@ def open_workspace(course: Course) -> Workspace:
     """The course's own folder; what is wrong with the file of the progress is said on stderr."""
     from grader.workspace import Workspace
 
-    if course.unpacked is not None:
-        raise click.UsageError(
-            "A pack has no folder of your own in it: name the files with --submission.",
-            click.get_current_context(),
-        )
+    refuse_pack(course)
     workspace = Workspace(course)
     tell_notices(workspace)
     return workspace
+
+
+def refuse_pack(course: Course) -> None:
+    """Say that a pack, which is unpacked for a moment, holds nothing of the student's own."""
+    if course.unpacked is None:
+        return
+    context = click.get_current_context()
+    way = "change into that folder, and leave --course out"
+    if any(each.name == "submission" for each in context.command.params):
+        way = "name the files with --submission"
+    raise click.UsageError(f"A pack has no folder of your own in it: {way}.", context)
 
 
 def tell_notices(workspace: Workspace) -> None:

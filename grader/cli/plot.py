@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,15 +153,29 @@ def _explain(
     from grader.advice import Guide
     from grader.judge.wording import clean, clean_lines
 
-    click.echo(f"No picture yet. {clean_lines(message, _LONGEST_MESSAGE)}")
+    _say(f"No picture yet. {clean_lines(message, _LONGEST_MESSAGE)}")
     function = f"  in {clean(place.function)}" if place is not None and place.function else ""
     click.echo(f"{Guide(course, submission).where(exercise.id, place)}{function}")
     if unwritten:
         hint = f"grade hint {exercise.id}{repeated('course_path')}"
-        click.echo(f"Write that first; `{clean(hint, _LONGEST_NOTE)}` helps.")
+        _say(f"Write that first; `{clean(hint, _LONGEST_NOTE)}` helps.")
     else:
         judge = f"grade run {exercise.id}{repeated('submission', 'course_path')}"
-        click.echo(f"Mend that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
+        _say(f"Mend that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
+
+
+def _say(text: str) -> None:
+    """Sentences, broken between words on a terminal; a pipe gets each as one line."""
+    from rich.text import Text
+
+    from grader.console import hang, open_console, print_lines
+
+    console = open_console(sys.stdout)
+    if not console.is_terminal:
+        click.echo(text)
+        return
+    for line in text.splitlines():
+        print_lines(console, hang(console, Text(), Text(line)))
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:

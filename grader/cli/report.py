@@ -43,6 +43,8 @@ def report(results: Path, folder: Path, show: bool) -> None:
     from grader.similarity import read_similar
 
     with Gradebook.open(results) as book:
+        if book.unfinished:
+            click.echo(clean(book.unfinished, 1000), err=True)
         written = write_report(
             each_entry(book, "Writing"),
             folder,

@@ -9,7 +9,7 @@ import click
 
 from grader.cli.border import Command
 from grader.cli.options import course_option, known_exercises, open_course
-from grader.cli.own import chosen_exercise, open_workspace, repeated, tell_notices
+from grader.cli.own import chosen_exercise, open_workspace, refuse_pack, repeated, tell_notices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,7 @@ def reset(exercise: str, course_path: Path) -> None:
       grade reset glu
     """
     course = open_course(course_path)
+    refuse_pack(course)
     (found,) = known_exercises(course, [exercise])
     from grader.advice import shown_path
     from grader.workspace import reset_exercise

@@ -11,7 +11,7 @@ import click
 
 from grader.cli.border import Command
 from grader.cli.options import course_option, known_exercises, open_course
-from grader.cli.own import open_workspace, repeated, tell_notices
+from grader.cli.own import given, open_workspace, repeated, tell_notices
 
 if TYPE_CHECKING:
     import queue
@@ -98,13 +98,15 @@ def _plotter(course: Course) -> Callable[[Exercise], str] | None:
 
     if "plot" not in main.commands:
         return None
+    # Named only where the student named it: what `grade plot` advises repeats its options.
+    option = ["--course", str(course.folder)] if given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
         import subprocess
 
         command = [sys.executable, "-m", "grader.cli", "plot", exercise.id]
         done = subprocess.run(
-            [*command, "--course", str(course.folder)],
+            [*command, *option],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -117,7 +119,10 @@ def _plotter(course: Course) -> Callable[[Exercise], str] | None:
 
 @contextlib.contextmanager
 def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
-    """What ends us ends the loop in order, the terminal put back; another size is drawn anew."""
+    """What ends us ends the loop in order, the terminal put back.
+
+    Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
+    """
     from grader.watch import Redraw
 
     def end(number: int, _: FrameType | None) -> None:
@@ -126,7 +131,7 @@ def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
     def redraw(_: int, __: FrameType | None) -> None:
         events.put(Redraw())
 
-    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", redraw)
+    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", redraw), ("SIGCONT", redraw)
     before = {
         name: signal.signal(getattr(signal, name), handler)
         for name, handler in handlers

@@ -20,7 +20,7 @@ from grader.attention import Attention
 from grader.course import Course
 from grader.digests import VerdictKey
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook.tables import FILE, connect, only_writer
+from grader.gradebook.tables import FILE, connect, only_writer, unusable
 from grader.intake import Found, Submission, safe_name
 from grader.results import (
     CourseInfo,
@@ -79,7 +79,8 @@ class Gradebook:
                 f"There is no gradebook in {folder}: name the folder that `grade batch -o` wrote."
             )
         if create:
-            (folder / "results").mkdir(parents=True, exist_ok=True)
+            with _writing(folder):
+                (folder / "results").mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             if create:
                 stack.enter_context(only_writer(folder))
@@ -87,7 +88,7 @@ class Gradebook:
             try:
                 yield cls(folder, connection)
             except sqlite3.DatabaseError as error:
-                raise GraderError(f"The gradebook {file} cannot be used: {error}.") from error
+                raise unusable(file, error) from error
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -183,15 +184,44 @@ class Gradebook:
         environment: Environment,
     ) -> None:
         """Keep a verdict with the file that it is about; within a transaction."""
+        self._set_aside(self._connection, attempt, result)
+        self._write("INSERT OR REPLACE", attempt, key, seed, source, result, environment)
+
+    def wait_for(
+        self,
+        attempt: Attempt,
+        key: VerdictKey,
+        seed: int,
+        source: bytes,
+        result: ExerciseResult,
+        environment: Environment,
+    ) -> None:
+        """Keep a file whose verdict is waited for, with a result that says so; within a transaction.
+
+        Whoever reads the gradebook before it is judged sees that it is not, and no total without it. A
+        verdict that is there stays until the new one takes its place.
+        """
+        assert result.status is Status.UNJUDGED
+        self._write("INSERT OR IGNORE", attempt, key, seed, source, result, environment)
+
+    def _write(
+        self,
+        insert: str,
+        attempt: Attempt,
+        key: VerdictKey,
+        seed: int,
+        source: bytes | None,
+        result: ExerciseResult,
+        environment: Environment,
+    ) -> None:
         connection = self._connection
-        self._set_aside(connection, attempt, result)
         if source is not None:
             connection.execute(
                 "INSERT OR IGNORE INTO sources VALUES (?, ?)",
                 (key.source, zlib.compress(source)),
             )
         connection.execute(
-            "INSERT OR REPLACE INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
+            f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
             " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",
             {
                 **msgspec.structs.asdict(key),
@@ -210,12 +240,28 @@ class Gradebook:
     def _set_aside(
         self, connection: sqlite3.Connection, attempt: Attempt, result: ExerciseResult
     ) -> None:
-        """Keep what is about to be replaced; within a revision the first verdict is the one to compare."""
+        """Keep what is about to be replaced; within a revision the first verdict is the one to compare.
+
+        Where a fault of ours had taken its place, it is the last verdict before that.
+        """
         connection.execute(
             "INSERT OR IGNORE INTO replaced (revision, attempt, exercise, graded_at, result)"
             " SELECT ?, attempt, exercise, graded_at, result FROM grades"
             " WHERE attempt = ? AND exercise = ? AND status != ?",
             (self.revision, attempt.id, result.name, Status.UNJUDGED.value),
+        )
+        connection.execute(
+            "INSERT OR IGNORE INTO replaced (revision, attempt, exercise, graded_at, result)"
+            " SELECT :revision, last.attempt, last.exercise, last.graded_at, last.result"
+            " FROM replaced AS last JOIN grades USING (attempt, exercise)"
+            " WHERE last.attempt = :attempt AND last.exercise = :exercise AND status = :unjudged"
+            " ORDER BY revision DESC LIMIT 1",
+            {
+                "revision": self.revision,
+                "attempt": attempt.id,
+                "exercise": result.name,
+                "unjudged": Status.UNJUDGED.value,
+            },
         )
 
     @property
@@ -237,6 +283,16 @@ class Gradebook:
         self.set_fact("attention", msgspec.json.encode(attention).decode())
         self.set_fact("finished", "yes")
 
+    @property
+    def unfinished(self) -> str:
+        """What to know before the gradebook is used while a grading goes on or was interrupted, or nothing."""
+        if self.fact("finished", "yes") == "yes":
+            return ""
+        return (
+            f"The last grading of {self.folder} is not at its end: who was not reached yet has no score "
+            "here, or is missing. Let it end, or run `grade batch` again."
+        )
+
     def attention(self) -> tuple[Attention, ...]:
         """What a person should look at, as the last grading said."""
         return msgspec.json.decode(self.fact("attention", "[]"), type=tuple[Attention, ...])
@@ -251,8 +307,9 @@ class Gradebook:
         if path.is_file() and path.read_bytes() == text:
             return
         draft = path.with_suffix(".part")
-        draft.write_bytes(text)
-        draft.replace(path)
+        with _writing(path):
+            draft.write_bytes(text)
+            draft.replace(path)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -362,6 +419,17 @@ class Gradebook:
             duration_seconds=round(sum(each.duration_seconds for each in exercises), 3),
             environment=_common([_decode_environment(row[3]) for row in rows]),
         )
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise GraderError(
+            f"{path} cannot be written: {error.strerror}. What was judged so far is kept; when there "
+            "is room, and you may write there, run this again."
+        ) from error
 
 
 def _decode_exercise(deflated: bytes) -> ExerciseResult:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from grader.errors import GraderError
 
-__all__ = ["FILE", "connect", "only_writer"]
+__all__ = ["FILE", "connect", "only_writer", "unusable"]
 
 FORMAT_VERSION = 1
 FILE = "gradebook.sqlite"
 _LOCK = "batch.lock"
+_NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -65,7 +67,7 @@ CREATE TABLE replaced (
 def connect(file: Path, *, create: bool) -> sqlite3.Connection:
     """Open the file, made anew where `create` is set; raises GraderError if it is none of ours."""
     try:
-        connection = sqlite3.connect(file)
+        connection = _opened(file, create=create)
         connection.execute("PRAGMA busy_timeout = 10000")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if create:
@@ -78,10 +80,7 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
                 )
                 version = FORMAT_VERSION
     except sqlite3.DatabaseError as error:
-        raise GraderError(
-            f"The gradebook {file} cannot be opened: {error}. If it is damaged, move it away; "
-            "`grade batch` makes a new one."
-        ) from error
+        raise unusable(file, error) from error
     if version != FORMAT_VERSION:
         connection.close()
         raise GraderError(
@@ -89,6 +88,32 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
             "use the grader that wrote it."
         )
     return connection
+
+
+def _opened(file: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
+    log = file.with_name(f"{file.name}-wal")
+    if create or os.access(file.parent, os.W_OK) or (log.is_file() and log.stat().st_size):
+        return sqlite3.connect(file)
+    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
+
+
+def unusable(file: Path, error: sqlite3.DatabaseError) -> GraderError:
+    """What to tell whoever grades when SQLite cannot go on."""
+    if _code(error) in _NOT_WRITABLE:
+        return GraderError(
+            f"Nothing can be written to {file.parent} ({error}): make room, or name a folder in which "
+            "you may write. What was judged so far is kept; run this again."
+        )
+    return GraderError(
+        f"The gradebook {file} cannot be opened: {error}. If it is damaged, move it away; "
+        "`grade batch` makes a new one."
+    )
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """The primary result code; what Python raises by itself has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 @contextlib.contextmanager
@@ -99,6 +124,8 @@ def only_writer(folder: Path) -> Iterator[None]:
         try:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY:
+                raise unusable(folder / _LOCK, error) from error
             raise GraderError(
                 f"Another grading writes to {folder}; wait until it has ended, or stop it."
             ) from error

@@ -155,7 +155,8 @@ class _Gathering:
         elif looks_packed(name):
             self._packed.append(piece)
         elif len(self._others) < 3:
-            self._others.append(name)
+            is_link = isinstance(piece.place, Path) and piece.place.is_symlink()
+            self._others.append(f"{name} (a link)" if is_link else name)
 
     def unpack(self) -> None:
         """List the archives; one that cannot be read is a problem of what is in no other piece."""
@@ -226,6 +227,8 @@ class _Gathering:
         if not found:
             names = ", ".join(shown(name, 40) for name in sorted(self._others)[:3])
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
+            if any(looks_packed(name) for name in self._others[:3]):
+                problem += " An archive in an archive is not opened."
         return Handed(None, problem)
 
     def _is_wanted(self, name: str) -> bool:

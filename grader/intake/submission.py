@@ -95,8 +95,17 @@ def file_of(submission: Path, exercise: Exercise) -> Path:
 def _find(folder: Path, exercise: Exercise) -> Handed:
     for place in _places(exercise):
         if os.path.lexists(folder / place):
+            if (link := _link_above(folder, place)) is not None:
+                problem = f"{link.name} is a link; hand in the folder itself."
+                return Handed(None, problem, folder / place)
             return _read(folder / place)
     return Handed(None)
+
+
+def _link_above(folder: Path, place: str) -> Path | None:
+    """The folder on the way to a file that is a link: it may lead to the solutions."""
+    above = [folder / parent for parent in Path(place).parents if parent != Path()]
+    return next((each for each in above if each.is_symlink()), None)
 
 
 def _places(exercise: Exercise) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,9 @@ __all__ = [
 
 # From a whole sentence in the student's words to the value that this misconception gives, or to a
 # function of no arguments that computes it.
-Mistakes = Mapping[str, Any]
+Named = Mapping[str, Any]
+# They are of use only where a check fails: a function is not called before, and most checks hold.
+Mistakes = Named | Callable[[], Named]
 
 
 def assert_close(
@@ -49,7 +51,7 @@ def assert_close(
     a tuple and an int a float. `mistakes` name the misconceptions to recognize; one is told only
     where it explains the whole value and the right answer would not look the same:
 
-        assert_close(layer(x), value * torch.sigmoid(gate), mistakes={
+        assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
             "Your output equals sigmoid(value) * gate: the halves are swapped.":
                 torch.sigmoid(value) * gate,
         })
@@ -68,13 +70,14 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
     found = first_mismatch(actual, expected, rule)
     if found is None:
         return
-    told = _recognized(actual, expected, rule, mistakes or {})
+    named = mistakes() if callable(mistakes) else mistakes
+    told = _recognized(actual, expected, rule, named or {})
     # A mistake that is known by name needs no guess beside it.
     lines = explain(found, actual, expected, rule, what, search=told is None)
     raise CheckFailed(message(lines if told is None else [told, *lines]))
 
 
-def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Mistakes) -> str | None:
+def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
     """The sentence of the first mistake that explains the whole value."""
     for told, mistake in mistakes.items():
         # An exception in here is a fault of the suite, so it is not caught.
@@ -135,7 +138,7 @@ def must_raise(
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:
     """What the student's code did instead, None if this is the exception that is wanted."""
     if not isinstance(raised, error):
-        return f"raised {clean(str(raised), 200)}"
+        return f"raised {clean(str(raised), 200).rstrip('.')}"
     if mentions is None or _names(raised.text, mentions):
         return None
     said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"

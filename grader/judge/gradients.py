@@ -27,6 +27,8 @@ __all__ = ["gradcheck", "gradgradcheck"]
 
 # The step and the tolerances of torch.autograd.gradcheck: a central difference in float64 is good for
 # about 1e-9, and the nearest wrong derivative (a forgotten factor or term) is off by far more than 1e-3.
+# So many derivatives are taken at most; those of the suites are far fewer.
+_MAX_OUTPUTS = 10_000
 _STEP = 1e-6
 _TOLERANCE = Tolerance(rtol=1e-3, atol=1e-5)
 # How exactly a relation between two Jacobians is told.
@@ -233,6 +235,10 @@ class _Watched:
             self.remarks.append(
                 f"The output has dtype {narrow[0]} for an input of {attached[0].dtype}."
             )
+        # Each of them is differentiated on its own, on no clock but ours.
+        if (count := sum(output.numel() for output in outputs)) > _MAX_OUTPUTS:
+            told = f"{self._what}: the output has {count:,} elements, far more than promised."
+            raise CheckFailed(message([sentence(told)]))
 
     def _compare(self, outputs: tuple[Tensor, ...], first: tuple[Tensor, ...]) -> None:
         if len(outputs) != len(first):

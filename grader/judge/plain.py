@@ -60,7 +60,7 @@ class _Suites:
         if path.parent.parent.name not in {each.value for each in Visibility}:
             return None
         try:
-            course = load_course(path)
+            course = load_course(path.parent)
         except GraderError:
             return None
         exercise = course.exercise(path.stem.removeprefix("test_"))

@@ -5,6 +5,7 @@ The judge registers it for one exercise at a time; `grader.judge.plain` for plai
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import random
 import sys
@@ -17,7 +18,7 @@ import pytest
 from _pytest.outcomes import Skipped  # pytest.skip.Exception, by a name that can be typed
 
 from grader.course import probe_of
-from grader.errors import CourseError
+from grader.errors import CourseError, GraderError
 from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
@@ -34,14 +35,13 @@ from grader.sandbox.protocol import ProtocolError
 from grader.source import line_of
 from grader.suite import SuiteTest
 
-__all__ = ["PROPERTY", "Judged", "Report", "SuitePlugin", "meaning_of", "visibility_of"]
+__all__ = ["Judged", "Report", "SuitePlugin", "declared", "meaning_of", "visibility_of"]
 
-PROPERTY = "grader"
 MAX_MESSAGE = 2_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the plugin says of one test, beside pytest's own outcome; it travels as a user property."""
+    """What the end of a test says about the submission; with a `fault` it says nothing about it."""
 
     outcome: Outcome
     message: str
@@ -62,43 +62,58 @@ class Judged:
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
+        # One that is about the whole exercise, as a fork server that is gone.
+        self.fault: GraderError | None = None
+
+    def begin(self, test: SuiteTest) -> None:
+        """Seed the test, and start its time; raises NotYet if a prerequisite did not pass."""
+        for required in test.requires:
+            if (test.visibility, required) not in self.passed:
+                title = self.tests[test.visibility, required].title
+                raise NotYet(f'Not judged yet: first mend "{title}".')
+        seed = derive_seed(self.seed, test)
+        self.session.begin_test(seed)
+        seed_here(seed)
+
+    def end(self, test: SuiteTest, error: BaseException | None) -> Report:
+        """What the end of the test means: that of an error, or of none."""
+        if isinstance(error, GraderError):
+            self.fault = error
+        said = _placed(self, test, meaning_of(error))
+        if said.outcome is Outcome.PASSED:
+            self.passed.add((test.visibility, test.name))
+        return said
 
 
 class SuitePlugin:
-    """Gives every test of a suite a `student`, a seed, its prerequisites and a report.
+    """Gives every test of a suite a `student`, and under plain pytest its prerequisites and a seed.
 
-    `find` says what a suite's file judges; None for a file that is no suite.
+    `find` says what a suite's file judges; None for a file that is no suite. In a judge the tests are
+    not run by pytest's own protocol but by `grader.judge.collection`, which tells the plugin of each.
     """
 
-    def __init__(
-        self,
-        find: Callable[[Path], Judged | None],
-        done: Callable[[SuiteTest, Report], None] = lambda test, report: None,
-    ) -> None:
+    def __init__(self, find: Callable[[Path], Judged | None]) -> None:
         self._find = find
-        self._done = done
+        self._path = Path()
 
     @pytest.fixture
-    def student(self, request: pytest.FixtureRequest) -> Student:
+    def student(self) -> Student:
         """The student's module, seen from here."""
-        judged = self._find(request.path)
+        judged = self._find(self._path)
         if judged is None:
-            raise CourseError(f"{request.path} is no suite of a course: it has no student.")
-        probe = probe_of(request.path)
+            raise CourseError(f"{self._path} is no suite of a course: it has no student.")
+        probe = probe_of(self._path)
         return Student(judged.session, probe if probe.is_file() else None)
+
+    def begin(self, item: pytest.Item) -> None:
+        """Be told which test runs next."""
+        self._path = item.path
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if (judged := self._find(item.path)) is None:
-            return
-        test = _declared(judged, item)
-        for required in test.requires:
-            if (test.visibility, required) not in judged.passed:
-                title = judged.tests[test.visibility, required].title
-                raise NotYet(f'Not judged yet: first mend "{title}".')
-        seed = derive_seed(judged.seed, test)
-        judged.session.begin_test(seed)
-        seed_here(seed)
+        self.begin(item)
+        if (judged := self._find(item.path)) is not None:
+            judged.begin(declared(judged, item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -108,21 +123,16 @@ class SuitePlugin:
         error = call.excinfo.value if call.excinfo is not None else None
         ends = call.when == "call" or (call.when == "setup" and error is not None)
         if ends and (judged := self._find(item.path)) is not None:
-            test = _declared(judged, item)
-            said = _placed(judged, test, meaning_of(error))
-            if said.outcome is Outcome.PASSED:
-                judged.passed.add((test.visibility, test.name))
-            # On the item: the reports of all of its stages, this one among them, take it from there.
-            item.user_properties.append((PROPERTY, msgspec.to_builtins(said)))
-            report.user_properties = list(item.user_properties)
-            self._done(test, said)
+            judged.end(declared(judged, item), error)
         return report
 
 
-def _declared(judged: Judged, item: pytest.Item) -> SuiteTest:
+def declared(judged: Judged, item: pytest.Item) -> SuiteTest:
+    """The test of the suite that an item is."""
     return judged.tests[visibility_of(item.path), item.name]
 
 
+@functools.lru_cache(maxsize=256)
 def visibility_of(suite: Path) -> Visibility:
     """Public or hidden, from the folder that a suite stands in."""
     return Visibility(suite.parent.parent.name)
@@ -173,7 +183,7 @@ def _student_error(error: StudentError) -> Report:
         return Report(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    said = clean(str(error).partition("\n")[0], 400)
+    said = clean(str(error).partition("\n")[0], 400).rstrip(".")
     message = f"Your code raised {said}{where}.{_advice(error)}"
     return Report(Outcome.ERROR, message, line, function)
 

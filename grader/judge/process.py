@@ -11,17 +11,18 @@ A judge ends when its input does.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from grader.course import load_course
+from grader.course import Course, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.results import ExerciseResult, TestResult, Visibility
 from grader.sandbox.client import (
@@ -32,11 +33,17 @@ from grader.sandbox.client import (
     SpawnedSandboxes,
 )
 
+if TYPE_CHECKING:
+    from grader.judge.collection import Collections
+
 __all__ = ["Assignment", "Judge", "Judged", "judges"]
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
-    """Judge the source of one exercise file against the chosen suites, behind at least these walls."""
+    """Judge the source of one exercise file against the chosen suites, behind at least these walls.
+
+    `course` is the manifest. Somebody who waits wants to be `told` of every test; a batch does not.
+    """
 
     course: str
     exercise: str
@@ -44,6 +51,7 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     seed: int
     chosen: tuple[Visibility, ...]
     required_walls: tuple[str, ...] = ()
+    told: bool = False
 
 
 class TestEnded(msgspec.Struct, frozen=True, tag="test_ended"):
@@ -99,15 +107,16 @@ class Judge:
         )
 
     def judge(
-        self, assignment: Assignment, done: Callable[[TestResult], None] = lambda result: None
+        self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
     ) -> Judged:
         """Have an exercise judged; raises JudgeError for a fault of ours or a judge that is gone."""
-        self._send(assignment)
+        self._send(msgspec.structs.replace(assignment, told=done is not None))
         assert self._process.stdout is not None
         for line in self._process.stdout:
             match _decode_answer(line):
                 case TestEnded(result):
-                    done(result)
+                    if done is not None:
+                        done(result)
                 case Judged() as judged:
                     return judged
                 case Fault(message, kind):
@@ -191,18 +200,34 @@ def main(arguments: list[str]) -> None:
         answers.write(_encode(message) + b"\n")
         answers.flush()
 
+    # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
+    from grader.judge.collection import Collections
+
+    collections = Collections()
+
+    def tell(test: TestResult) -> None:
+        answer(TestEnded(test))
+
     for line in sys.stdin.buffer:
-        answer(_judge(_decode_assignment(line), sandboxes, lambda test: answer(TestEnded(test))))
+        assignment = _decode_assignment(line)
+        done = tell if assignment.told else _ignore
+        answer(_judge(assignment, sandboxes, collections, done))
+
+
+def _ignore(test: TestResult) -> None:
+    """Nobody waits for this test."""
 
 
 def _judge(
-    assignment: Assignment, sandboxes: SandboxSource, done: Callable[[TestResult], None]
+    assignment: Assignment,
+    sandboxes: SandboxSource,
+    collections: Collections,
+    done: Callable[[TestResult], None],
 ) -> Judged | Fault:
-    # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
     from grader.judge.run import judge_exercise
 
     try:
-        course = load_course(Path(assignment.course))
+        course = _course(assignment.course)
         judgment = judge_exercise(
             course,
             course.exercise(assignment.exercise),
@@ -210,6 +235,7 @@ def _judge(
             seed=assignment.seed,
             chosen=assignment.chosen,
             sandboxes=sandboxes,
+            collections=collections,
             required_walls=assignment.required_walls,
             done=done,
         )
@@ -225,6 +251,19 @@ def _judge(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
         )
     return Judged(judgment.result, judgment.walls)
+
+
+def _course(manifest: str) -> Course:
+    try:
+        return _read_course(manifest, Path(manifest).read_bytes())
+    except OSError:
+        return load_course(manifest)
+
+
+# Reading a manifest takes as long as judging ten tests, and a batch is of one course.
+@functools.lru_cache(maxsize=8)
+def _read_course(manifest: str, source: bytes) -> Course:  # noqa: ARG001 (what it is kept by)
+    return load_course(manifest)
 
 
 if __name__ == "__main__":

@@ -1,73 +1,56 @@
-"""The one place that knows pytest-json-report, so that it could be replaced: its report as plain structs.
+"""What pytest saw of the tests that ran, beside and independent of what we make of their ends.
 
-It is little maintained (beside pytest-metadata 3.1.1 its `environment` comes back empty), and all
-that is taken from it is each test's outcome, its duration and what our plugin attached.
+Not by pytest-json-report: it builds its report when a session ends, and ours do not end with a submission;
+it calls a test passed of which nothing was reported but its name; and it takes as long as pytest itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from grader.errors import JudgeError
-from grader.judge.plugin import PROPERTY, Report
+from grader.judge.plugin import Report
 
-__all__ = ["Recorder", "Reported"]
+__all__ = ["Reported", "Witness"]
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """One test as pytest saw it end."""
+    """A test that ran: what we said of it, and whether pytest saw its function return."""
 
-    file: str
+    file: Path
     name: str
-    outcome: str
+    passed: bool
     seconds: float
-    said: Report | None
+    said: Report
 
 
-class Recorder:
-    """A plugin that keeps pytest-json-report's report of one session."""
-
-    options = (
-        "-ppytest_jsonreport.plugin",
-        "-ppytest_metadata.plugin",
-        "--json-report",
-        "--json-report-file=none",
-        "--json-report-omit=collectors,keywords,log,streams,warnings",
-    )
+class Witness:
+    """A plugin that stands where pytest calls a test's function, and where it collects."""
 
     def __init__(self) -> None:
-        self._report: Any = None
+        self.collection_errors: list[str] = []
+        self._returned: list[str] = []
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_json_modifyreport(self, json_report: Any) -> None:
-        self._report = json_report
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.passed:
+            self.collection_errors.append(report.longreprtext)
 
-    def tests(self, root: Path) -> list[Reported]:
-        """What ran, in the order in which it ran; a report that makes no sense is a JudgeError."""
-        report = self._report
-        try:
-            if report["summary"]["total"] != len(report["tests"]):
-                raise JudgeError("pytest's report is short of tests; nothing was scored.")
-            return [_reported(test, root) for test in report["tests"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise JudgeError(f"pytest's report makes no sense ({error!r}).") from error
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        result = yield
+        # Only here if nothing was raised.
+        self._returned.append(pyfuncitem.nodeid)
+        return result
 
-
-def _reported(test: dict[str, Any], root: Path) -> Reported:
-    file, _, name = test["nodeid"].partition("::")
-    stages = [test[stage] for stage in ("setup", "call", "teardown") if stage in test]
-    properties = {
-        key: value for each in test.get("user_properties", []) for key, value in each.items()
-    }
-    said = properties.get(PROPERTY)
-    return Reported(
-        file=str(root / file),
-        name=name,
-        outcome=test["outcome"],
-        seconds=sum(stage["duration"] for stage in stages),
-        said=msgspec.convert(said, Report) if said is not None else None,
-    )
+    def saw_return(self, item: pytest.Item) -> bool:
+        """Whether the test's function returned since this was last asked; and no other one did."""
+        returned, self._returned = self._returned, []
+        if returned not in ([], [item.nodeid]):
+            raise JudgeError(
+                f"pytest called other tests than {item.nodeid}: {', '.join(returned)}."
+            )
+        return bool(returned)

@@ -1,31 +1,26 @@
 """Judge one exercise of one submission: run its suites with pytest and turn what happened into a result.
 
 Theory of operation. The tests of an exercise are known beforehand, from the syntax tree of its suites
-(`grader.suite`). pytest runs them in this process; the plugin says what each end means; pytest-json-report
-says what ran. The three must agree to the letter. A test that is missing, ran twice or ended in a way
-that nobody explained is a fault of ours (`JudgeError`), never a pass and never the student's loss.
+(`grader.suite`). pytest runs them in this process, in a session that stays for the next submission
+(`grader.judge.collection`); `Judged` says what each end means; a witness in pytest's call of the functions
+says which of them returned (`grader.judge.reports`). The three must agree to the letter. A test that is
+missing, ran twice or ended in a way that nobody explained is a fault of ours (`JudgeError`), never a pass
+and never the student's loss.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import hashlib
-import io
-import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
-import pytest
 
 from grader.course import Course, Exercise
-from grader.errors import GraderError, JudgeError
+from grader.errors import JudgeError
+from grader.judge.collection import Collection, CollectionError, Collections
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
-from grader.judge.plugin import Judged, Report, SuitePlugin, meaning_of, visibility_of
-from grader.judge.reports import Recorder, Reported
+from grader.judge.plugin import Judged, Report, meaning_of, visibility_of
+from grader.judge.reports import Reported
 from grader.judge.session import Session
 from grader.judge.wording import clean_lines
 from grader.results import ExerciseResult, Outcome, Place, TestResult, Visibility
@@ -53,10 +48,13 @@ def judge_exercise(
     seed: int,
     chosen: tuple[Visibility, ...],
     sandboxes: SandboxSource,
+    collections: Collections,
     required_walls: tuple[str, ...] = (),
     done: Callable[[TestResult], None] = lambda result: None,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is told of every test as it ends.
+
+    `collections` are the judge's, which keeps the collected suites there from one call to the next.
 
     Raises SyntaxError if the source cannot be parsed, and GraderError for a fault of ours.
     """
@@ -66,7 +64,8 @@ def judge_exercise(
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        message, results = _run(course, exercise, tests, session, seed, done)
+        collection = _collected(collections, course, exercise, chosen)
+        message, results = _run(collection, exercise, Judged(session, tests, seed), done)
     finally:
         session.close()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
@@ -75,26 +74,17 @@ def judge_exercise(
     return Judgment(result, session.walls)
 
 
-class _Loader:
-    """Has the student's module loaded between the collection of the tests and their run."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.error: StudentError | TimedOut | SandboxDied | None = None
-        self.fault: GraderError | None = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        if session.testsfailed:
-            return None  # a suite could not be imported; pytest says so
-        try:
-            self._session.load()
-        except (StudentError, TimedOut, SandboxDied) as error:
-            self.error = error
-        except GraderError as fault:
-            self.fault = fault
-        # A value from here is the loop's: no test runs.
-        return None if self.error is None and self.fault is None else True
+def _collected(
+    collections: Collections, course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]
+) -> Collection:
+    suites = course.suites(exercise)
+    files = [path for visibility, path in suites.items() if visibility in chosen]
+    try:
+        return collections.of(course.root, files)
+    except CollectionError as error:
+        raise JudgeError(
+            f"pytest could not run the suites of {exercise.id!r}: {str(error)[-2000:]}"
+        ) from error
 
 
 def _not_loaded(
@@ -110,96 +100,21 @@ def _not_loaded(
 
 
 def _run(
-    course: Course,
+    collection: Collection,
     exercise: Exercise,
-    tests: list[SuiteTest],
-    session: Session,
-    seed: int,
+    judged: Judged,
     done: Callable[[TestResult], None],
 ) -> tuple[str, list[TestResult]]:
     """The message and the results of the tests; one message for all where the module fails."""
-    judged = Judged(session, tests, seed)
-    recorder, loader = Recorder(), _Loader(session)
-    plugin = SuitePlugin(
-        lambda path: judged, lambda test, said: done(_result(exercise, test, said, 0.0))
-    )
-    suites = course.suites(exercise)
-    chosen = {test.visibility for test in tests}
-    files = [str(path) for visibility, path in suites.items() if visibility in chosen]
-    _forget_other_suites(files)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        code = pytest.main(
-            [*files, *_OPTIONS, f"--rootdir={course.root}", *recorder.options],
-            plugins=[plugin, recorder, loader],
-        )
-    _remember_suites(files)
-    _freeze_modules()
-    if loader.fault is not None:
-        raise loader.fault
-    if loader.error is not None:
-        return _not_loaded(exercise, tests, loader.error)
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        raise JudgeError(
-            f"pytest could not run the suites of {exercise.id!r} (exit code {int(code)}): "
-            f"{said.getvalue().strip()[-2000:] or 'it said nothing'}"
-        )
-    return "", _agreed(exercise, tests, recorder.tests(course.root))
-
-
-# pytest finds a suite's module again by its name below the root. In a judge that stays that may be a
-# file of another course, or one that was edited since: each module carries what it was read from.
-_READ_FROM = "__grader_read_from__"
-
-
-def _forget_other_suites(files: list[str]) -> None:
-    wanted = {(file, hashlib.sha256(Path(file).read_bytes()).hexdigest()) for file in files}
-    for name, module in list(sys.modules.items()):
-        if getattr(module, _READ_FROM, None) not in {None, *wanted}:
-            del sys.modules[name]
-
-
-def _remember_suites(files: list[str]) -> None:
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file in files and not hasattr(module, _READ_FROM):
-            digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-            setattr(module, _READ_FROM, (file, digest))
-
-
-def _freeze_modules() -> None:
-    """Keep the collector away from what was just imported: torch's half a million objects.
-
-    Looking through them again and again is a sixth of a warm judgment.
-    """
-    if len(gc.get_objects(generation=2)) > _MANY_OBJECTS:
-        gc.collect()
-        gc.freeze()
-
-
-# Far above what one judgment leaves behind, far below what an import of torch does.
-_MANY_OBJECTS = 20_000
-
-
-# Plain asserts: a rewritten one would tell the student the suite's source.
-_OPTIONS = [
-    "-c",
-    os.devnull,
-    "--import-mode=importlib",
-    "--assert=plain",
-    "--capture=no",
-    "--tb=no",
-    "--quiet",
-    "--noconftest",
-    "-pno:cacheprovider",
-    "-pno:doctest",
-    "-pno:junitxml",
-    "-pno:logging",
-    "-pno:unittest",
-    "-pno:unraisableexception",
-    "-pno:threadexception",
-    "-pno:warnings",
-]
+    tests = list(judged.tests.values())
+    try:
+        judged.session.load()
+    except (StudentError, TimedOut, SandboxDied) as error:
+        return _not_loaded(exercise, tests, error)
+    reported = collection.run(judged, lambda test, said: done(_result(exercise, test, said, 0.0)))
+    if judged.fault is not None:
+        raise judged.fault
+    return "", _agreed(exercise, tests, reported)
 
 
 def _agreed(
@@ -207,7 +122,7 @@ def _agreed(
 ) -> list[TestResult]:
     """The results, if what was declared, what ran and what was said of it are the same tests."""
     declared = [(test.visibility, test.name) for test in tests]
-    ran = [(visibility_of(Path(report.file)), report.name) for report in reported]
+    ran = [(visibility_of(report.file), report.name) for report in reported]
     if ran != declared:
         missing = ", ".join(name for visibility, name in declared if (visibility, name) not in ran)
         raise JudgeError(
@@ -217,8 +132,8 @@ def _agreed(
     results = []
     for test, report in zip(tests, reported, strict=True):
         said = report.said
-        if said is None or said.fault or (said.outcome is Outcome.PASSED) != _passed(report):
-            why = said.fault if said is not None and said.fault else f"ended as {report.outcome}"
+        if said.fault or (said.outcome is Outcome.PASSED) != report.passed:
+            why = said.fault or _ODD_END[report.passed]
             raise JudgeError(
                 f"The suite of {exercise.id!r} is at fault in {test.name}: {why}. "
                 "This is not about the submission, and costs it nothing; tell the course's author."
@@ -227,8 +142,7 @@ def _agreed(
     return results
 
 
-def _passed(report: Reported) -> bool:
-    return report.outcome == "passed"
+_ODD_END = {True: "pytest passed it, we did not", False: "pytest did not pass it"}
 
 
 def _result(exercise: Exercise, test: SuiteTest, said: Report, seconds: float) -> TestResult:

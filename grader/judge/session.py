@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -61,6 +63,8 @@ class Session:
         self.tree: ast.Module = parse(source)
         self.walls: tuple[str, ...] = ()
         self.output = Output()
+        # What `Student.once` found out, and how.
+        self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
         self._required_walls = required_walls
         self._source = source
@@ -177,9 +181,13 @@ class Session:
             self._spend(begin)
             raise TimedOut(self._time_is_up()) from None
         except ChannelClosed:
-            raise SandboxDied(_cause_of_death(self._stop())) from None
+            status = self._stop()
+            # What it took before it died counts, or dying late in every test would be free.
+            self._spend(begin)
+            raise SandboxDied(_cause_of_death(status)) from None
         except ProtocolError as error:
             self._stop()
+            self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         self._spend(begin)
         return self._meaning(reply), unpacking
@@ -222,11 +230,21 @@ class Session:
         return reply
 
 
+_OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
+
+
 def _raised(reply: Raised) -> Exception:
     text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
-        first = text.partition("\n")[0]
-        text = f"your code returned something that could not be used ({first})"
+        first = text.partition("\n")[0].rstrip(".")
+        # autograd goes back through the student's code without running a line of it.
+        failed = reply.type_name == "RuntimeError" and _OF_AUTOGRAD.search(first)
+        what = (
+            "the backward pass through what your code returned failed"
+            if failed
+            else "your code returned something that could not be used"
+        )
+        text = f"{what} ({first})"
     own = reply.frames[-MAX_FRAMES:]
     frames = tuple(Frame(line, clean(function, 80)) for line, function in own)
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)

@@ -7,9 +7,9 @@ import marshal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from grader.judge.outcomes import SandboxDied
+from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.session import Session
 from grader.sandbox.protocol import PROBE_FILE, Call, Packing, Returned
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
 
 __all__ = ["Student"]
+
+T = TypeVar("T")
 
 
 class Student:
@@ -64,11 +66,32 @@ class Student:
         if self._probe is None:
             raise FileNotFoundError("there is no probe module beside this suite")
         session, name = self._session, self._probe.stem
-        session.keep_probe(name, _compiled(self._probe.read_bytes()))
+        file = self._probe.stat()
+        session.keep_probe(name, _compiled(self._probe, file.st_mtime_ns, file.st_size))
         packing = Packing()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         reply, unpacking = session.ask(Call(probe, *packed, probe=name), packing)
         return unpacking.unpack(_returned(reply).value)
+
+    def once(self, name: str, ask: Callable[[], T]) -> T:
+        """What `ask` gave to the first test of this submission that asked under this name.
+
+        For what several tests look at and takes long. What the student's code raised and a check that
+        failed is kept, too, and raised again; a crash and a time-out are not, so that they cost the
+        other tests nothing. What comes back is everybody's: it is not to be changed.
+
+        seen = student.once("figure", lambda: student.run("plot", histories))
+        """
+        kept = self._session.kept
+        if name not in kept:
+            try:
+                kept[name] = ask(), None
+            except (AssertionError, Forbidden, StudentError) as error:
+                kept[name] = None, error
+        value, raised = kept[name]
+        if raised is not None:
+            raise raised
+        return value  # type: ignore[no-any-return]  # what was kept under this name
 
     def _call(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         session = self._session
@@ -92,8 +115,8 @@ class Student:
 
 # A judge sends the same probes to every submission's sandbox.
 @functools.lru_cache(maxsize=64)
-def _compiled(source: bytes) -> bytes:
-    return marshal.dumps(compile(source, PROBE_FILE, "exec", dont_inherit=True))
+def _compiled(probe: Path, changed: int, size: int) -> bytes:  # noqa: ARG001 (which version it is)
+    return marshal.dumps(compile(probe.read_bytes(), PROBE_FILE, "exec", dont_inherit=True))
 
 
 def _returned(reply: object) -> Returned:

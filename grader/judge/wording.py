@@ -67,14 +67,18 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if _OPENERS.match(text) else text
 
 
+_FROM_0 = " (counted from 0)"
+
+
 def subject(what: str, path: tuple[Any, ...]) -> str:
     """What is spoken about: the output; entry 2 (counted from 0) of the output."""
     for key in path:
         if isinstance(key, Position):
-            what = f"entry {key} (counted from 0) of {what}"
+            what = f"entry {key}{_FROM_0} of {what}"
         else:
             what = f"the entry {element(key)} of {what}"
-    return what
+    # Said once, however deep the lists are.
+    return what.replace(_FROM_0, "", what.count(_FROM_0) - 1) if _FROM_0 in what else what
 
 
 def verb(what: str, singular: str, plural: str) -> str:

@@ -111,7 +111,10 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
 
 def _checked(part: object, exercise: Exercise, known: Sequence[str]) -> type | types.FunctionType:
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
-        raise TypeError(f"Give classes and functions themselves, not a {type(part).__name__}.")
+        raise TypeError(
+            "Give the class or the function itself, without calling it, not an object of type "
+            f"{type(part).__name__}."
+        )
     name = getattr(part, "__name__", "")
     if name not in known:
         raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(known)}.")

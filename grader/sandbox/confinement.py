@@ -177,6 +177,7 @@ def confine(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
         held += ["rlimits"] * _limit(limits, threads=None)
         return _ordered(held)
     _check_alone()
+    _die_first()
     held += _own_namespaces(plan, limits, scratch)
     counted = limits.threads if plan.counts_processes and "user_namespace" in held else None
     held += ["rlimits"] * _limit(limits, threads=counted)
@@ -202,6 +203,15 @@ def _check_alone() -> None:
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads > 1:
         raise SandboxError(f"a sandbox of {threads} threads cannot be confined; fork it from one")
+
+
+def _die_first() -> None:
+    """Be the first to go where memory runs out, with all children: not the fork server, nor the judge.
+
+    It shares pages with every sandbox and so may look larger than any of them.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _own_namespaces(plan: Plan, limits: Limits, scratch: Path) -> list[str]:

@@ -54,7 +54,7 @@ class Watch:
     def __enter__(self) -> None:
         self._depth += 1
         if self._operators and "torch" in sys.modules:
-            self._modes.append(_dispatch_mode(self))
+            self._modes.append(_mode_class()(self))
             self._modes[-1].__enter__()
 
     def __exit__(
@@ -111,10 +111,16 @@ def _owner(dotted: str) -> tuple[Any, str]:
     return owner, attribute
 
 
-def _dispatch_mode(watch: Watch) -> Any:
+# Making a class takes longer than a call that it watches.
+@functools.cache
+def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
+        def __init__(self, watch: Watch) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self._watch = watch
+
         # Otherwise the first operator imports torch._dynamo (1 s) to tell it to keep away.
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
@@ -123,9 +129,9 @@ def _dispatch_mode(watch: Watch) -> Any:
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            if watch.is_forbidden(func._schema.name):
-                watch.refuse(func._schema.name)
+            name = func._schema.name
+            if self._watch.is_forbidden(name):
+                self._watch.refuse(name)
             return func(*args, **(kwargs or {}))
 
-    mode: Any = Mode
-    return mode()
+    return Mode

@@ -20,7 +20,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -59,6 +59,8 @@ MAX_DIMENSIONS = 16
 MAX_ITEMS = 100_000
 # Of all values in one frame: a few bytes of MessagePack are an empty list that takes fifty here.
 MAX_VALUES = 4 * MAX_ITEMS
+# A structure as small as this is decoded as it is; in a larger one the keys are looked at first.
+MAX_UNCHECKED_BYTES = 2**14
 
 # What a probe is called in tracebacks.
 PROBE_FILE = "<probe>"
@@ -280,21 +282,25 @@ class Packing:
         if isinstance(value, (list, tuple, dict)) and len(value) > MAX_ITEMS:
             return _extension(_OPAQUE, f"{type(value).__name__} of {len(value)} items")
         if type(value) is list:
-            return [self.pack(each, depth + 1) for each in value]
+            return self._pack_all(value, depth)
         if type(value) is dict:
             return self._pack_dict(value, depth)
         if isinstance(value, tuple):
             return self._pack_tuple(value, depth)
         return self._pack_object(value, depth)
 
+    def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
+        # Most of what is long is a list of floats, and a call takes longer than a float.
+        return [each if type(each) is float else self.pack(each, depth + 1) for each in values]
+
     def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
         if all(_is_key(key) for key in value):
-            return {key: self.pack(each, depth + 1) for key, each in value.items()}
+            return dict(zip(value, self._pack_all(value.values(), depth), strict=True))
         return _extension(_OPAQUE, "dict with keys that are neither strings nor numbers")
 
     def _pack_tuple(self, value: tuple[Any, ...], depth: int) -> Any:
         names = getattr(value, "_fields", None)
-        packed = [self.pack(each, depth + 1) for each in tuple.__iter__(value)]
+        packed = self._pack_all(tuple.__iter__(value), depth)
         if isinstance(names, tuple) and len(names) == len(packed):
             head = _RecordHead(type(value).__name__, tuple(map(str, names)), packed)
             return msgspec.msgpack.Ext(_RECORD, _encode(head))
@@ -313,14 +319,16 @@ class Packing:
         if isinstance(value, dict):
             return self._pack_dict(dict(value), depth)
         if isinstance(value, list):
-            return [self.pack(each, depth + 1) for each in value]
+            return self._pack_all(value, depth)
         return _extension(_OPAQUE, _type_name(value))
 
     def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
         dtype = str(value.dtype).removeprefix("torch.")
         if value.layout is not torch.strided or value.is_meta or dtype not in _DTYPES:
             return _extension(_OPAQUE, f"Tensor ({value.layout}, {value.dtype}, {value.device})")
-        plain = value.detach().cpu().resolve_conj().resolve_neg()
+        plain = value.detach()
+        if plain.is_conj() or plain.is_neg() or plain.device.type != "cpu":
+            plain = plain.cpu().resolve_conj().resolve_neg()
         if value.dtype is torch.bfloat16:
             plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
         self.tensors.append(value)
@@ -379,25 +387,31 @@ class Unpacking:
     def unpack(self, value: Any) -> Any:
         """Plain data from a decoded structure; raises ProtocolError for what does not fit."""
         try:
-            return self._unpack(value, 0)
+            return self._unpack_all([value], -1)[0]
         except _UNREADABLE as error:
             raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
 
     def _unpack(self, value: Any, depth: int) -> Any:
-        self._values += 1
         if depth > MAX_DEPTH + 2:
             raise ProtocolError("a value is nested too deeply")
-        if self._values > MAX_VALUES:
-            raise ProtocolError("an answer holds too many values")
         if isinstance(value, list):
-            return [self._unpack(each, depth + 1) for each in value]
+            return self._unpack_all(value, depth)
         if isinstance(value, dict):
-            return {key: self._unpack(each, depth + 1) for key, each in value.items()}
+            if not all(isinstance(key, (str, int, float)) for key in value):
+                raise ProtocolError(_ODD_KEY)
+            return dict(zip(value, self._unpack_all(value.values(), depth), strict=True))
         if isinstance(value, msgspec.msgpack.Ext):
             return self._unpack_extension(value, depth)
         if value is None or isinstance(value, (bool, int, float, str, bytes)):
             return value
         raise ProtocolError(f"a value of type {type(value).__name__} does not belong here")
+
+    def _unpack_all(self, values: Collection[Any], depth: int) -> list[Any]:
+        self._values += len(values)
+        if self._values > MAX_VALUES:
+            raise ProtocolError("an answer holds too many values")
+        # Most of what is long is a list of floats, and a call takes longer than a float.
+        return [each if type(each) is float else self._unpack(each, depth + 1) for each in values]
 
     def _unpack_extension(self, value: Any, depth: int) -> Any:
         match value.code:
@@ -406,10 +420,12 @@ class Unpacking:
             case 2:
                 return self._unpack_array(_decode_tensor(value.data))
             case 3:
-                return tuple(self._unpack(each, depth + 1) for each in _decode_list(value.data))
+                refuse_compound_keys(value.data)
+                return tuple(self._unpack_all(_decode_list(value.data), depth))
             case 4:
+                refuse_compound_keys(value.data)
                 head = _decode_record(value.data)
-                values = [self._unpack(each, depth + 1) for each in head.values]
+                values = self._unpack_all(head.values, depth)
                 return Record(head.type_name, dict(zip(head.names, values, strict=True)))
             case 5:
                 return Opaque(bytes(value.data).decode("utf-8", "replace")[:MAX_TEXT])
@@ -418,12 +434,18 @@ class Unpacking:
     def _take(self, head: _TensorHead, itemsize: int) -> memoryview:
         if len(head.shape) > MAX_DIMENSIONS or any(not 0 <= n < 2**40 for n in head.shape):
             raise ProtocolError("a tensor has an impossible shape")
+        # No elements, but a million millions of rows, which a suite might go through one by one.
+        if not head.nbytes and math.prod(max(n, 1) for n in head.shape) > MAX_ITEMS:
+            raise ProtocolError("a tensor has an impossible shape")
         end = self._position + head.nbytes
         if head.nbytes != math.prod(head.shape) * itemsize or not head.nbytes >= 0:
             raise ProtocolError("a tensor's bytes do not fit its shape")
         if end > len(self._blob):
             raise ProtocolError("a tensor's bytes are missing")
         data = self._blob[self._position : end]
+        # Of two ways to ask whether such a one is true, one says yes and the other no.
+        if head.dtype in ("bool", "|b1") and data.tobytes().strip(b"\0\1"):
+            raise ProtocolError("a boolean is neither true nor false")
         self._position = end
         return data
 
@@ -450,6 +472,67 @@ class Unpacking:
         dtype = numpy.dtype(head.dtype)
         data = self._take(head, dtype.itemsize)
         return numpy.frombuffer(bytearray(data), dtype=dtype).reshape(head.shape)
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+_ODD_KEY = "a dict has a key that is neither a string nor a number"
+_ARRAYS, _MAPS = (
+    frozenset([*range(0x90, 0xA0), 0xDC, 0xDD]),
+    frozenset([*range(0x80, 0x90), 0xDE, 0xDF]),
+)
+# Of MessagePack's first bytes: how many follow that say a length, and how many have a fixed one.
+_LENGTHS = {
+    **dict.fromkeys((0xC4, 0xC7, 0xD9), 1),
+    **dict.fromkeys((0xC5, 0xC8, 0xDA, 0xDC, 0xDE), 2),
+    **dict.fromkeys((0xC6, 0xC9, 0xDB, 0xDD, 0xDF), 4),
+}
+_FIXED = {
+    **{0xA0 + size: size for size in range(32)},
+    **{first + power: 2**power for first in (0xCC, 0xD0) for power in range(4)},
+    **{0xD4 + power: 2**power + 1 for power in range(5)},
+    0xCA: 4,
+    0xCB: 8,
+}
+
+
+def refuse_compound_keys(data: bytes | bytearray | memoryview) -> None:
+    """Raise ProtocolError if a map in large MessagePack has an array or a map for a key.
+
+    Such a key is decoded to a tuple. Tuples of integers with one and the same hash can be computed,
+    whatever PYTHONHASHSEED is, and a dict of them takes the square of their number: the 60,000 that
+    fit into a frame took 20 s, in C, where nobody looks at a deadline. What makes no sense at all is
+    left to the decoder.
+    """
+    end, position = len(data), 0
+    if end <= MAX_UNCHECKED_BYTES:
+        return
+    # What is still to come of each container around, and whether it is a map: there, an even number
+    # means that a key is next.
+    left, maps = [1], [False]
+    while left and position < end:
+        if not left[-1]:
+            left.pop()
+            maps.pop()
+            continue
+        first = data[position]
+        position += 1
+        is_map = first in _MAPS
+        is_container = is_map or first in _ARRAYS
+        if is_container and maps[-1] and left[-1] % 2 == 0:
+            raise ProtocolError(_ODD_KEY)
+        left[-1] -= 1
+        size = _FIXED.get(first, 0)
+        if width := _LENGTHS.get(first, 0):
+            size = int.from_bytes(data[position : position + width], "big")
+            position += width + (0xC7 <= first <= 0xC9)  # the type of an extension
+        elif is_container:
+            size = first & 0x0F
+        if is_container:
+            left.append(size * 2 if is_map else size)
+            maps.append(is_map)
+        else:
+            position += size
 
 
 # What a decoder raises for bytes that make no sense, and for more of them than it can hold.
@@ -514,6 +597,8 @@ class Channel:
         self._socket = connection
         # Received and not yet used: most frames arrive whole, in one piece.
         self._received = bytearray()
+        self._timeout: float | None = None
+        connection.settimeout(None)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -525,15 +610,32 @@ class Channel:
         """Write one frame; raises TimeoutError or ChannelClosed."""
         structure = _encode(message)
         blob = b"".join(packing.blobs)
-        self._socket.settimeout(timeout)
+        frame = _HEADER.pack(len(structure), len(blob)) + structure + blob
         try:
-            self._socket.sendall(_HEADER.pack(len(structure), len(blob)) + structure + blob)
+            sent = self._sent_at_once(frame) if timeout is not None else 0
+            if sent < len(frame):
+                self._set_timeout(timeout)
+                self._socket.sendall(memoryview(frame)[sent:])
         except ConnectionError as error:
             raise ChannelClosed from error
 
+    def _sent_at_once(self, frame: bytes) -> int:
+        # Nearly every frame finds room. Whoever waits with a limit never blocks but for a long one, and
+        # need not tell the kernel twice a call.
+        self._set_timeout(0)
+        try:
+            return self._socket.send(frame)
+        except BlockingIOError:
+            return 0
+
+    def _set_timeout(self, timeout: float | None) -> None:
+        if timeout != self._timeout:
+            self._socket.settimeout(timeout)
+            self._timeout = timeout
+
     def receive_request(self) -> tuple[Request, Unpacking]:
         """Wait for the next request (in the sandbox, which trusts the judge)."""
-        self._socket.settimeout(None)
+        self._set_timeout(None)
         structure, blob = self._receive(lambda: None)
         return _decode_request(structure), Unpacking(blob)
 
@@ -552,8 +654,9 @@ class Channel:
                 raise TimeoutError
             idle(remaining)
 
-        self._socket.settimeout(0)
+        self._set_timeout(0)
         structure, blob = self._receive(wait)
+        refuse_compound_keys(structure)
         try:
             return _decode_reply(structure), Unpacking(blob)
         except _UNREADABLE as error:

@@ -278,12 +278,14 @@ def _stack_of(error: BaseException) -> list[Line]:
     return [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
 
 
-@contextlib.contextmanager
-def _watched(watches: list[Watch]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for watch in watches:
-            stack.enter_context(watch)
-        yield
+def _watched(watches: list[Watch]) -> contextlib.AbstractContextManager[object]:
+    # Most calls are watched by nobody, or by one.
+    if len(watches) < 2:
+        return watches[0] if watches else contextlib.nullcontext()
+    stack = contextlib.ExitStack()
+    for watch in watches:
+        stack.enter_context(watch)
+    return stack
 
 
 def _state(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -100,10 +100,12 @@ def _checked(exercise: str, chapter: str, title: str | None) -> str:
     """The title, if all three can stand in a manifest."""
     for what, name in (("exercise", exercise), ("chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
+            near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+            example = near if _IDENTIFIER.fullmatch(near) else "rotary_embedding"
             raise CourseError(
                 f"{name!r} cannot be the name of {'an' if what == 'exercise' else 'a'} {what}: "
                 "it is a small letter, then small letters, digits and underscores, "
-                "at most 60 in all, as in rotary_embedding."
+                f"at most 60 in all, as in {example}."
             )
     if exercise in sys.stdlib_module_names or keyword.iskeyword(exercise) or exercise in _TAKEN:
         raise CourseError(

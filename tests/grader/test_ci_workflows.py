@@ -494,3 +494,30 @@ def test_the_instructor_s_workflow_grades_the_class(tmp_path: Path) -> None:
     }
     assert visibilities == {"public", "hidden"}
     assert any((work / "out" / "report").iterdir())
+
+
+@bash
+@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
+def test_forks_of_one_name_are_told_apart_by_their_owners(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work", hidden=True)
+    remotes = tmp_path / "remotes"
+    for name in ("ada/lab1", "bob/lab1", "school/lab1-carol"):
+        _push(remotes, name, {"exercises/text/greeting.py": f"# {name}\n"})
+    listed = "ada/lab1\nbob/lab1 # late\r\nschool/lab1-carol"
+    (work / "repositories.txt").write_text(listed, encoding="utf-8")
+    contexts = {"github.server_url": remotes.as_uri(), "secrets.STUDENT_REPOSITORIES": "s3cret"}
+    runner = Runner(work, tmp_path / "temp", **contexts)
+    path = ROOT / "examples" / "workflows" / "instructor.yml"
+    (fetch,) = [step for step in steps_of(path) if "TOKEN" in step.get("env", {})]
+    assert runner.run(fetch) == 0, runner.log
+    fetched = {
+        file.relative_to(work / "submissions").parts[0]: file.read_text(encoding="utf-8")
+        for file in (work / "submissions").rglob("greeting.py")
+    }
+    assert fetched == {
+        "ada": "# ada/lab1\n",
+        "bob": "# bob/lab1\n",
+        "lab1-carol": "# school/lab1-carol\n",
+    }
+    (work / "repositories.txt").unlink()
+    assert runner.run(fetch) != 0

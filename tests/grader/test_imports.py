@@ -17,7 +17,7 @@ MODULES = sorted(path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.r
 LAYERS = (
     {"errors", "results", "pack"},
     {"course"},
-    {"suite", "source", "stubs"},
+    {"suite", "source", "stubs", "dangling"},
     {"scoring", "intake", "sandbox"},
     {"judge"},
     {"grading", "digests", "plots"},

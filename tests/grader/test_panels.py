@@ -315,6 +315,13 @@ def test_next_step_says_how_it_is_judged_again(own: Guide, asked: Asked, command
     assert step == f"Next: fix exercises/text/word_count.py:17{command}"
 
 
+def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> None:
+    (own.submission / "text" / "word_count.py").unlink()
+    missing = a_test(1, Outcome.ERROR, message="It is missing.", place=None)
+    step = last_line(own, exercise(missing, status=Status.ERROR, message="It is missing."))
+    assert step.endswith("`grade`; `grade reset word_count` puts the stub there.")
+
+
 def test_a_name_is_given_only_where_it_is_needed(own: Guide) -> None:
     assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
     done = but(own, word_count=Standing.DONE)

@@ -180,5 +180,6 @@ def test_a_place_that_cannot_be_written_is_a_notice(course: Course) -> None:
     notices = logbook.take_notices()
     assert len(notices) == 1
     assert str(course.root / ".grade") in notices[0]
+    assert "moved away" in notices[0]
     # Within one command nothing is forgotten all the same.
     assert logbook.next_hint(course.exercise("greeting")) == 2

@@ -151,6 +151,18 @@ def test_only_what_changed_is_judged(running: Running) -> None:
     assert len(running.face.judged) == 2
 
 
+def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> None:
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.press("n")
+    running.drawn(lambda view: view.exercise.id != "greeting")
+    running.put(Saved(("greeting",)))
+    view = running.drawn(lambda view: view.exercise.id == "greeting")
+    assert view.results[0].status is Status.PASSED
+    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+
+
 def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) -> None:
     running.begin()
     running.write(RIGHT)
@@ -233,6 +245,18 @@ def test_plot_says_where(running: Running) -> None:
     running.begin()
     running.press("p")
     assert running.drawn(lambda view: bool(view.notes)).notes == "greeting.png"
+
+
+def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) -> None:
+    running.begin()
+    running.save(SLOW)
+    running.face.wait(lambda: any(each.startswith("judging") for each in running.face.statuses))
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+    running.press("p")
+    assert running.drawn(lambda view: bool(view.notes)).hint == 1
+    view = running.verdicts(1)
+    assert (view.hint, view.notes) == (1, "greeting.png")
 
 
 def test_keys_without_a_meaning_do_nothing(running: Running) -> None:

@@ -38,6 +38,7 @@ def test_a_new_course_and_an_exercise_in_it(grade: Grade, tmp_path: Path) -> Non
         (["new", "norms"], "To begin one in a folder of its own: grade new norms --course FOLDER"),
         (["new"], "Name the new exercise."),
         (["new", "Norms", "--course", "lab"], "'Norms' cannot be the name of an exercise"),
+        (["new", "label-Smoothing", "--course", "lab"], "60 in all, as in label_smoothing."),
         (["new", "norms", "--course", "full"], "full is not empty and holds no course"),
         (["pack"], "Missing option '-o'"),
         (["pack", "-o", "course.pack"], "No course found"),
@@ -107,6 +108,8 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     assert again.returncode == 3
     assert "--force replaces that" in " ".join(again.stderr.split())
     assert grade("release", tmp_path / "students", "--force", cwd=clone).returncode == 0
+    packed = grade("pack", "-o", "../students.pack", cwd=students)
+    assert (packed.returncode, "keep it from students" in packed.stdout) == (0, False)
 
 
 def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Path) -> None:
@@ -129,6 +132,11 @@ def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Pa
     for command in (["stub"], ["release", "out"], ["pack", "-o", "other.pack"]):
         refused = grade(*command, "--course", pack, cwd=elsewhere)
         assert (refused.returncode, "takes the course's folder" in refused.stderr) == (2, True)
+    ways = {"reset": "leave --course out.", "hint": "leave --course out.", "run": "--submission."}
+    for name, way in ways.items():
+        refused = grade(name, "greeting", "--course", pack, cwd=elsewhere)
+        assert refused.returncode == 2
+        assert " ".join(refused.stderr.split()).endswith(way)
 
 
 def test_a_damaged_pack(grade: Grade, clone: Path, tmp_path: Path) -> None:

@@ -353,6 +353,11 @@ def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
         (["run", "exercises/text/word_count.py"], "Did you mean 'word_count'?"),
         (["run", "zzz"], "There are: word_count, greeting, running_mean."),
         (["word_count"], "To judge that exercise: grade run word_count"),
+        (["word_cuont"], "To judge the exercise word_count: grade run word_count"),
+        (
+            ["exercises/text/word_count.py"],
+            "To judge the exercise word_count: grade run word_count",
+        ),
         (["hint", "greting"], "Did you mean 'greeting'?"),
         (["verify", "zzz"], "There is no exercise 'zzz'"),
         (["run", "--submission", "nowhere"], "Path 'nowhere' does not exist."),

@@ -97,6 +97,19 @@ def test_narrow_terminal(mixed: Path, columns: int) -> None:
     # Only what is clicked or pasted stays in one piece.
     assert all("word_count.py:4" in line for line in long)
     assert any("1.43 / 10" in line for line in panel)
+    # The function stands beside the path where there is room, below it otherwise.
+    assert ("word_count.py:4  in word_count" in shown) == (columns == 60)
+    assert ("      in word_count" in panel) == (columns == 40)
+
+
+@posix
+def test_why_there_is_no_picture_is_broken_between_words(clone: Path) -> None:
+    experiment = clone / "tests" / "plots" / "text" / "plot_word_count.py"
+    experiment.parent.mkdir(parents=True)
+    experiment.write_text("", encoding="utf-8")
+    shown = on_terminal(clone, "plot", "word_count", columns=40, NO_COLOR="1")
+    assert "No picture yet. Not attempted yet:" in shown.splitlines()
+    assert max(map(len, shown.splitlines())) <= 40
 
 
 def test_narrow_pipe(grade: Grade, mixed: Path) -> None:

@@ -51,3 +51,92 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
     done = grade("verify", cwd=clone)
     assert "There is nothing to prove 'greeting' with" in done.stderr
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+
+
+# --- what authors get wrong -----------------------------------------------------------------------
+
+
+def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
+    """The complaints, each of which is one line on a terminal of this width."""
+    done = grade(
+        "verify", exercise, "--jobs", "2", "--seeds", str(seeds), cwd=clone, COLUMNS="2000"
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    return [line[4:] for line in done.stdout.splitlines() if line.startswith("  - ")]
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
+    (clone / "tests/right/text/greeting/loud.py").write_text(
+        "import random\ndef greeting(name: str) -> str:\n    return f'{random.random()}'\n",
+        encoding="utf-8",
+    )
+    (complaint,) = verified(grade, clone, "greeting", seeds=3)
+    assert "loud.py is right, but test_greeting is failed with seeds 0, 1, 2: " in complaint
+
+
+def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
+    (clone / "tests/hidden/text/probe_word_count.py").unlink()
+    (complaint,) = verified(grade, clone, seeds=2)
+    assert complaint.startswith("tests/stubs/text/word_count.py and 5 more: The suite of")
+
+
+def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:
+    (clone / "tests/wrong/text/word_count/latin.py").write_bytes(b"x = '\xe9'\n")
+    (clone / "tests/right/text/word_count/half.py").write_bytes(b"x = 1\ndef f(:\n")
+    half, latin = verified(grade, clone)
+    assert half == (
+        "tests/right/text/word_count/half.py: line 2 is not valid Python: invalid syntax."
+    )
+    assert latin.startswith("tests/wrong/text/word_count/latin.py: line 1 is not valid Python: ")
+
+
+def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -> None:
+    solution = (clone / "solutions/text/greeting.py").read_text("utf-8")
+    header = "# wrong: nothing | caught by: test_greeting | told: hello\n"
+    wrong = clone / "tests/wrong/text/greeting/nothing.py"
+    wrong.write_text(header + solution, encoding="utf-8")
+    assert verified(grade, clone, "greeting") == [
+        "tests/wrong/text/greeting/nothing.py: test_greeting does not catch it (passed).",
+        "tests/wrong/text/greeting/nothing.py: nobody says 'hello'; what is said: nothing",
+    ]
+
+
+def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    replace(manifest, 'inside = ["word_count"]', 'inside = ["word_cuont"]')
+    replace(manifest, 'preload = ["numpy"]', 'preload = ["numpy.linalg", "numpi", "numpy.lianlg"]')
+    suite = clone / "tests/public/text/test_word_count.py"
+    replace(suite, 'place("word_count")', 'place("word_counts")')
+    meant = "which neither the stub nor an answer defines. Did you mean 'word_count'?"
+    first, *places = verified(grade, clone)
+    assert first == (
+        f"exercises/course.toml: a rule of 'word_count' looks inside 'word_cuont', {meant}"
+    )
+    assert places
+    for complaint in places:
+        assert complaint.startswith("word_count: the place of public test_")
+        assert complaint.endswith(f" is 'word_counts', {meant}")
+    assert verified(grade, clone, "running_mean") == [
+        f"exercises/course.toml: 'running_mean' preloads {module!r}, which is not installed here."
+        for module in ("numpi", "numpy.lianlg")
+    ]
+
+
+def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
+    (clone / "tests/stubs/text/greeting.py").unlink()
+    (complaint,) = verified(grade, clone, "greeting")
+    assert complaint.startswith("tests/stubs/text/greeting.py is missing: copy the stub to it")
+
+
+def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
+    for folder in ("exercises", "tests/stubs"):
+        file = clone / folder / "text/greeting.py"
+        replace(file, "raise NotImplementedError", "return 'Hello, Ada!'  #")
+    told = verified(grade, clone, "greeting")
+    assert any("judged, the stub is passed: let all that a student writes" in each for each in told)

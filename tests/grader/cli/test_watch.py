@@ -144,6 +144,31 @@ def test_a_window_of_another_size_is_drawn_anew(terminal: Terminal) -> None:
     assert max(map(len, lines[1:])) <= 60, "a path and its command may stick out"
 
 
+def test_after_a_pause_all_is_drawn_anew(clone: Path, terminal: Terminal) -> None:
+    import termios
+
+    terminal.until("q quit")
+    terminal.process.send_signal(signal.SIGSTOP)
+    while psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    # What a shell does between Ctrl-Z and fg.
+    termios.tcsetattr(terminal._theirs, termios.TCSANOW, terminal.before)
+    terminal.process.send_signal(signal.SIGCONT)
+    assert "Start: open exercises/text/word_count.py" in terminal.until("q quit")
+    assert not termios.tcgetattr(terminal._theirs)[3] & termios.ECHO
+    terminal.press("l")
+    terminal.until("greeting      open.*q quit")
+
+
+def test_a_picture_s_advice_names_no_course_that_is_found(clone: Path, terminal: Terminal) -> None:
+    experiment = clone / "tests" / "plots" / "text" / "plot_word_count.py"
+    experiment.parent.mkdir(parents=True)
+    experiment.write_text("", encoding="utf-8")
+    terminal.until("q quit")
+    terminal.press("p")
+    assert "`grade hint word_count` helps." in terminal.until("No picture yet.*q quit")
+
+
 def test_begins_with_the_named_exercise_and_polls(clone: Path) -> None:
     running = Terminal(clone, "greeting", "--poll")
     try:

@@ -156,7 +156,8 @@ def test_nothing_of_the_course_in_it(
     problem = read_found(found, course).files["glu"].problem
     assert problem == (
         "modules/glu.py is missing: hand it in under this name. "
-        "What was handed in is glu.ipynb, inner.zip, report.pdf."
+        "What was handed in is glu.ipynb, inner.zip, report.pdf. "
+        "An archive in an archive is not opened."
     )
 
 

@@ -123,3 +123,18 @@ def test_grade_run_takes_an_archive(course: Course, tmp_path: Path, zipped: Pack
     assert done.returncode == 1, done.stderr
     assert {each["status"] for each in json.loads(done.stdout)["exercises"]} == {"not_attempted"}
     assert [path.name for path in tmp_path.iterdir()] == ["alice.zip"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
+def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path, lay: Lay) -> None:
+    lay(tmp_path / "other", {"modules/glu.py": GLU, "autograd/gelu.py": GLU})
+    lay(tmp_path / "mine", {"autograd/gelu.py": GLU})
+    (tmp_path / "mine" / "modules").symlink_to(tmp_path / "other" / "modules")
+    files = read_submission(tmp_path / "mine", course).files
+    assert files["gelu"].source is not None
+    assert files["glu"].source is None
+    assert files["glu"].problem == "modules is a link; hand in the folder itself."
+    (tmp_path / "exercises").symlink_to(tmp_path / "other")
+    (tmp_path / "mine" / "modules").unlink()
+    (tmp_path / "mine" / "exercises").symlink_to(tmp_path / "other")
+    assert read_submission(tmp_path / "mine", course).files["glu"].source is None

@@ -140,7 +140,7 @@ def test_whole_numbers_are_exact_however_large() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (None, torch.zeros(2), "returned None, promised a Tensor: is there a return statement?"),
+        (None, torch.zeros(2), "returned None, promised a Tensor: is there no return statement"),
         (torch.tensor(0.5), 0.5, "returned a Tensor, promised a float: call .item()"),
         (torch.zeros(3), 0.5, "its shape is (3,)"),
         (0.5, torch.tensor(0.5), "returned a float, promised a Tensor"),
@@ -181,6 +181,7 @@ def test_another_kind_is_told(actual: object, expected: object, words: str) -> N
         ({"b": 1, "a": 2}, {"a": 2, "b": 1}, "another order"),
         (b"\x00ab", b"ab", "\\x00ab"),
         ([1, 2, 4], [1, 2, 3], "Entry 2 (counted from 0) of the output is 4, expected 3."),
+        ([[1, 2]], [[1, 3]], "Entry 1 of entry 0 (counted from 0) of the output is 2, expected 3."),
     ],
 )
 def test_unequal_data_are_told(actual: object, expected: object, words: str) -> None:

@@ -186,3 +186,16 @@ def test_first(student):
     source = "import torch\ndef first():\n    return torch.randn(1).item()\n"
     messages = [judged(source, suite, seed=seed).result.tests[0].message for seed in (1, 1, 2)]
     assert messages[0] == messages[1] != messages[2]
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.write(3, b'x' * 10**6) or os._exit(0)"])
+def test_dying_late_in_every_test_uses_up_the_time(judged: JudgeSource, end: str) -> None:
+    tests = "".join(
+        f'\ndef test_{n}(student):\n    """T{n}"""\n    student.function("first")()\n'
+        for n in range(9)
+    )
+    source = f"import os, time\ndef first():\n    time.sleep(1.5)\n    {end}\n"
+    outcomes = [test.outcome for test in judged(source, tests).result.tests]
+    # 8 s for the exercise: the last ones are not run any more.
+    assert outcomes[0] is Outcome.ERROR
+    assert outcomes[-2:] == [Outcome.TIMEOUT, Outcome.TIMEOUT]

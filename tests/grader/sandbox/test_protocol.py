@@ -206,6 +206,8 @@ def test_hostile_structures_are_refused(structure: bytes) -> None:
         ("float32", (-1, 3), 12),
         ("float32", (2**62, 4), 0),
         ("float32", (2**39, 2**39), 0),
+        ("float32", (2**39, 0), 0),
+        ("float32", (400, 0, 400), 0),
         ("float32", (3,), -12),
         ("float32", (0,) * 17, 0),
         ("float31", (3,), 12),
@@ -220,6 +222,45 @@ def test_impossible_tensors_are_refused(dtype: str, shape: tuple[int, ...], nbyt
     head = msgspec.msgpack.encode([dtype, list(shape), nbytes])
     with pytest.raises(ProtocolError):
         read(frame_of(Returned(msgspec.msgpack.Ext(1, head)), packing))
+
+
+def test_a_boolean_that_is_neither_true_nor_false_is_refused() -> None:
+    for code, dtype in ((1, "bool"), (2, "|b1")):
+        odd = msgspec.msgpack.Ext(code, msgspec.msgpack.encode([dtype, [3], 3]))
+        with pytest.raises(ProtocolError, match="neither true nor false"):
+            Unpacking(bytearray(b"\0\2\1")).unpack(odd)
+        assert Unpacking(bytearray(b"\0\1\1")).unpack(odd).tolist() == [False, True, True]
+
+
+# Nested values and, in its dicts, keys that MessagePack has and Python must not meet.
+KEYED = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(0, 9), inner),
+    max_leaves=50,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(KEYED, st.booleans())
+def test_an_array_as_a_key_is_refused_wherever_it_stands(value: Any, odd: bool) -> None:
+    # Behind much of every kind, so that the walk has to come past all of it.
+    large = bytes(protocol.MAX_UNCHECKED_BYTES)
+    data = msgspec.msgpack.encode([large, value, {"a": [{(1, 2) if odd else 1: value}]}, value])
+    if odd:
+        with pytest.raises(ProtocolError, match="key"):
+            protocol.refuse_compound_keys(data)
+    else:
+        protocol.refuse_compound_keys(data)
+
+
+def test_a_small_array_as_a_key_is_refused_too() -> None:
+    with pytest.raises(ProtocolError, match="key"):
+        Unpacking(bytearray()).unpack(msgspec.msgpack.decode(b"\x81\x92\x01\x02\xc0"))
 
 
 def test_an_announced_length_costs_no_memory(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -156,6 +156,9 @@ def stand_in(module: Any, value: Callable[[Tensor], Tensor], backward: Backward)
         def backward(ctx: Any, grad_output: Tensor) -> Tensor:
             return backward(ctx.saved_tensors[0], grad_output)
 
+    # Asked for at every call; found here, it need not be worked out each time.
+    signed: Any = StandIn.forward
+    signed.__signature__ = inspect.signature(StandIn.forward)
     own = getattr(module, "GELUFunction", None)
     kept = {}
     if isinstance(own, type):
@@ -185,16 +188,12 @@ def scaled(factor: float, limit: float = -1e9) -> Backward:
     return lambda x, g: g * x**2 * torch.where(x > limit, factor, 1.0)
 
 
-def line(slope: float) -> tuple[Callable[[Tensor], Tensor], Backward]:
-    """A line through the origin, and its backward pass."""
-    return lambda x: x * slope, lambda x, g: g * slope
-
-
 def errors(module: Any, xs: list[Tensor], slopes: list[float]) -> list[Any]:
     """What gradient_error says at each x where the gradient is `slope` everywhere, slope by slope."""
-    answers: list[Any] = []
-    for slope in slopes:
-        with stand_in(module, *line(slope)):
+    now = [0.0]
+    with stand_in(module, lambda x: x * now[0], lambda x, g: g * now[0]):
+        answers: list[Any] = []
+        for now[0] in slopes:
             answers.extend(module.gradient_error(x) for x in xs)
     return answers
 
@@ -207,9 +206,9 @@ def error_dtypes(module: Any, xs: list[Tensor]) -> list[list[str]]:
         seen[-1].append(str(g.dtype).removeprefix("torch."))
         return g * 0.5
 
-    for x in xs:
-        seen.append([])
-        with stand_in(module, line(0.5)[0], backward):
+    with stand_in(module, lambda x: x * 0.5, backward):
+        for x in xs:
+            seen.append([])
             module.gradient_error(x)
     return [sorted(set(each)) for each in seen]
 
@@ -222,8 +221,9 @@ def verdicts(
     The first answer has to be one: what is raised there comes through.
     """
     answers: list[dict[str, Any]] = []
-    for factor in factors:
-        with stand_in(module, cube, scaled(factor, limit)):
+    now = [1.0]
+    with stand_in(module, cube, lambda x, g: scaled(now[0], limit)(x, g)):
+        for now[0] in factors:
             try:
                 answers.append({"answer": module.check_gradients(x), "raised": None})
             except Exception as error:
@@ -251,19 +251,19 @@ def unwritten(module: Any, x: Tensor) -> dict[str, Any]:
 def left_behind(module: Any, function: str, x: Tensor, settings: list[str]) -> list[dict[str, Any]]:
     """The state of x after the function ran on it, in each of these settings."""
     reports = []
-    for setting in settings:
-        given = x.clone().requires_grad_(setting != "plain")
-        if setting == "with a gradient":
-            given.grad = torch.full_like(x, 7.0)
-        with stand_in(module, cube, scaled(1.0)):
+    with stand_in(module, cube, scaled(1.0)):
+        for setting in settings:
+            given = x.clone().requires_grad_(setting != "plain")
+            if setting == "with a gradient":
+                given.grad = torch.full_like(x, 7.0)
             getattr(module, function)(given)
-        reports.append(
-            {
-                "values": given.detach().clone(),
-                "requires_grad": given.requires_grad,
-                "grad": given.grad,
-            }
-        )
+            reports.append(
+                {
+                    "values": given.detach().clone(),
+                    "requires_grad": given.requires_grad,
+                    "grad": given.grad,
+                }
+            )
     return reports
 
 
@@ -272,9 +272,11 @@ def left_behind(module: Any, function: str, x: Tensor, settings: list[str]) -> l
 
 def random_states() -> dict[str, Any]:
     """The global random states of torch, of random, and of NumPy where it is loaded."""
-    states: dict[str, Any] = {"torch": torch.get_rng_state().tolist(), "random": random.getstate()}
+    torch_state = torch.get_rng_state().numpy().tobytes()
+    states: dict[str, Any] = {"torch": torch_state, "random": random.getstate()}
     if (numpy := sys.modules.get("numpy")) is not None:
-        states["numpy"] = [str(each) for each in numpy.random.get_state(legacy=False).values()]
+        name, words, *rest = numpy.random.get_state()
+        states["numpy"] = (name, words.tobytes(), *rest)
     return states
 
 

@@ -35,8 +35,14 @@ def test_forward(student: Student) -> None:
         y, x = value_at(student, x.to(dtype)).double(), x.to(dtype).double()
         if roughly(y, value(x), ROUNDED):
             continue
-        mistakes = value_mistakes(x, y)
-        assert_close(y, value(x), what="gelu(x)", mistakes=mistakes, rtol=RTOL, atol=ATOL)
+        assert_close(
+            y,
+            value(x),
+            what="gelu(x)",
+            mistakes=lambda: value_mistakes(x, y),
+            rtol=RTOL,
+            atol=ATOL,
+        )
 
 
 @pytest.mark.requires("test_forward")
@@ -47,8 +53,14 @@ def test_forward_float64(student: Student) -> None:
     x = torch.linspace(-5, 5, 101)
     y = value_at(student, x).double()
     x = x.double()
-    mistakes = value_mistakes(x, y)
-    assert_close(y, value(x), what="gelu(x) in float32", mistakes=mistakes, rtol=RTOL, atol=ATOL)
+    assert_close(
+        y,
+        value(x),
+        what="gelu(x) in float32",
+        mistakes=lambda: value_mistakes(x, y),
+        rtol=RTOL,
+        atol=ATOL,
+    )
     x = torch.cat([torch.linspace(-5, 5, 101), 2 * torch.randn(100)]).double()
     x = x + 1e-3 * torch.rand(x.shape, dtype=x.dtype)  # no number that float32 holds exactly
     y = value_at(student, x).double()
@@ -56,7 +68,7 @@ def test_forward_float64(student: Student) -> None:
         "Your gelu of a float64 x has only the precision of float32: is x or the result converted "
         "to float32 on the way? Compute in the dtype of x."
     )
-    assert_close(y, value(x), what="gelu(x) in float64", mistakes=value_mistakes(x, y))
+    assert_close(y, value(x), what="gelu(x) in float64", mistakes=lambda: value_mistakes(x, y))
     # A part that is computed in float32 may hide below the tolerance. Over a short way it does not:
     # its roundings make a staircase of what should be a slope.
     step = 1e-4
@@ -79,7 +91,7 @@ def test_dtypes(student: Student) -> None:
         [str(y.dtype) for y in ys],
         [str(dtype) for dtype in dtypes],
         what="the list of the dtypes of gelu(x) for a float32 and a float64 x",
-        mistakes={
+        mistakes=lambda: {
             "Your gelu always returns float32: it should keep the dtype of x.": ["torch.float32"]
             * 2,
             "Your gelu always returns float64: it should keep the dtype of x.": ["torch.float64"]
@@ -94,8 +106,11 @@ def test_shapes(student: Student) -> None:
     """A result has the shape of x, 0-d and empty ones included, and so has the gradient."""
     for shape in [(), (1,), (0,), (2, 0, 3), (7,), (3, 4), (2, 3, 2, 2)]:
         x = torch.randn(shape)
-        value_at(student, x, what=f"gelu of an x of shape {shape}")
-        gradient_at(student, x, torch.ones(shape), shaped=f" at an x of shape {shape}")
+        x.requires_grad_()
+        y = attached(student.function("gelu")(x), x, what=f"gelu of an x of shape {shape}")
+        (gradient,) = torch.autograd.grad(y.sum(), x, allow_unused=True)
+        what = f"the gradient at an x of shape {shape}"
+        assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what=what)
 
 
 @pytest.mark.points(2)
@@ -128,7 +143,7 @@ def test_large_inputs(student: Student) -> None:
             gradient[far],
             (x > 0).to(dtype)[far],
             what=f"the gradient for large |x| ({dtype})",
-            mistakes={
+            mistakes=lambda: {
                 "For large |x| your gradient is 0 everywhere: it is 1 where x is large and "
                 "positive.": torch.zeros_like(x)[far],
             },
@@ -261,19 +276,18 @@ def test_gradient(student: Student) -> None:
         x, d = x.double(), derivative(x.double())
         if roughly(gradient, d, ROUNDED_GRADIENT):
             continue
-        mistakes = {
-            "Your gradient is clipped to at most 1: it may be larger.": d.clamp(max=1),
-            "Your gradient is clipped to at least 0: it may be negative.": d.clamp(min=0),
-            "Your gradient is clipped to 0 and 1: it may lie outside.": d.clamp(0, 1),
-            "grad_output is summed: multiply by it element by element.": x.numel() * d,
-            "grad_output is added: multiply by it.": d + 1,
-            **derivative_mistakes(x, gradient),
-        }
         assert_close(
             gradient,
             d,
             what="the gradient of gelu(x).sum()",
-            mistakes=mistakes,
+            mistakes=lambda: {
+                "Your gradient is clipped to at most 1: it may be larger.": d.clamp(max=1),
+                "Your gradient is clipped to at least 0: it may be negative.": d.clamp(min=0),
+                "Your gradient is clipped to 0 and 1: it may lie outside.": d.clamp(0, 1),
+                "grad_output is summed: multiply by it element by element.": x.numel() * d,
+                "grad_output is added: multiply by it.": d + 1,
+                **derivative_mistakes(x, gradient),
+            },
             rtol=RTOL,
             atol=ATOL,
         )
@@ -324,7 +338,7 @@ def test_grad_output(student: Student) -> None:
             gradients,
             [g * d for g in gs],
             what="the list of gradients for three different grad_output",
-            mistakes={told: [f(g) for g in gs] for told, f in wrong.items()},
+            mistakes=lambda: {told: [f(g) for g in gs] for told, f in wrong.items()},
         )
     report = student.run("layouts", x, gs[0])
     names = ("contiguous", "transposed", "sliced")
@@ -347,7 +361,7 @@ def test_gradient_float64(student: Student) -> None:
         gradient,
         derivative(x),
         what="the gradient in float32",
-        mistakes=derivative_mistakes(x, gradient),
+        mistakes=lambda: derivative_mistakes(x, gradient),
         rtol=RTOL,
         atol=ATOL,
     )
@@ -365,7 +379,7 @@ def test_gradient_float64(student: Student) -> None:
         gradient,
         3 * derivative(x),
         what="the gradient in float64",
-        mistakes={
+        mistakes=lambda: {
             "Your gradient is the derivative alone: grad_output is forgotten. Multiply by it.": (
                 derivative(x)
             ),
@@ -412,7 +426,7 @@ def test_second_derivative(student: Student) -> None:
             by_x.double(),
             expected,
             what="the second derivative, the gradient of the gradient with respect to x",
-            mistakes=second_mistakes(x.detach(), v * g.detach()),
+            mistakes=lambda: second_mistakes(x.detach(), v * g.detach()),
         )
     assert_close(
         assert_tensor(by_g, shape=x.shape, what="the gradient by grad_output").double(),
@@ -427,7 +441,8 @@ def test_second_derivative(student: Student) -> None:
 @pytest.mark.hint("torch.autograd.gradgradcheck(gelu, (x,)) at home, with a small float64 x.")
 def test_gradgradcheck(student: Student) -> None:
     """torch.autograd.gradgradcheck of gelu passes for |x| up to 5."""
-    x = torch.cat([torch.tensor([-5.0, 5.0]), 2 * torch.rand(2) - 1]).double().requires_grad_()
+    # Every element costs a dozen calls; between -5 and 5 the test before this one looks at more.
+    x = torch.cat([torch.tensor([5.0]), 2 * torch.rand(1) - 1]).double().requires_grad_()
 
     def gelu(x: Tensor) -> Tensor:
         y = attached(student.function("gelu")(x), x)
@@ -459,7 +474,7 @@ def test_gradient_error_value(student: Student) -> None:
         student.run("errors", xs, slopes),
         right,
         what="what gradient_error says of wrong gradients",
-        mistakes={
+        mistakes=lambda: {
             **{
                 f"gradient_error rounds to {digits} digits: return the number as it is.": [
                     round(error, digits) for error in right
@@ -548,7 +563,7 @@ def test_gradient_error_dtype(student: Student) -> None:
         student.run("error_dtypes", xs),
         [["float32"], ["float64"]],
         what="the list of dtypes of your gradients in gradient_error, for a float32 and a float64 x",
-        mistakes={
+        mistakes=lambda: {
             "gradient_error converts x to float64, also where it is float32: compute in the dtype "
             "of x.": [["float64"], ["float64"]],
             "gradient_error converts x to float32, also where it is float64: compute in the dtype "
@@ -583,14 +598,16 @@ def test_gradient_error_leaves_x(student: Student) -> None:
 @pytest.mark.hint("torch.autograd.gradcheck(gelu, (point,), raise_exception=False)")
 def test_check_gradients_verdict(student: Student) -> None:
     """check_gradients is True for a right gradient, and False, not an exception, for a wrong one."""
-    for x in (torch.rand(2, 1).double() + 0.5, torch.tensor(1.25).double()):
-        answers = verdicts(student, x, [1.0, 1.5, -1.0, 0.0])
-        shown = ["right", "1.5 times too large", "negated", "zero"]
+    wrong = {"1.5 times too large": 1.5, "negated": -1.0, "zero": 0.0}
+    for x, count in ((torch.rand(2, 1).double() + 0.5, 3), (torch.tensor(1.25).double(), 1)):
+        factors = dict(list({"right": 1.0, **wrong}.items())[: 1 + count])
+        shown = list(factors)
+        answers = verdicts(student, x, list(factors.values()))
         assert_equal(
             dict(zip(shown, answers, strict=True)),
-            dict(zip(shown, [True, False, False, False], strict=True)),
+            {name: name == "right" for name in shown},
             what="the verdict of check_gradients on gradients that are right and wrong",
-            mistakes={
+            mistakes=lambda: {
                 "check_gradients always says True, also of wrong gradients: return what gradcheck "
                 "says, of your gelu (not of nn.GELU).": dict.fromkeys(shown, True),
                 "check_gradients always says False, also of right gradients. It has to take finite "
@@ -601,9 +618,9 @@ def test_check_gradients_verdict(student: Student) -> None:
                     **dict.fromkeys(shown),
                     "right": True,
                 },
-                "check_gradients says the opposite: True where the gradients agree.": dict(
-                    zip(shown, [False, True, True, True], strict=True)
-                ),
+                "check_gradients says the opposite: True where the gradients agree.": {
+                    name: name != "right" for name in shown
+                },
             },
         )
 
@@ -613,7 +630,7 @@ def test_check_gradients_verdict(student: Student) -> None:
 @pytest.mark.hint("Leave eps, atol and rtol of gradcheck at their defaults.")
 def test_check_gradients_tolerances(student: Student) -> None:
     """check_gradients uses gradcheck's default tolerances."""
-    x = torch.rand(4).double() + 1
+    x = torch.rand(2).double() + 1
     within, beyond = verdicts(student, x, [1.0001, 1.01])
     assert within is True, (
         "check_gradients says False of a gradient that is off by 1 in 10000: its tolerances are "
@@ -629,13 +646,13 @@ def test_check_gradients_tolerances(student: Student) -> None:
 @pytest.mark.hint("x.detach().double() first: finite differences need float64.")
 def test_check_gradients_float64(student: Student) -> None:
     """check_gradients computes in float64, also for a float32 x."""
-    x = torch.rand(3) + 0.5
+    x = torch.rand(2) + 0.5
     answers = verdicts(student, x, [1.0, 1.5])
     assert_equal(
         answers,
         [True, False],
         what="the verdict of check_gradients on a right and on a wrong gradient at a float32 x",
-        mistakes={
+        mistakes=lambda: {
             "For a float32 x check_gradients says False also of a right gradient: finite "
             "differences drown in rounding errors there, so convert x to float64 first.": [
                 False,
@@ -652,14 +669,14 @@ def test_check_gradients_at_x(student: Student) -> None:
     """check_gradients looks at the values of x, all of them."""
     x = torch.rand(2, 2).double() + 0.5
     # The gradient is wrong above 10, and nowhere else.
-    assert verdicts(student, x, [1.0, 1.5], limit=10.0) == [True, True], (
+    assert verdicts(student, x, [1.5], limit=10.0) == [True], (
         "check_gradients says False although the gradient is right at all values of x (and wrong "
         "only elsewhere): look at x, and nowhere else."
     )
     for row, column in [(0, 0), (1, 1), (0, 1)]:
         far = x.clone()
         far[row, column] = 12.0
-        assert verdicts(student, far, [1.0, 1.5], limit=10.0) == [True, False], (
+        assert verdicts(student, far, [1.5], limit=10.0) == [False], (
             f"check_gradients says True although the gradient is wrong at x[{row}, {column}]: look "
             "at x itself, at all of its values, not at points of your own."
         )
@@ -670,7 +687,7 @@ def test_check_gradients_at_x(student: Student) -> None:
 def test_check_gradients_unwritten(student: Student) -> None:
     """Where backward raises NotImplementedError, check_gradients lets it through."""
     answer, raised = fields(
-        student.run("unwritten", torch.rand(3).double() + 0.5), "answer", "raised"
+        student.run("unwritten", torch.rand(1).double() + 0.5), "answer", "raised"
     )
     assert raised == "NotImplementedError", (
         "Where backward raises NotImplementedError, check_gradients "
@@ -694,7 +711,7 @@ def test_check_gradients_leaves_x(student: Student) -> None:
 @pytest.mark.hint("No manual_seed, no randn: x is all that is needed.")
 def test_random_state(student: Student) -> None:
     """Nothing seeds the global random state or draws from it."""
-    report = student.run("touched", torch.randn(2, 2).double())
+    report = student.run("touched", torch.randn(2).double())
     names = ("gelu", "gradient_error", "check_gradients")
     for name, changed in zip(names, fields(report, *names), strict=True):
         assert changed == [], (
@@ -1005,10 +1022,12 @@ def value_at(student: Student, x: Tensor, what: str = "gelu(x)") -> Tensor:
     return y.detach()
 
 
-def attached(y: Any, x: Tensor) -> Tensor:
+def attached(y: Any, x: Tensor, what: str = "gelu(x)") -> Tensor:
     """The result of gelu(x), which has to be a tensor that hangs together with x."""
-    result = assert_tensor(y, shape=x.shape, what="gelu(x)")
-    assert not result.is_complex(), f"gelu(x) has dtype {result.dtype}, promised {x.dtype}."
+    result = assert_tensor(y, shape=x.shape, what=what)
+    assert result.is_floating_point(), (
+        f"{sentence(what)} has dtype {result.dtype}, promised {x.dtype}."
+    )
     assert result.requires_grad, (
         "gelu(x) does not require a gradient although x does: return what GELUFunction.apply(x) "
         "gives, without detach or no_grad."
@@ -1024,13 +1043,13 @@ def asked_for_nodes(student: Student) -> list[tuple[Tensor, Any]]:
     return list(zip(xs, reports, strict=True))
 
 
-def gradient_at(student: Student, x: Tensor, grad_output: Tensor, shaped: str = "") -> Tensor:
+def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
     """The student's gradient at x for this grad_output, of the shape and dtype of x."""
     x = x.detach().clone().requires_grad_()
     y = attached(student.function("gelu")(x), x)
     total = (y * grad_output.to(y.dtype)).sum()
     (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
-    return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what=f"the gradient{shaped}")
+    return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what="the gradient")
 
 
 def roughly(given: Tensor, expected: Tensor, limit: Tensor | float) -> bool:
@@ -1074,7 +1093,7 @@ def verdicts(student: Student, x: Tensor, factors: list[float], limit: float = -
 def check_left_alone(student: Student, function: str) -> None:
     settings = ["plain", "requires a gradient", "with a gradient"]
     for dtype in (torch.float64, torch.float32):
-        x = (torch.rand(2) + 0.5).to(dtype)
+        x = (torch.rand(1) + 0.5).to(dtype)
         reports = student.run("left_behind", function, x, settings)
         assert isinstance(reports, list) and len(reports) == len(settings), (
             "Your code gave an answer that cannot be read."

@@ -11,6 +11,7 @@ import pickle
 import random
 import sys
 import types
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -65,21 +66,16 @@ class Witness(Dataset[torch.Tensor]):
 # --- pad_collate --------------------------------------------------------------------------------
 
 
-def shared_memory(module: Any, batches: list[Any]) -> list[list[str]]:
-    """For each batch the parts of its result that lie in the memory of an item."""
-    found = []
+def memory(module: Any, batches: list[Any]) -> list[dict[str, Any]]:
+    """For each batch where its items lie in memory, and the parts of its result: [begin, end]."""
+    found: list[dict[str, Any]] = []
     for batch in batches:
-        theirs = [_memory(each) for item in batch for each in _tensors(item)]
+        items = [_memory(each) for item in batch for each in _tensors(item)]
         parts = _parts(module.pad_collate(batch))
-        found.append(
-            [
-                name
-                for name, value in parts.items()
-                if any(
-                    _overlap(_memory(each), other) for each in _tensors(value) for other in theirs
-                )
-            ]
-        )
+        places = {
+            name: [_memory(each) for each in _tensors(value)] for name, value in parts.items()
+        }
+        found.append({"items": items, "parts": places})
     return found
 
 
@@ -104,13 +100,9 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     )
 
 
-def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+def _memory(tensor: torch.Tensor) -> list[int]:
     storage = tensor.untyped_storage()
-    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-
-
-def _overlap(left: tuple[int, int], right: tuple[int, int]) -> bool:
-    return max(left[0], right[0]) < min(left[1], right[1])
+    return [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
 
 
 # --- make_loader: batches and orders ------------------------------------------------------------
@@ -168,23 +160,22 @@ def repetitions(module: Any, length: int, options: dict[str, Any]) -> dict[str, 
     return found
 
 
-def random_states(module: Any, length: int, options: dict[str, Any]) -> dict[str, list[str]]:
-    """What a loader does to the global random states.
+def random_states(module: Any, length: int, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The global random states while two loaders are made and run, and the epochs.
 
-    made: those that changed while the loader was made. run: those that are the same after an
-    epoch, though they were set to different values before it.
+    before and made: the states before and after a loader is made. Then they are set, for each of the
+    loaders to others; run: the states after an epoch from there.
     """
-    made, after = set(), []
+    found: list[dict[str, Any]] = []
     for number in (1, 2):
         _set_states(number)
         before = _states()
         loader = _numbers(module, length, options)
-        made |= {name for name, state in _states().items() if state != before[name]}
+        made = _states()
         _set_states(number + 10)
-        _epoch(loader)
-        after.append(_states())
-    run = [name for name, state in after[0].items() if state == after[1][name]]
-    return {"made": sorted(made), "run": run}
+        epoch = _epoch(loader)
+        found.append({"before": before, "made": made, "run": _states(), "epoch": epoch})
+    return found
 
 
 def _numbers(module: Any, length: int, options: dict[str, Any]) -> Any:
@@ -212,11 +203,12 @@ def _set_states(number: int) -> None:
     numpy.random.seed(number)
 
 
-def _states() -> dict[str, Any]:
+def _states() -> dict[str, bytes]:
+    state: Any = numpy.random.get_state()
     return {
-        "torch": torch.get_rng_state().numpy().tobytes(),
-        "numpy": pickle.dumps(numpy.random.get_state()),
-        "random": random.getstate(),
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+        "numpy": state[1].tobytes() + state[2].to_bytes(4, "little"),
+        "random": array("I", random.getstate()[1]).tobytes(),
     }
 
 

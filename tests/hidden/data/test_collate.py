@@ -85,6 +85,24 @@ def elements(value: Tensor) -> Tensor:
     return plain.flatten().to(torch.float64).sort().values
 
 
+def check_holds(result: Any, sequences: Sequence[Tensor]) -> None:
+    """Check that all real steps are in the result; where they stand has tests of its own.
+
+    What holds for a result without content proves nothing.
+    """
+    found = assert_tensor(part(result, "sequences"), what="sequences")
+    wanted = torch.cat([sequence.flatten() for sequence in sequences])
+    assert bool(torch.isin(wanted, found.to(wanted.dtype)).all()), (
+        "Steps of the items are missing in the result: copy each sequence to its row first."
+    )
+
+
+def check_taken(pad_collate: Callable[..., Any], batch: list[Any]) -> None:
+    """Check that a batch that is in order comes back padded, before others are to be refused."""
+    result = pad_collate(batch)
+    check_holds(result, [each if isinstance(each, Tensor) else each[0] for each in batch])
+
+
 def check_steps(result: Any, sequences: Sequence[Tensor]) -> None:
     """Check the number of steps, with words for the usual wrong ones."""
     shape = tuple(assert_tensor(part(result, "sequences"), what="sequences").shape)
@@ -128,7 +146,7 @@ def test_padding(student: Student) -> None:
         [part(result, "sequences") for result in results],
         each(padded),
         what="sequences",
-        mistakes={
+        mistakes=lambda: {
             "The padding stands in front of the steps, it belongs behind them.": each(
                 lambda batch: padded(batch, front=True)
             ),
@@ -176,7 +194,7 @@ def test_padding_value(student: Student) -> None:
         ],
         [padded(batch, value) for batch, value in cases],
         what="sequences",
-        mistakes={
+        mistakes=lambda: {
             "Padding is 0 whatever padding_value is.": [padded(batch) for batch, _ in cases],
             "The padding stands in front of the steps, it belongs behind them.": [
                 padded(batch, value, front=True) for batch, value in cases
@@ -201,7 +219,7 @@ def test_trailing_dimensions(student: Student) -> None:
             cropped(result, "sequences", max(lengths)),
             padded(batch),
             what=f"sequences of {shapes}",
-            mistakes={
+            mistakes=lambda: {
                 "Trailing dimensions are flattened, they should be kept.": padded(
                     [each.flatten(1) for each in batch]
                 ),
@@ -217,7 +235,7 @@ def test_trailing_dimensions(student: Student) -> None:
             part(result, "lengths"),
             own,
             what=f"lengths of {shapes}, as against those of (length,) sequences",
-            mistakes={
+            mistakes=lambda: {
                 "Lengths count all elements, they should count steps.": torch.tensor(
                     [each.numel() for each in batch]
                 )
@@ -266,7 +284,7 @@ def test_lengths(student: Student) -> None:
         [part(result, "lengths") for result in results],
         [torch.tensor(ns) for ns in wanted],
         what="lengths",
-        mistakes={
+        mistakes=lambda: {
             "Lengths are a list, they should be an int64 tensor.": wanted,
             "Where the lengths should be there is the mask: the fields of a PaddedBatch are "
             "sequences, lengths, mask, labels.": [mask_of(ns) for ns in wanted],
@@ -303,7 +321,7 @@ def test_mask(student: Student) -> None:
         [cropped(result, "mask", max(ns)) for result, ns in zip(results, wanted, strict=True)],
         masks,
         what="the mask",
-        mistakes={
+        mistakes=lambda: {
             f"{opposite}.": [~mask for mask in masks],
             f"{opposite}, and bool.": [(~mask).float() for mask in masks],
             "The mask is one step too long in each row: < or <= ?": [
@@ -344,7 +362,7 @@ def test_mask_ignores_values(student: Student) -> None:
             part(result, "mask"),
             part(ordinary, "mask"),
             what=f"the mask {what}",
-            mistakes={
+            mistakes=lambda: {
                 "Real steps that hold the padding value count as padding: "
                 "the mask has to come from the lengths.": real,
                 "Real steps that hold the padding value count as padding in the mask, "
@@ -355,7 +373,9 @@ def test_mask_ignores_values(student: Student) -> None:
             part(result, "lengths"),
             part(ordinary, "lengths"),
             what=f"lengths {what}",
-            mistakes={"Lengths do not count real steps that hold the padding value.": real.sum(1)},
+            mistakes=lambda: {
+                "Lengths do not count real steps that hold the padding value.": real.sum(1)
+            },
         )
 
 
@@ -375,7 +395,7 @@ def test_labels(student: Student) -> None:
         found,
         wanted,
         what="labels",
-        mistakes={
+        mistakes=lambda: {
             "Labels are a float tensor, they should be int64.": [each.float() for each in wanted],
             "Labels are int32, they should be int64.": [each.int() for each in wanted],
             "Labels are rounded to float32 on their way to int64.": [
@@ -403,7 +423,7 @@ def test_pairs_as_lists(student: Student) -> None:
     pairs = [(each, 4) for each in bare]
     for batch in (bare, pairs):
         own = pad_collate(batch)
-        assert_tensor(part(own, "sequences"), what="sequences")
+        check_holds(own, bare)
         what = "the result for a tuple of items, as against a list of them"
         assert_equal(pad_collate(tuple(batch)), own, what=what)
     what = "the result for [sequence, label] lists, as against (sequence, label) tuples"
@@ -416,7 +436,10 @@ def test_label_tensors(student: Student) -> None:
     """A label may be a 0-d tensor of any integer dtype, which makes no difference."""
     pad_collate = student.function("pad_collate")
     sequences = [torch.randn(n) for n in (3, 2, 1)]
-    own = part(pad_collate(list(zip(sequences, (7, 0, 6), strict=True))), "labels")
+    ints = pad_collate(list(zip(sequences, (7, 0, 6), strict=True)))
+    check_holds(ints, sequences)
+    own = part(ints, "labels")
+    assert own is not None, "Labels are None, though the items are (sequence, label) pairs."
     for dtype in INTEGERS:
         labels = torch.tensor([7, 0, 6], dtype=dtype).unbind()
         assert_equal(
@@ -431,7 +454,10 @@ def test_label_tensors(student: Student) -> None:
 def test_without_labels(student: Student) -> None:
     """Labels are None where the items are bare sequences."""
     for lengths in ([5, 3, 2], [2, 2], [1]):
-        labels = part(student.function("pad_collate")([torch.randn(n) for n in lengths]), "labels")
+        batch = [torch.randn(n) for n in lengths]
+        result = student.function("pad_collate")(batch)
+        check_holds(result, batch)
+        labels = part(result, "labels")
         assert labels is None, (
             f"Without labels in the items, labels should be None, not {kind_of(labels)}."
         )
@@ -441,10 +467,12 @@ def test_without_labels(student: Student) -> None:
 @pytest.mark.hint("return PaddedBatch(sequences, lengths, mask, labels)")
 def test_named_tuple(student: Student) -> None:
     """The result is a PaddedBatch with its four fields."""
-    result = student.function("pad_collate")([torch.randn(3), torch.randn(2)])
+    batch = [torch.randn(3), torch.randn(2)]
+    result = student.function("pad_collate")(batch)
     fields = getattr(result, "fields", None)
     assert isinstance(fields, dict), f"The result is {kind_of(result)}, it should be a PaddedBatch."
     assert_equal(list(fields), list(FIELDS), what="the list of fields of the result")
+    check_holds(result, batch)
 
 
 # --- pad_collate: edges ---------------------------------------------------------------------------
@@ -494,7 +522,7 @@ def check_zero_lengths(found: Any, lengths: list[int]) -> None:
         loosely(found),
         torch.tensor(lengths),
         what="lengths",
-        mistakes={
+        mistakes=lambda: {
             "Lengths are at least 1, that of an empty sequence should be 0.": torch.tensor(
                 [max(n, 1) for n in lengths]
             )
@@ -534,11 +562,21 @@ def test_memory(student: Student) -> None:
         [(torch.randn(3), torch.tensor(1)), (torch.randn(3), torch.tensor(2))],
         [torch.randn(4), torch.randn(1)],
     ]
-    assert_tensor(part(student.function("pad_collate")(batches[0]), "sequences"), what="sequences")
-    found = entries(student.run("shared_memory", batches), len(batches))
-    for batch, names in zip(batches, found, strict=True):
-        assert names == [], (
-            f"In a batch of {len(batch)}, the result shares memory with an item (its {names}): "
+    check_taken(student.function("pad_collate"), batches[0])
+    found = student.run("memory", batches)
+    assert isinstance(found, list) and len(found) == len(batches), "It could not be looked at."
+    for batch, each in zip(batches, found, strict=True):
+        items, parts = facts(each, "items", "parts")
+        items = [places(item) for item in listed(items)]
+        own = {name: [places(at) for at in listed(value)] for name, value in parts.items()}
+        assert items and own.get("sequences"), "The result could not be looked at."
+        shared = [
+            name
+            for name, ours in own.items()
+            if any(max(x[0], y[0]) < min(x[1], y[1]) for x in ours for y in items)
+        ]
+        assert not shared, (
+            f"In a batch of {len(batch)}, the result shares memory with an item (its {shared}): "
             "whoever changes the batch in place changes the dataset."
         )
 
@@ -551,7 +589,7 @@ def test_arguments(student: Student) -> None:
     pairs = [(each, len(each)) for each in bare]
     lists = [[each, len(each)] for each in bare]
     result = student.function("pad_collate")(bare)
-    assert_tensor(part(result, "sequences"), what="sequences")
+    check_holds(result, bare)
     assert not student.mutated, "pad_collate changed the tensors of its batch in place."
     for batch in (bare, pairs, lists):
         left = student.run("left_behind", batch)
@@ -565,6 +603,7 @@ def test_arguments(student: Student) -> None:
 @pytest.mark.hint("Ask first whether len(batch) is 0, and raise ValueError.")
 def test_empty_batch(student: Student) -> None:
     """An empty batch is a ValueError."""
+    check_taken(student.function("pad_collate"), [torch.randn(2), torch.randn(3)])
     empties: tuple[Any, ...] = ([], ())
     for empty in empties:
         with must_raise(ValueError, mentions="batch", call=f"pad_collate({empty})"):
@@ -583,6 +622,7 @@ def refused(student: Student, *batches: list[tuple[int, ...]]) -> None:
 @pytest.mark.hint("Assigning into a tensor broadcasts: compare shape[1:] yourself.")
 def test_trailing_dimensions_differ(student: Student) -> None:
     """Trailing dimensions that differ are a ValueError."""
+    check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(2, 2)])
     refused(student, [(2, 2), (3, 1)], [(3, 2), (2, 3)], [(3, 2), (2,)], [(2,), (2, 1)])
     refused(student, [(2, 2, 1), (2, 2, 3)], [(3, 2), (3, 2), (1, 1)], [(2, 1, 2), (2, 2)])
     refused(student, [(2, 2), (2, 3), (2, 2)])
@@ -592,6 +632,7 @@ def test_trailing_dimensions_differ(student: Student) -> None:
 @pytest.mark.hint("A sequence of length 0 has a shape, too: compare shape[1:] of all of them.")
 def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
     """Trailing dimensions of sequences of length 0 count too."""
+    check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(0, 2)])
     refused(student, [(3, 2), (0, 3)], [(0, 3), (3, 2)], [(2, 2), (0, 1)], [(2, 2), (0,)])
     refused(student, [(0,), (2, 1)], [(0, 2), (0, 3)])
 
@@ -601,6 +642,7 @@ def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
 def test_dtypes_differ(student: Student) -> None:
     """Dtypes that differ are a ValueError."""
     pad_collate = student.function("pad_collate")
+    check_taken(pad_collate, [torch.randn(2), torch.randn(1)])
     for dtypes in (
         (torch.float32, torch.float64),
         (torch.int64, torch.float32),
@@ -621,6 +663,8 @@ def test_dtypes_differ(student: Student) -> None:
 @pytest.mark.hint("Either all items are pairs or none is; look at every item.")
 def test_mixed_batch(student: Student) -> None:
     """Pairs mixed with bare tensors are a ValueError."""
+    for batch in ([torch.randn(2), torch.randn(2)], [(torch.randn(2), 1), (torch.randn(2), 2)]):
+        check_taken(student.function("pad_collate"), batch)
     for steps in (2, 3):
         bare = torch.ones(steps)
         pair = (bare, 1)
@@ -641,6 +685,19 @@ def plain(found: Any) -> Any:
     if found is None or isinstance(found, (bool, int, float, str)):
         return found
     raise AssertionError(f"Your code returned {kind_of(found)}, which is of no use here.")
+
+
+def listed(found: Any) -> list[Any]:
+    """A list in a probe's report; refuses anything else."""
+    assert isinstance(found, list), "The result could not be looked at."
+    return found
+
+
+def places(found: Any) -> list[int]:
+    """Where a tensor begins and ends in memory."""
+    assert isinstance(found, list) and len(found) == 2, "The result could not be looked at."
+    assert all(isinstance(each, int) for each in found), "The result could not be looked at."
+    return found
 
 
 def entries(found: Any, count: int) -> list[Any]:
@@ -688,6 +745,13 @@ def check_once(epoch: Any, length: int, when: str = "in one epoch") -> list[int]
     return order
 
 
+def check_some(epoch: Any) -> list[int]:
+    """Check that items come, most of them (whether all do has a test), and return the order."""
+    order = indices_of(epoch)
+    assert len(set(order)) > LENGTH // 2, "The loader does not give the items of its dataset."
+    return order
+
+
 # --- make_loader: batches -------------------------------------------------------------------------
 
 
@@ -705,7 +769,7 @@ def test_loader_batches(student: Student) -> None:
                 sizes_of(epoch),
                 wanted,
                 what=f"the list of sizes of {call}",
-                mistakes={"batch_size does not reach the loader.": [1] * length},
+                mistakes=lambda: {"batch_size does not reach the loader.": [1] * length},
             )
             assert order == sorted(order), (
                 f"Without shuffle=True the items do not come in the dataset's order {when}."
@@ -783,7 +847,7 @@ def test_loader_padding_value(student: Student) -> None:
         loaded(student, items, options),
         [own, other],
         what="the batches of loaders with padding_value=-1 and 5, as against pad_collate's,",
-        mistakes={
+        mistakes=lambda: {
             "padding_value does not reach pad_collate: the loader pads with 0.": [zeros, zeros],
             "A loader pads with the padding_value of another loader, made after it.": (
                 [other, other]
@@ -907,11 +971,24 @@ def test_other_seeds(student: Student) -> None:
 @pytest.mark.hint("Hand shuffle on to DataLoader as it is, whether there is a seed or not.")
 def test_seed_without_shuffle(student: Student) -> None:
     """A seed alone does not shuffle."""
+    # With shuffle, it does.
+    (epoch,) = entries(student.run("epochs", LENGTH, shuffled(5)), 1)
+    check_shuffled(check_some(epoch), 5)
     (epoch,) = entries(student.run("epochs", LENGTH, {"batch_size": SIZE, "seed": 5}), 1)
     order = indices_of(epoch)
     assert order and order == sorted(order), (
         "With shuffle=False and seed=5 the items do not come in the dataset's order."
     )
+
+
+STATES = ("torch", "numpy", "random")
+
+
+def states(found: Any) -> dict[str, bytes]:
+    """The global random states that the probe saw."""
+    values = facts(found, *STATES)
+    assert all(isinstance(each, bytes) and each for each in values), "They could not be looked at."
+    return dict(zip(STATES, values, strict=True))
 
 
 @pytest.mark.points(3)
@@ -920,8 +997,20 @@ def test_seed_without_shuffle(student: Student) -> None:
 def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
     for options in (shuffled(3, LENGTH), {"batch_size": 12}):
-        found = facts(student.run("random_states", LENGTH, options), "made", "run")
-        made, run = plain(found)
+        loaders = listed(student.run("random_states", LENGTH, options))
+        assert len(loaders) == 2, "The loaders could not be looked at."
+        seen = [facts(loader, "before", "made", "run") for loader in loaders]
+        befores, mades, runs = ([states(each) for each in kind] for kind in zip(*seen, strict=True))
+        for loader in loaders:
+            order = check_some(plain(facts(loader, "epoch")[0]))
+            if "shuffle" in options:
+                check_shuffled(order, 3)
+        made = sorted(
+            name
+            for name in STATES
+            if any(b[name] != m[name] for b, m in zip(befores, mades, strict=True))
+        )
+        run = [name for name in STATES if runs[0][name] == runs[1][name]]
         assert made == [], (
             f"make_loader changes the global random state of {made}; "
             "a generator of the loader's own would leave it alone."
@@ -957,7 +1046,7 @@ def test_pickling(student: Student) -> None:
             after,
             before,
             what=f"the batches with padding_value={value} as a spawned worker makes them",
-            mistakes={
+            mistakes=lambda: {
                 "The padding_value is lost on the way to a spawned worker: "
                 "pickling does not keep it.": zeros
             },

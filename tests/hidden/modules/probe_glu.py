@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 STALE = 7.0
+
+
+class Linear(nn.Linear):
+    """One that nobody fills with random numbers, since its values come from the judge."""
+
+    def reset_parameters(self) -> None:
+        """Leave whatever is in memory."""
 
 
 class Network(nn.Module):
@@ -19,10 +27,10 @@ class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(()))
-        self.body = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
-        self.cut = nn.Linear(4, 3)
-        self.unused = nn.Linear(3, 3)
-        self.head = nn.Linear(3, 2)
+        self.body = nn.Sequential(Linear(4, 3), nn.Tanh())
+        self.cut = Linear(4, 3)
+        self.unused = Linear(3, 3)
+        self.head = Linear(3, 2)
         self.register_buffer("offset", torch.ones(2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,11 +49,11 @@ def fresh(module: Any, in_features: int, out_features: int | None) -> dict[str, 
     return {name: each.detach() for name, each in layer.state_dict().items()}
 
 
-def seed_kept(module: Any, in_features: int, out_features: int) -> bool:
-    """Whether the seed of the global random state is the same after a layer was made."""
-    before = torch.initial_seed()
+def start(module: Any, seed: int, in_features: int, out_features: int) -> dict[str, Any]:
+    """The seed of torch's random state after a layer was made, and what it draws next."""
+    _seed(seed)
     module.GatedLinearUnit(in_features, out_features)
-    return torch.initial_seed() == before
+    return {"seed": torch.default_generator.initial_seed(), "draws": _draws()}
 
 
 def state_names(module: Any, in_features: int, out_features: int) -> list[str]:
@@ -76,69 +84,86 @@ def layouts(module: Any, x: Tensor, out_features: int) -> dict[str, list[Tensor 
     return results
 
 
-def forward_changes(module: Any, inputs: list[Tensor], out_features: int) -> list[str]:
-    """What one call of forward with each input leaves changed, in one mode and the other."""
-    changed = []
+def forward_leaves(
+    module: Any, inputs: list[Tensor], values: dict[str, Tensor], out_features: int, seed: int
+) -> list[dict[str, Any] | None]:
+    """What there is after one call of forward with each input, in one mode and the other.
+
+    Beforehand the parameters hold `values` and old gradients, and the random states are seeded. None
+    where forward does not take an input of more or fewer dimensions than two.
+    """
+    reports: list[dict[str, Any] | None] = []
     for x, training in zip(inputs, itertools.cycle((True, False))):
         layer = module.GatedLinearUnit(x.shape[-1], out_features).train(training)
-        for parameter in layer.parameters():
+        for name, parameter in layer.named_parameters():
+            parameter.requires_grad_()
+            if name in values:
+                parameter.data.copy_(values[name])
             parameter.grad = torch.full_like(parameter, STALE)
-        before, given, randomness = _facts(layer), x.clone(), _randomness()
+        given = x.clone()
+        _seed(seed)
         try:
             layer(given)
         except Exception:
             if x.dim() == 2:
                 raise
-            continue  # which shapes forward takes is not the question here
-        after = _facts(layer)
-        changed += [fact for fact in before if not _same(before[fact], after.get(fact))]
-        if given.shape != x.shape:
-            changed.append("the shape of x")
-        elif not torch.equal(given, x):
-            changed.append("the values of x")
-        if given.requires_grad:
-            changed.append("x.requires_grad")
-        changed += [f"{name}'s random state" for name in _differing(randomness, _randomness())]
-    return list(dict.fromkeys(changed))
+            reports.append(None)  # which shapes forward takes is not the question here
+            continue
+        parameters = dict(layer.named_parameters())
+        reports.append(
+            {
+                "draws": _draws(),
+                "training": layer.training,
+                "x": given.detach(),
+                "x.requires_grad": given.requires_grad,
+                "values": {name: each.detach() for name, each in parameters.items()},
+                "requires_grad": {name: each.requires_grad for name, each in parameters.items()},
+                "gradients": {name: each.grad for name, each in parameters.items()},
+            }
+        )
+    return reports
 
 
 def flow(
     module: Any,
-    state: dict[str, Tensor],
+    state: Tensor,
     x: Tensor,
     *,
+    parts: list[str],
     frozen: list[str] | None = None,
     stale: list[str] | None = None,
     evaluating: list[str] | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """What gradient_flow answers for a Network, and how it leaves the network.
+    """What gradient_flow answers for a Network, and the wanted `parts` of how it leaves the network.
 
     Parameters in `frozen` do not require a gradient, those in `stale` hold an old one, the
-    submodules in `evaluating` (by name, "" is the network itself) are in evaluation mode.
+    submodules in `evaluating` (by name, "" is the network itself) are in evaluation mode. The random
+    states are seeded with `seed`.
     """
-    network = _network(state, x.dtype)
+    network = _network(state)
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in (frozen or []))
         if name in (stale or []):
             parameter.grad = torch.full_like(parameter, STALE)
     for name, submodule in network.named_modules():
         submodule.training = name not in (evaluating or [])
-    randomness = _randomness()
+    _seed(seed)
     answer = module.gradient_flow(network, x.clone())
     parameters = dict(network.named_parameters())
-    return {
-        "answer": answer,
-        "gradients": {name: each.grad for name, each in parameters.items()},
-        "values": {name: each.detach() for name, each in network.state_dict().items()},
-        "requires_grad": {name: each.requires_grad for name, each in parameters.items()},
-        "training": {name: each.training for name, each in network.named_modules()},
-        "randomness": _differing(randomness, _randomness()),
+    report: dict[str, Callable[[], Any]] = {
+        "gradients": lambda: {name: each.grad for name, each in parameters.items()},
+        "values": lambda: {name: each.detach() for name, each in network.state_dict().items()},
+        "requires_grad": lambda: {name: each.requires_grad for name, each in parameters.items()},
+        "training": lambda: {name: each.training for name, each in network.named_modules()},
+        "draws": _draws,
     }
+    return {"answer": answer, **{part: report[part]() for part in parts}}
 
 
-def flow_frozen(module: Any, state: dict[str, Tensor], x: Tensor) -> Any:
+def flow_frozen(module: Any, state: Tensor, x: Tensor) -> Any:
     """What gradient_flow answers where nothing can learn, or the error that it raises, as text."""
-    network = _network(state, x.dtype).requires_grad_(False)
+    network = _network(state).requires_grad_(False)
     try:
         return module.gradient_flow(network, x)
     except NotImplementedError:
@@ -147,16 +172,16 @@ def flow_frozen(module: Any, state: dict[str, Tensor], x: Tensor) -> Any:
         return f"{type(error).__name__} ({error})"
 
 
-def flow_inputs(module: Any, state: dict[str, Tensor], x: Tensor) -> dict[str, Any]:
+def flow_inputs(module: Any, state: Tensor, x: Tensor) -> dict[str, Any]:
     """How gradient_flow leaves its input: a plain tensor, a leaf with a gradient, a result."""
     plain = x.clone()
-    module.gradient_flow(_network(state, x.dtype), plain)
+    module.gradient_flow(_network(state), plain)
     leaf = x.clone().requires_grad_()
     leaf.grad = torch.full_like(leaf, STALE)
-    module.gradient_flow(_network(state, x.dtype), leaf)
+    module.gradient_flow(_network(state), leaf)
     source = x.clone().requires_grad_()
     result = source * 1.0
-    module.gradient_flow(_network(state, x.dtype), result)
+    module.gradient_flow(_network(state), result)
     return {
         "values": [plain, leaf.detach(), source.detach(), result.detach()],
         "plain_gradient": plain.grad,
@@ -166,36 +191,27 @@ def flow_inputs(module: Any, state: dict[str, Tensor], x: Tensor) -> dict[str, A
     }
 
 
-def _network(state: dict[str, Tensor], dtype: torch.dtype) -> Network:
-    network = Network().to(dtype)
-    network.load_state_dict(state)
+def _network(state: Tensor) -> Network:
+    """A Network with these values, one after the other in the order of their names."""
+    network = Network()
+    if state.dtype is not torch.float32:
+        network.to(state.dtype)
+    for _, each in sorted(network.state_dict().items()):
+        each.copy_(state[: each.numel()].view(each.shape))
+        state = state[each.numel() :]
     return network
 
 
-def _facts(layer: nn.Module) -> dict[str, Any]:
-    facts: dict[str, Any] = {"the layer's training mode": layer.training}
-    for name, parameter in layer.named_parameters():
-        facts[f"the values of {name}"] = parameter.detach().clone()
-        facts[f"{name}.requires_grad"] = parameter.requires_grad
-        facts[f"{name}.grad"] = None if parameter.grad is None else parameter.grad.clone()
-    return facts
+def _seed(seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
 
 
-def _same(before: Any, after: Any) -> bool:
-    if isinstance(before, Tensor):
-        # NaN in a weight that was never filled differs from itself, but has not changed.
-        return isinstance(after, Tensor) and torch.allclose(
-            before, after, rtol=0.0, atol=0.0, equal_nan=True
-        )
-    return bool(before == after)
-
-
-def _randomness() -> dict[str, Any]:
-    states: dict[str, Any] = {"torch": torch.get_rng_state(), "Python": random.getstate()}
-    if (numpy := sys.modules.get("numpy")) is not None:
-        states["NumPy"] = [str(part) for part in numpy.random.get_state()]
-    return states
-
-
-def _differing(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    return [name for name in before if not _same(before[name], after.get(name))]
+def _draws() -> dict[str, list[float]]:
+    """The next numbers of every global random state: the judge knows those that follow a seed."""
+    return {
+        "torch": torch.rand(2, dtype=torch.float64).tolist(),
+        "Python": [random.random()],
+        "NumPy": [np.random.random_sample()],
+    }

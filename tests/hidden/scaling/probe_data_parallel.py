@@ -1,8 +1,8 @@
 """What the hidden suite does with a student's module: live models, ranks, spies, fake clocks.
 
-A probe exercises and reports; what is right is not known here. Ranks cost time, so what several
-tests ask about one launch is done once and kept (`_once`). Ranks are forks: what a spy in a rank
-sees comes back through a file, a line of JSON for each thing seen (`_Diary`).
+A probe exercises and reports; what is right is not known here. Ranks cost time, so several tests look at
+one launch. Ranks are forks: what a spy in a rank sees comes back through a file, a line of JSON for each
+thing seen (`_Diary`).
 """
 
 from __future__ import annotations
@@ -30,23 +30,15 @@ _DELAY_SECONDS = 0.05
 # How long the launch that was given lets ranks wait for each other; a test has little time.
 _PATIENCE_SECONDS = 3.0
 
-_KEPT: dict[tuple[str, int], Any] = {}
 
-
-def _once(name: str, module: ModuleType, make: Callable[[], Any]) -> Any:
-    """What `make` returned, or raised, when it was first called for this module."""
-    key = name, id(module)
+def _be_patient(module: ModuleType) -> None:
     if "_JOIN_SECONDS" in vars(module):
         vars(module)["_JOIN_SECONDS"] = _PATIENCE_SECONDS
-    if key not in _KEPT:
-        try:
-            _KEPT[key] = True, make()
-        except Exception as error:  # noqa: BLE001 - it is raised again, for every test that asks
-            _KEPT[key] = False, error
-    succeeded, value = _KEPT[key]
-    if not succeeded:
-        raise value
-    return value
+
+
+def unwritten(module: ModuleType, message: str) -> None:
+    """Raise what a rank raised where a part is still to be written."""
+    raise NotImplementedError(message)
 
 
 def _told(error: BaseException) -> dict[str, Any]:
@@ -60,14 +52,6 @@ def _attempt(call: Callable[[], Any]) -> dict[str, Any]:
         return {"value": call(), "error": None}
     except Exception as error:  # noqa: BLE001 - it is reported
         return {"value": None, "error": _told(error)}
-
-
-def _raise_unwritten(attempts: list[dict[str, Any]]) -> None:
-    """A part that is still to be written is that here, too, and no failure."""
-    for attempt in attempts:
-        error = attempt["error"]
-        if error is not None and error["type"] == "NotImplementedError":
-            raise NotImplementedError(error["message"])
 
 
 @contextmanager
@@ -187,16 +171,14 @@ def train_modes(module: ModuleType, modes: list[bool]) -> list[bool]:
 # ---- ranks ---------------------------------------------------------------------------------------
 
 
-def group(
-    module: ModuleType, step: dict[str, Any], cases: list[dict[str, Any]], wanted: str
-) -> dict[str, Any]:
-    """What happens in a process group, all in one launch; reports by rank on the `wanted` part.
+def group(module: ModuleType, step: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """What happens in a process group, all in one launch: the reports on each part by rank.
 
     "wrap" is about a wrapped model, "step" about one train step of it, from the weights, the rate
     and the ranks' batches of `step`, and "plain" about one of a model that is not wrapped.
     "averages" is about average_gradients in each of the `cases`: they hold the names and values of
-    `parameters`, the `frozen` ones, and each rank's `gradients`. The order of the results comes
-    with each of them, or alone as "order".
+    `parameters`, the `frozen` ones, and each rank's `gradients`. "order" are the ranks in the
+    order of the results.
     """
 
     def train(rank: int, wrapped: Any) -> dict[str, Any]:
@@ -242,17 +224,17 @@ def group(
             ),
             "averages": list(averages(rank)),
             # A result that no pipe swallows at once.
-            "ballast": torch.zeros(100_000),
+            "ballast": torch.zeros(20_000),
         }
 
-    ranks = _once("group", module, lambda: module.launch(worker, len(step["batches"])))
-    order = [rank["rank"] for rank in ranks]
-    if wanted == "order":
-        return {"order": order, "attempts": []}
-    attempts = [rank[wanted] for rank in sorted(ranks, key=lambda rank: rank["rank"])]
-    for attempt in attempts:
-        _raise_unwritten(attempt if isinstance(attempt, list) else [attempt])
-    return {"order": order, "attempts": attempts}
+    _be_patient(module)
+    ranks = module.launch(worker, len(step["batches"]))
+    sorted_ranks = sorted(ranks, key=lambda rank: rank["rank"])
+    parts = ("wrap", "step", "plain", "averages")
+    return {
+        "order": [rank["rank"] for rank in ranks],
+        **{part: [rank[part] for rank in sorted_ranks] for part in parts},
+    }
 
 
 def launched_error(module: ModuleType) -> str | None:
@@ -497,24 +479,21 @@ def overheads(
 ) -> dict[str, Any]:
     """Measure overheads on as many ranks as there are lists of clock ticks, and watch it happen."""
 
-    def make() -> dict[str, Any]:
-        with _diary() as diary:
-            elements = sum(each.numel() for each in parameters.values())
-            watch = _Watched.watch = _Watch(diary, ticks, elements)
-            model = watch.model = _Watched(parameters, frozen)
-            with _spies(module, watch):
-                result = module.measure_overheads(model, inputs, len(ticks), clock=watch.clock)
-            return {
-                "result": result,
-                "keys": list(result) if isinstance(result, dict) else None,
-                "diary": diary.read(),
-                "values": _values(model),
-                "gradients": _gradients(model),
-                "training": model.training,
-            }
-
-    kept: dict[str, Any] = _once("overheads", module, make)
-    return kept
+    _be_patient(module)
+    with _diary() as diary:
+        elements = sum(each.numel() for each in parameters.values())
+        watch = _Watched.watch = _Watch(diary, ticks, elements)
+        model = watch.model = _Watched(parameters, frozen)
+        with _spies(module, watch):
+            result = module.measure_overheads(model, inputs, len(ticks), clock=watch.clock)
+        return {
+            "result": result,
+            "keys": list(result) if isinstance(result, dict) else None,
+            "diary": diary.read(),
+            "values": _values(model),
+            "gradients": _gradients(model),
+            "training": model.training,
+        }
 
 
 def benchmark(
@@ -531,56 +510,53 @@ def benchmark(
 ) -> dict[str, Any]:
     """Benchmark with a `throughput` that takes a few steps and returns the given rates."""
 
-    def make() -> dict[str, Any]:
-        with _diary() as diary:
-            watch = _Watched.watch = _Watch(diary, [])
-            wrap = module.wrap
+    _be_patient(module)
+    with _diary() as diary:
+        watch = _Watched.watch = _Watch(diary, [])
+        wrap = module.wrap
 
-            def build_model() -> nn.Module:
-                # Ranks that build different models are brought together by the wrapper.
-                rank = dist.get_rank() if dist.is_initialized() else 0
-                diary.write("build")
-                return _Watched({"weight": weight + rank, "bias": bias}, [])
+        def build_model() -> nn.Module:
+            # Ranks that build different models are brought together by the wrapper.
+            rank = dist.get_rank() if dist.is_initialized() else 0
+            diary.write("build")
+            return _Watched({"weight": weight + rank, "bias": bias}, [])
 
-            def spied_wrap(*args: Any, **keywords: Any) -> Any:
-                wrapped = wrap(*args, **keywords)
-                watch.dawdle("wrap")
-                diary.write("wrap", wrapper=_kind(wrapped, None))
-                return wrapped
+        def spied_wrap(*args: Any, **keywords: Any) -> Any:
+            wrapped = wrap(*args, **keywords)
+            watch.dawdle("wrap")
+            diary.write("wrap", wrapper=_kind(wrapped, None))
+            return wrapped
 
-            def loss_fn(outputs: Tensor, part: Tensor) -> Tensor:
-                diary.write("loss", targets=part.tolist())
-                # Targets that are not sharded are for the judge to see, and no error here.
-                return _loss(outputs, part[: len(outputs)])
+        def loss_fn(outputs: Tensor, part: Tensor) -> Tensor:
+            diary.write("loss", targets=part.tolist())
+            # Targets that are not sharded are for the judge to see, and no error here.
+            return _loss(outputs, part[: len(outputs)])
 
-            def spied_throughput(step: Any, *args: Any, **keywords: Any) -> float:
-                names = ("steps", "warmup", "clock", "synchronize")
-                asked = {**dict(zip(names, args, strict=False)), **keywords}
-                diary.write("throughput", steps=asked.get("steps"), warmup=asked.get("warmup"))
-                for _ in range(taken):
-                    rows = step()
-                    diary.write("step", rows=rows if type(rows) is int else type(rows).__name__)
-                rank = dist.get_rank() if dist.is_initialized() else 0
-                world_size = dist.get_world_size() if dist.is_initialized() else 1
-                return rates[world_size][rank]
+        def spied_throughput(step: Any, *args: Any, **keywords: Any) -> float:
+            names = ("steps", "warmup", "clock", "synchronize")
+            asked = {**dict(zip(names, args, strict=False)), **keywords}
+            diary.write("throughput", steps=asked.get("steps"), warmup=asked.get("warmup"))
+            for _ in range(taken):
+                rows = step()
+                diary.write("step", rows=rows if type(rows) is int else type(rows).__name__)
+            rank = dist.get_rank() if dist.is_initialized() else 0
+            world_size = dist.get_world_size() if dist.is_initialized() else 1
+            return rates[world_size][rank]
 
-            def forward(model: _Watched, x: Tensor) -> Tensor:
-                diary.write("forward", x=x.tolist(), values=_listed(_values(model)))
-                return _Net.forward(model, x)
+        def forward(model: _Watched, x: Tensor) -> Tensor:
+            diary.write("forward", x=x.tolist(), values=_listed(_values(model)))
+            return _Net.forward(model, x)
 
-            spied = {"wrap": spied_wrap, "throughput": spied_throughput}
-            with _replaced(module, **spied), _replaced(_Watched, forward=forward):
-                result = module.benchmark(
-                    build_model, inputs, targets, loss_fn, world_sizes, steps=steps, warmup=warmup
-                )
-            return {
-                "result": result,
-                "keys": list(result) if isinstance(result, dict) else None,
-                "diary": diary.read(),
-            }
-
-    kept: dict[str, Any] = _once("benchmark", module, make)
-    return kept
+        spied = {"wrap": spied_wrap, "throughput": spied_throughput}
+        with _replaced(module, **spied), _replaced(_Watched, forward=forward):
+            result = module.benchmark(
+                build_model, inputs, targets, loss_fn, world_sizes, steps=steps, warmup=warmup
+            )
+        return {
+            "result": result,
+            "keys": list(result) if isinstance(result, dict) else None,
+            "diary": diary.read(),
+        }
 
 
 def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_shard(student: Student) -> None:
         _parts(student, batches, sizes),
         _cut(batches, sizes, _even),
         what="the list of all parts",
-        mistakes={
+        mistakes=lambda: {
             "The remainder of the rows all goes to the last rank; "
             "the sizes may differ by one at most.": _cut(batches, sizes, _rest_last),
             "Rows are dropped: what remains of rows / world_size belongs to the first ranks, "
@@ -184,7 +184,7 @@ def test_wrap_alone(student: Student) -> None:
         seen["kind"],
         "DataParallel",
         what="the kind of wrapper without a process group",
-        mistakes={"The model came back without a wrapper.": "the model itself"},
+        mistakes=lambda: {"The model came back without a wrapper.": "the model itself"},
     )
     assert_close(seen["output"], _X @ _WEIGHT + _BIAS, what="the output of the wrapped model")
 
@@ -200,7 +200,7 @@ def test_wrap_in_group(student: Student) -> None:
             value.get("kind") if isinstance(value, dict) else None,
             "DistributedDataParallel",
             what="the kind of wrapper in a process group",
-            mistakes={
+            mistakes=lambda: {
                 "The wrapper is DataParallel in a process group too: there it is "
                 "DistributedDataParallel.": "DataParallel",
                 "The model came back without a wrapper.": "the model itself",
@@ -208,17 +208,25 @@ def test_wrap_in_group(student: Student) -> None:
         )
 
 
-def _in_group(student: Student, wanted: str) -> _Seen:
+def _in_group(student: Student) -> _Seen:
     """What the probe reports of the one launch that many tests share."""
     batches = [(_X[rows], _Y[rows]) for rows in _ROWS]
     step = {"weight": _WEIGHT, "bias": _BIAS, "lr": _LR, "batches": batches}
-    return _run(student, "group", step, _cases(), wanted)
+    return student.once("group", lambda: _run(student, "group", step, _cases()))
 
 
 def _group(student: Student, wanted: str) -> list[Any]:
     """What the three ranks report of a part of it."""
-    attempts = _in_group(student, wanted)["attempts"]
+    seen = _in_group(student)
+    attempts = seen[wanted]
     assert isinstance(attempts, list), "What your code did cannot be read."
+    for attempt in [
+        each for rank in attempts for each in (rank if isinstance(rank, list) else [rank])
+    ]:
+        error = attempt.get("error") if isinstance(attempt, dict) else None
+        if isinstance(error, dict) and error.get("type") == "NotImplementedError":
+            # What is still to be written is that here, too, and no failure.
+            student.run("unwritten", str(error.get("message")))
     return attempts
 
 
@@ -296,13 +304,13 @@ def test_train_step(student: Student) -> None:
         seen = _run(student, "train", start["weight"], start["bias"], 1.5, _LR, batches)
 
         def mistake(**options: Any) -> Callable[[], list[Parameters]]:
-            return lambda: _training(start, batches, 1.5, **options)  # noqa: B023 - used at once
+            return lambda: _training(start, batches, 1.5, **options)
 
         assert_close(
             seen["weights"],
             _training(start, batches, 1.5),
             what="the weights after each of 3 steps",
-            mistakes={
+            mistakes=lambda: {
                 "The gradients of earlier steps still count: call zero_grad in every "
                 "step.": mistake(zero="never"),
                 "The first step still counts the gradients that the model came with: zero them "
@@ -344,7 +352,7 @@ def test_train_step_rows(student: Student) -> None:
         returned,
         rows,
         what="the list of returned numbers of rows",
-        mistakes={
+        mistakes=lambda: {
             "It returned the number of elements of inputs, not of its rows.": [3 * n for n in rows],
             "It returned the number of elements of the outputs, not the rows of inputs.": [
                 2 * n for n in rows
@@ -376,7 +384,7 @@ def test_train_step_mode(student: Student) -> None:
             after,
             modes,
             what="the list of modes after the step (True is train)",
-            mistakes={
+            mistakes=lambda: {
                 "The mode was changed, as by train(): train_step leaves it alone.": [True] * 5,
                 "The mode was changed, as by eval() or train(mode), for all submodules at once: "
                 "each keeps its own.": [False] * 5,
@@ -400,7 +408,7 @@ def test_wrapped_step(student: Student) -> None:
         [_value(attempt, rank, "train_step") for rank, attempt in enumerate(attempts)],
         [stepped(slice(None))] * _RANKS,
         what="the list of the ranks' weights",
-        mistakes={
+        mistakes=lambda: {
             "The ranks trained each for itself: their gradients were not averaged. Call the "
             "wrapped model itself.": [stepped(rows) for rows in _ROWS],
             "The weights did not change.": [start] * _RANKS,
@@ -422,7 +430,7 @@ def test_plain_step_in_group(student: Student) -> None:
         [_value(each, rank, "train_step") for rank, each in enumerate(_group(student, "plain"))],
         [_moved(start, _gradients(start, _X[rows], _Y[rows]), _LR) for rows in _ROWS],
         what="the list of the ranks' weights",
-        mistakes={
+        mistakes=lambda: {
             "train_step averages the gradients over the ranks by itself: it leaves that to the "
             "wrapper.": [whole] * _RANKS,
         },
@@ -509,10 +517,10 @@ def test_average_gradients(student: Student) -> None:
         own = case["gradients"]
 
         def scaled(factor: float) -> list[dict[str, Any]]:
-            return _everywhere(case, lambda name: factor * _mean(case, name))  # noqa: B023
+            return _everywhere(case, lambda name: factor * _mean(case, name))
 
         def column(pick: Callable[[Tensor], Tensor]) -> list[dict[str, Any]]:
-            return _everywhere(case, lambda name: pick(torch.stack(_column(case, name))))  # noqa: B023
+            return _everywhere(case, lambda name: pick(torch.stack(_column(case, name))))
 
         before = [
             {name: value + rank for name, value in case["parameters"].items()}
@@ -522,18 +530,18 @@ def test_average_gradients(student: Student) -> None:
             parameters,
             before,
             what="the list of the ranks' parameters after average_gradients",
-            mistakes={
+            mistakes=lambda: {
                 "The parameters were averaged over the ranks: average their .grad, and leave "
-                "the parameters alone.": _everywhere(case, lambda n: case["parameters"][n] + 1),  # noqa: B023
+                "the parameters alone.": _everywhere(case, lambda n: case["parameters"][n] + 1),
                 "The parameters were summed over the ranks: average their .grad, and leave "
-                "the parameters alone.": _everywhere(case, lambda n: 3 * case["parameters"][n] + 3),  # noqa: B023
+                "the parameters alone.": _everywhere(case, lambda n: 3 * case["parameters"][n] + 3),
             },
         )
         assert_close(
             gradients,
-            _everywhere(case, lambda name: _mean(case, name)),  # noqa: B023
+            _everywhere(case, lambda name: _mean(case, name)),
             what="the list of the ranks' gradients",
-            mistakes={
+            mistakes=lambda: {
                 "The gradients are summed over the ranks, not averaged: divide by the number of "
                 "ranks.": scaled(_RANKS),
                 "The mean is divided twice by the number of ranks.": scaled(1 / _RANKS),
@@ -572,7 +580,7 @@ def test_average_gradients_frozen(student: Student) -> None:
         frozen,
         [{name: own[name] for name in names} for own in case["gradients"]],
         what="the list of the ranks' frozen gradients",
-        mistakes={
+        mistakes=lambda: {
             "A frozen parameter's gradient was averaged: leave it as it is.": (
                 _everywhere(case, lambda n: {"scale": mean, "shift": None}[n], names)
             ),
@@ -607,7 +615,7 @@ def test_average_gradients_missing(student: Student) -> None:
         gradients,
         _everywhere(case, lambda name: _mean(case, name)),
         what="the list of the ranks' gradients, where each rank lacks one",
-        mistakes={
+        mistakes=lambda: {
             "A gradient that is None is skipped: it counts as zeros, and every rank must take part "
             "in every collective.": _skipping(case),
             "The mean is over the ranks that have a gradient: it is over all ranks, and a "
@@ -631,7 +639,7 @@ def test_average_gradients_missing(student: Student) -> None:
         gradients,
         _everywhere(case, lambda name: _mean(case, name)),
         what="the list of the ranks' gradients, where no rank has one for bias",
-        mistakes={
+        mistakes=lambda: {
             "Where no rank has a gradient, .grad is still None: a missing gradient counts as "
             "zeros, and every rank ends up with a tensor.": _everywhere(
                 case, lambda n: {"weight": _mean(case, n), "bias": None}[n]
@@ -668,7 +676,7 @@ def test_average_gradients_alone(student: Student) -> None:
 @pytest.mark.hint("launch came complete: compare yours with the one you were given.")
 def test_launch(student: Student) -> None:
     """Launch still returns results in the order of the ranks, and raises what a rank raises"""
-    seen = _in_group(student, "order")
+    seen = _in_group(student)
     order = list(range(_RANKS))
     assert_equal(seen["order"], order, what="the list of ranks whose results launch returned")
     raised = student.run("launched_error")
@@ -711,7 +719,7 @@ def test_throughput(student: Student) -> None:
         _rate(seen, "steps=3, warmup=2"),
         rate,
         what="the throughput",
-        mistakes={
+        mistakes=lambda: {
             "The warm-up is timed and counted.": 1514 / 14.25,
             "The warm-up is timed: read the clock after it.": 14 / 14.25,
             "The warm-up's samples are counted, its time is not.": 1514 / 2.25,
@@ -763,7 +771,7 @@ def test_throughput_order(student: Student) -> None:
             counted,
             [warmup, steps, 0],
             what=f"the list of steps before, between and after the readings, with {given},",
-            mistakes={
+            mistakes=lambda: {
                 "The warm-up is timed: the clock is first read after it.": [0, warmup + steps, 0],
                 "There is no warm-up.": [0, steps, 0],
                 "The warm-up steps are part of the steps: they come before them.": [
@@ -863,7 +871,7 @@ def test_scaling_efficiency(student: Student) -> None:
         result,
         expected,
         what="the efficiencies",
-        mistakes={
+        mistakes=lambda: {
             "It is the speed-up T_n / T_1: divide by n, too.": {
                 n: t / 100 for n, t in given.items()
             },
@@ -892,7 +900,7 @@ def test_scaling_efficiency(student: Student) -> None:
         seen["keys"],
         list(given),
         what="the list of keys",
-        mistakes={"The keys are sorted: keep the order of throughputs.": sorted(given)},
+        mistakes=lambda: {"The keys are sorted: keep the order of throughputs.": sorted(given)},
     )
     assert_equal(seen["after"], given, what="the throughputs that were given, after the call")
 
@@ -930,7 +938,9 @@ _MODEL = {
 
 
 def _overheads(student: Student) -> _Seen:
-    return _run(student, "overheads", _MODEL, ["scale"], _INPUTS, _TICKS)
+    return student.once(
+        "overheads", lambda: _run(student, "overheads", _MODEL, ["scale"], _INPUTS, _TICKS)
+    )
 
 
 def _entries(seen: _Seen, kind: str, rank: int, world_size: int = 2) -> list[dict[str, Any]]:
@@ -1002,7 +1012,7 @@ def test_overheads(student: Student) -> None:
         seen["result"],
         over_ranks(max),
         what="the overheads",
-        mistakes={
+        mistakes=lambda: {
             "The overheads are rank 0's: the slowest rank counts.": named(
                 [s / 10 for s in spent[0]]
             ),
@@ -1024,7 +1034,7 @@ def test_overheads(student: Student) -> None:
         seen["keys"],
         _NAMES,
         what="the list of keys",
-        mistakes={"The keys are sorted or in another order.": sorted(_NAMES, reverse=True)},
+        mistakes=lambda: {"The keys are sorted or in another order.": sorted(_NAMES, reverse=True)},
     )
 
 
@@ -1108,7 +1118,7 @@ def test_overheads_gradients(student: Student) -> None:
         fed,
         [[part.tolist()] for part in _PARTS],
         what="the list of what the model ran on, by rank,",
-        mistakes={
+        mistakes=lambda: {
             "The model ran on the whole inputs: it runs on the rank's part.": [[whole]] * 2,
             "The model ran on rank 0's part on every rank.": [[_PARTS[0].tolist()]] * 2,
             "The model did not run: average_gradients needs the gradients of "
@@ -1130,7 +1140,7 @@ def test_overheads_gradients(student: Student) -> None:
         held,
         summed(lambda part: 1.0),
         what="the list of the ranks' gradients before they are reduced",
-        mistakes={
+        mistakes=lambda: {
             "The gradients are averaged before they are reduced: the model must not be wrapped.": [
                 mean,
                 mean,
@@ -1163,7 +1173,7 @@ def test_overheads_broadcast(student: Student) -> None:
         values,
         [start, start],
         what="the list of the ranks' parameters, which differed before the broadcasts,",
-        mistakes={
+        mistakes=lambda: {
             "The frozen parameters are not broadcast: broadcast every parameter.": [
                 start,
                 start | {"scale": away["scale"]},
@@ -1233,7 +1243,10 @@ _RATE = 0.01
 
 def _benchmark(student: Student) -> _Seen:
     options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
-    return _run(student, "benchmark", _WEIGHT, _BIAS, _X, _Y, [2, 1], _RATES, **options)
+    return student.once(
+        "benchmark",
+        lambda: _run(student, "benchmark", _WEIGHT, _BIAS, _X, _Y, [2, 1], _RATES, **options),
+    )
 
 
 @pytest.mark.points(2)
@@ -1265,7 +1278,7 @@ def test_benchmark_steps(student: Student) -> None:
         [[entry.get("steps"), entry.get("warmup")] for entry in measured],
         [[4, 3]],
         what="the list of [steps, warmup] that rank 0 called throughput with",
-        mistakes={
+        mistakes=lambda: {
             "steps and warmup are swapped.": [[3, 4]],
             "steps and warmup are not passed on to throughput.": [[None, None]],
             "warmup is not passed on to throughput.": [[4, None]],
@@ -1287,7 +1300,7 @@ def test_benchmark(student: Student) -> None:
         seen["result"],
         {2: 130.0, 1: 75.0},
         what="the throughputs",
-        mistakes={
+        mistakes=lambda: {
             "It is the ranks' mean: the throughput of the whole is their sum.": {2: 65.0, 1: 75.0},
             "It is rank 0's or the fastest rank's: the throughput of the whole is the sum over "
             "the ranks.": {2: 100.0, 1: 75.0},
@@ -1312,7 +1325,7 @@ def test_benchmark(student: Student) -> None:
         seen["keys"],
         [2, 1],
         what="the list of keys",
-        mistakes={"The keys are sorted: keep the order of world_sizes.": [1, 2]},
+        mistakes=lambda: {"The keys are sorted: keep the order of world_sizes.": [1, 2]},
     )
 
 
@@ -1347,7 +1360,7 @@ def test_benchmark_of_one(student: Student) -> None:
             entry.get("wrapper"),
             "DistributedDataParallel",
             what="the kind of wrapper in a process group of one rank",
-            mistakes={
+            mistakes=lambda: {
                 "In a process group of one rank, the wrapper is DataParallel: there it is "
                 "DistributedDataParallel, too.": "DataParallel"
             },
@@ -1370,7 +1383,7 @@ def test_benchmark_trains(student: Student) -> None:
             [[entry.get(key) for entry in own] for own in entries],
             [[shard[which].tolist()] * _TAKEN for shard in shards],
             what=f"the list of the {name} of each rank's steps",
-            mistakes={
+            mistakes=lambda: {
                 f"Every rank trains on the whole {name}: it trains on its shard.": (
                     [[whole.tolist()] * _TAKEN] * 2
                 ),
@@ -1412,7 +1425,7 @@ def _check_training(
         [[entry.get("values") for entry in entries] for entries in forward],
         [descent() for _ in ranks],
         what="the list of the weights with which each rank's steps began",
-        mistakes={
+        mistakes=lambda: {
             "The weights never change: the benchmark's step is a train_step.": [
                 [still] * _TAKEN for _ in ranks
             ],
@@ -1444,7 +1457,7 @@ def test_benchmark_rows(student: Student) -> None:
         [[entry.get("rows") for entry in entries] for entries in steps],
         [[3] * _TAKEN] * 2,
         what="the list of what each rank's steps returned",
-        mistakes={
+        mistakes=lambda: {
             "The steps return nothing: return what train_step returns.": (
                 [["NoneType"] * _TAKEN] * 2
             ),
@@ -1538,7 +1551,7 @@ def _check_report(
         text.strip("\n"),
         "\n".join(right),
         what="the report",
-        mistakes={
+        mistakes=lambda: {
             "The rows are in the order of throughputs: sort them by world size.": mistake(
                 by_size=None
             ),

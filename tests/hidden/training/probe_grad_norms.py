@@ -73,12 +73,14 @@ def initialize(
     model: str,
     schemes: list[str],
     *,
+    facts: list[str],
     frozen: list[str] | None = None,
     catching: bool = False,
 ) -> dict[str, Any]:
     """What initialize makes, for each scheme, of a model that holds other numbers beforehand.
 
-    With `catching`, an exception is reported beside what it leaves, but for an unwritten part.
+    `facts` are those to report of the model before and after. With `catching`, an exception is
+    reported beside what it leaves, but for an unwritten part.
     """
     network = _MODELS[model]()
     parameters = dict(network.named_parameters())
@@ -93,7 +95,7 @@ def initialize(
             for tensor in network.state_dict().values():
                 if tensor.is_floating_point():
                     tensor.uniform_(2.0, 3.0)
-        before, raised = _facts(network), None
+        before, raised = _facts(network, facts), None
         try:
             module.initialize(network, scheme)
         except NotImplementedError:
@@ -107,7 +109,7 @@ def initialize(
         reports[scheme] = {
             "raised": raised,
             "before": before,
-            "after": _facts(network),
+            "after": _facts(network, facts),
             "same": same,
         }
     return reports
@@ -118,15 +120,16 @@ def refuse(module: Any, model: str, scheme: str) -> None:
     module.initialize(_MODELS[model](), scheme)
 
 
-def _facts(network: nn.Module) -> dict[str, Any]:
+def _facts(network: nn.Module, facts: list[str]) -> dict[str, Any]:
     parameters = dict(network.named_parameters())
-    return {
-        "values": {name: each.detach().clone() for name, each in network.state_dict().items()},
-        "requires_grad": {name: each.requires_grad for name, each in parameters.items()},
+    known: dict[str, Callable[[], dict[str, Any]]] = {
+        "values": lambda: {n: each.detach().clone() for n, each in network.state_dict().items()},
+        "requires_grad": lambda: {name: each.requires_grad for name, each in parameters.items()},
         # They are all 7 beforehand: what they are is told by their extremes.
-        "gradients": {name: _extremes(each.grad) for name, each in parameters.items()},
-        "training": {name: each.training for name, each in network.named_modules()},
+        "gradients": lambda: {name: _extremes(each.grad) for name, each in parameters.items()},
+        "training": lambda: {name: each.training for name, each in network.named_modules()},
     }
+    return {fact: known[fact]() for fact in facts}
 
 
 def _extremes(tensor: Tensor | None) -> list[float] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,13 +53,10 @@ class Empty(Passes):
 
 
 def scripted(losses: list[float]) -> list[Batch]:
-    """Batches for the loss `script` below: the targets say what the loss is."""
+    """Batches for the loss `script` below: all with the same inputs, the targets say what it is."""
     generator = torch.Generator().manual_seed(0)
-    inputs = torch.rand(len(losses), 4, 2, dtype=torch.float64, generator=generator)
-    return [
-        (x, torch.full((4, 1), loss, dtype=torch.float64))
-        for x, loss in zip(inputs, losses, strict=True)
-    ]
+    inputs = torch.rand(4, 2, dtype=torch.float64, generator=generator)
+    return [(inputs.clone(), torch.full((4, 1), loss, dtype=torch.float64)) for loss in losses]
 
 
 def script(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -141,7 +139,7 @@ def report(result: Any) -> dict[str, Any]:
         "named": named,
         "learning_rates": parts[0],
         "losses": parts[1],
-        "requires_grad": any(isinstance(part, Tensor) and part.requires_grad for part in parts),
+        "requires_grad": [isinstance(part, Tensor) and part.requires_grad for part in parts],
     }
 
 
@@ -235,7 +233,9 @@ def leave_as_found(
     """Put a network and its optimizer into this state, run a range test, and report the state.
 
     The optimizer has two groups with the options of `groups`, the network's body and its head, and
-    `state` for some of the parameters, by their numbers.
+    `state` for some of the parameters, by their numbers. Reported are also the outputs that each
+    loss was computed from, and which objects (by id) the parameters are before and after, and those
+    that the optimizer holds.
     """
     model = Network()
     with torch.no_grad():
@@ -252,18 +252,26 @@ def leave_as_found(
     )
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     groups_before = copy.deepcopy(optimizer.state_dict()["param_groups"])
-    objects = dict(model.named_parameters())
+    # Kept until the end, so that no id is given twice.
+    objects = list(model.parameters())
     batches = [(x.float(), y.float()) for x, y in scripted(losses)]
+    outputs: list[Tensor] = []
+
+    def loss_fn(found: Tensor, targets: Tensor) -> Tensor:
+        outputs.append(found.detach().clone())
+        return script(found, targets)
+
     result = module.lr_range_test(
-        model, optimizer, script, Passes([batches]), lr_min=0.01, lr_max=0.5, steps=len(losses)
+        model, optimizer, loss_fn, Passes([batches]), lr_min=0.01, lr_max=0.5, steps=len(losses)
     )
-    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
     return {
         "result": report(result),
+        "outputs": outputs[:10],
         "parameters": {name: each.detach() for name, each in model.named_parameters()},
         "frozen": [name for name, each in model.named_parameters() if not each.requires_grad],
-        "same": all(objects.get(name) is each for name, each in model.named_parameters()),
-        "held": held == {id(each) for each in model.parameters()},
+        "objects_before": [id(each) for each in objects],
+        "objects": [id(each) for each in model.parameters()],
+        "held": [id(each) for group in optimizer.param_groups for each in group["params"]],
         "buffers": dict(model.named_buffers()),
         "modes": {name: each.training for name, each in model.named_modules()},
         "optimizer_before": {"param_groups": groups_before},
@@ -271,21 +279,20 @@ def leave_as_found(
     }
 
 
-def global_random_state(module: Any) -> dict[str, bool]:
-    """Run a range test that nothing random belongs to; report which generators it changed."""
+def global_random_state(module: Any) -> list[dict[str, bytes]]:
+    """Run a range test that nothing random belongs to; the states of generators before and after."""
     before = random_states()
     options = {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}
     run_script(module, [[4.0, 3.0, 2.0, 1.0]], options)
-    after = random_states()
-    return {name: before[name] != after[name] for name in before}
+    return [before, random_states()]
 
 
-def random_states() -> dict[str, Any]:
+def random_states() -> dict[str, bytes]:
     state: Any = np.random.get_state()
     return {
-        "torch": torch.get_rng_state().tolist(),
-        "numpy": (state[1].tolist(), state[2]),
-        "random": random.getstate(),
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+        "numpy": state[1].tobytes() + state[2].to_bytes(4, "little"),
+        "random": array("I", random.getstate()[1]).tobytes(),
     }
 
 
@@ -367,8 +374,14 @@ def points(pairs: Any) -> Tensor:
     return torch.from_numpy(np.array(filled, dtype=np.float64).reshape(-1, 2))
 
 
-def plot_beside_others(module: Any, rates: Tensor, losses: Tensor) -> dict[str, Any]:
-    """Plot while the caller has figures open; report pyplot's registry before and after."""
+def plot_beside_others(
+    module: Any, rates: Tensor, losses: Tensor, suggestion: float
+) -> dict[str, Any]:
+    """Plot while the caller has figures open, of one text each.
+
+    Reports pyplot's registry before and after, the figure, which object it and each of the caller's
+    is (by id), how many Axes and texts the latter have afterwards, and how often `show` was called.
+    """
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
@@ -384,8 +397,9 @@ def plot_beside_others(module: Any, rates: Tensor, losses: Tensor) -> dict[str, 
         # By hand: unittest.mock would bring asyncio into every sandbox.
         owner.show = lambda *_, **__: shown.append(True)
     try:
-        figure = module.plot_lr_range_test(module.LRRangeTest(rates, losses), 0.01)
+        figure = module.plot_lr_range_test(module.LRRangeTest(rates, losses), suggestion)
         after = plt.get_fignums()
+        facts = read_figure(figure)
     finally:
         for owner, original in zip(owners, originals, strict=True):
             owner.show = original
@@ -393,7 +407,8 @@ def plot_beside_others(module: Any, rates: Tensor, losses: Tensor) -> dict[str, 
     return {
         "before": before,
         "after": after,
-        "drawn_on": any(each.axes or len(each.texts) != 1 for each in theirs),
-        "returned_theirs": any(figure is each for each in theirs),
-        "shown": bool(shown),
+        "theirs": [[id(each), len(each.axes), len(each.texts)] for each in theirs],
+        "returned": id(figure),
+        "shown": len(shown),
+        "figure": facts,
     }

@@ -79,7 +79,7 @@ def test_gradient_norm(student: Student) -> None:
         fact(student.run("norm", [torch.ones(4).double()], [huge]), "norm"),
         norm_of([huge]),
         what="the norm of float64 gradients of about 1e25",
-        mistakes={
+        mistakes=lambda: {
             "The norm is infinite: the gradients are turned into float32, keep their dtype.": INF,
         },
     )
@@ -144,7 +144,7 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
         norm,
         norm_of([first, last]),
         what="the norm of three gradients of which the second is None",
-        mistakes={
+        mistakes=lambda: {
             "The norm ends at the first parameter without a gradient: go on behind it.": norm_of(
                 [first]
             ),
@@ -173,7 +173,7 @@ def test_gradient_norm_of_a_generator(student: Student) -> None:
         fact(answer, "norm"),
         norm_of(present),
         what="the norm of parameters from a generator",
-        mistakes={
+        mistakes=lambda: {
             "With a generator your norm is 0.0: it was iterated before, and is used up then. "
             "Iterate it once, or make a list of it first.": 0.0,
             "With a generator the first parameter is lost: it was taken out before the sum "
@@ -222,7 +222,7 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
         after,
         [first, None, last],
         what="the list of gradients after gradient_norm",
-        mistakes={
+        mistakes=lambda: {
             "A gradient that was None is not None any more: it was filled with zeros.": [
                 first,
                 torch.zeros(3).double(),
@@ -246,7 +246,7 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
             after,
             [spoiled, sound],
             what=f"the list of gradients [1, {bad}] and [2, 3] after gradient_norm",
-            mistakes={
+            mistakes=lambda: {
                 "All gradients are NaN after gradient_norm, where one element was not finite: "
                 "clip_grad_norm_ multiplies by max_norm / norm, even with an infinite max_norm.": [
                     spoiled * NAN,
@@ -267,6 +267,21 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
 # --- initialize ----------------------------------------------------------------------------------
 
 
+def initialized(student: Student) -> Any:
+    """What initialize makes of the probe's Network with each scheme, which several tests look at."""
+    return student.once("network", lambda: run_initialize(student, "network", SCHEMES))
+
+
+def run_initialize(
+    student: Student,
+    model: str,
+    schemes: list[str],
+    facts: tuple[str, ...] = ("values", "training"),
+    **options: Any,
+) -> Any:
+    return student.run("initialize", model, schemes, facts=list(facts), **options)
+
+
 @pytest.mark.points(3)
 @pytest.mark.place("initialize")
 @pytest.mark.hint(
@@ -275,7 +290,7 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
 def test_initialize_every_linear(student: Student) -> None:
     """Every nn.Linear is initialized, however deep it is nested."""
     names = [f"{layer}.weight" for layer in LINEAR]
-    reports = student.run("initialize", "network", SCHEMES)
+    reports = initialized(student)
     for scheme in reversed(SCHEMES):
         found = fact(reports, scheme)
         before, after = weights(found, "before", names), weights(found, "after", names)
@@ -302,13 +317,13 @@ def test_initialize_every_linear(student: Student) -> None:
 @pytest.mark.hint("model.modules() begins with the model itself, model.children() does not.")
 def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
-    found = fact(student.run("initialize", "linear", ["ones"]), "ones")
+    found = fact(run_initialize(student, "linear", ["ones"]), "ones")
     before = weights(found, "before", ["weight", "bias"])
     assert_close(
         weights(found, "after", ["weight", "bias"]),
         {"weight": torch.ones(3, 4), "bias": torch.zeros(3)},
         what='the dict of parameters of an nn.Linear after initialize(linear, "ones")',
-        mistakes={
+        mistakes=lambda: {
             "A model that is itself an nn.Linear is unchanged: only what is in it was looked "
             "at.": before,
             "The bias is unchanged, it should be zero.": {
@@ -326,13 +341,13 @@ def test_initialize_the_model_itself(student: Student) -> None:
 def test_initialize_subclasses(student: Student) -> None:
     """An instance of a subclass of nn.Linear is initialized, too."""
     names = [f"{layer}.weight" for layer in SUBCLASSES]
-    found = fact(student.run("initialize", "network", ["ones"]), "ones")
+    found = fact(initialized(student), "ones")
     before, after = weights(found, "before", names), weights(found, "after", names)
     assert_close(
         after,
         {name: torch.ones_like(before[name]) for name in names},
         what='the dict of weights of subclasses of nn.Linear after the scheme "ones"',
-        mistakes={
+        mistakes=lambda: {
             "The weights of subclasses of nn.Linear are unchanged: a subclass is an nn.Linear, "
             "too, which isinstance sees and type() == does not.": before,
         },
@@ -345,7 +360,7 @@ def test_initialize_subclasses(student: Student) -> None:
 def test_initialize_biases(student: Student) -> None:
     """Biases become zero under every scheme, and a linear layer may have none."""
     names = [f"{layer}.bias" for layer in LINEAR]
-    reports = student.run("initialize", "network", SCHEMES)
+    reports = initialized(student)
     for scheme in SCHEMES:
         found = fact(reports, scheme)
         before, after = weights(found, "before", names), weights(found, "after", names)
@@ -353,7 +368,7 @@ def test_initialize_biases(student: Student) -> None:
             after,
             {name: torch.zeros_like(before[name]) for name in names},
             what=f'the dict of biases after the scheme "{scheme}"',
-            mistakes={
+            mistakes=lambda: {
                 f'The biases are unchanged after initialize(model, "{scheme}").': before,
                 "The biases are filled with ones: only the weights follow the scheme, a bias is "
                 "zero.": {name: torch.ones_like(before[name]) for name in names},
@@ -367,7 +382,7 @@ def test_initialize_biases(student: Student) -> None:
         weights(found, "after", names),
         ones,
         what="the dict of parameters of a model whose first linear layer has no bias",
-        mistakes={
+        mistakes=lambda: {
             "The weight of a linear layer without a bias is unchanged: it is initialized whether "
             "there is a bias or not.": {**ones, "0.weight": before["0.weight"]},
         },
@@ -376,7 +391,7 @@ def test_initialize_biases(student: Student) -> None:
 
 def run_without_bias(student: Student) -> Any:
     try:
-        return fact(student.run("initialize", "without bias", ["ones"]), "ones")
+        return fact(run_initialize(student, "without bias", ["ones"]), "ones")
     except (AttributeError, TypeError, ValueError) as error:
         raise AssertionError(
             f"With nn.Linear(..., bias=False) your code raised {error}. The bias of such a layer "
@@ -389,7 +404,7 @@ def run_without_bias(student: Student) -> Any:
 @pytest.mark.hint("Ask for nn.Linear, not for what has a weight, a bias or two dimensions.")
 def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
-    reports = student.run("initialize", "network", SCHEMES)
+    reports = initialized(student)
     for scheme in SCHEMES:
         found = fact(reports, scheme)
         before, after = fact(found, "before", "values"), fact(found, "after", "values")
@@ -412,7 +427,8 @@ def test_initialize_leaves_the_rest(student: Student) -> None:
 def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
     frozen = ["first.weight", "first.bias", "block.0.weight"]
-    reports = student.run("initialize", "network", SCHEMES, frozen=frozen)
+    facts = ("requires_grad", "gradients")
+    reports = run_initialize(student, "network", SCHEMES, facts, frozen=frozen)
     for scheme in SCHEMES:
         found = fact(reports, scheme)
         same_objects = fact(found, "same")
@@ -516,7 +532,7 @@ def test_initialize_kaiming_normal(student: Student) -> None:
 
 
 def wide_weight(student: Student, scheme: str) -> Tensor:
-    found = fact(student.run("initialize", "wide", [scheme]), scheme)
+    found = fact(run_initialize(student, "wide", [scheme]), scheme)
     return weights(found, "after", ["0.weight"], {"0.weight": (200, 50)})["0.weight"]
 
 
@@ -559,7 +575,7 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 @pytest.mark.hint("Check the scheme before the loop over the modules begins.")
 def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
-    reports = student.run("initialize", "network", ["orthogonal"], catching=True)
+    reports = run_initialize(student, "network", ["orthogonal"], catching=True)
     found = fact(reports, "orthogonal")
     assert fact(found, "raised") is not None, (
         'initialize(model, "orthogonal") returned normally, it should raise a ValueError.'
@@ -742,7 +758,7 @@ def test_norms_of_every_batch(student: Student) -> None:
         norms,
         expected,
         what="the tensor of norms of three epochs with two batches",
-        mistakes={
+        mistakes=lambda: {
             "Your gradients accumulate from batch to batch: clear them before each backward "
             "pass.": slipped("accumulates"),
             "Your gradients accumulate within an epoch: clear them for each batch, not once an "
@@ -830,7 +846,7 @@ def test_training(student: Student) -> None:
         fact(found, "state"),
         trained("plain", state, passes, momentum=0.9)[1],
         what="the state dict of the model after training",
-        mistakes={
+        mistakes=lambda: {
             "The model is untrained afterwards: its parameters are those from before. Is a copy "
             "trained, or does the optimizer never step?": state,
             "The gradients accumulate from batch to batch: clear them before each backward "
@@ -869,7 +885,7 @@ def test_train_mode(student: Student) -> None:
         fact(found, "state"),
         trained("batch", state, passes)[1],
         what="the state dict of a model with batch normalization after training",
-        mistakes={
+        mistakes=lambda: {
             "The model is trained in eval mode: call model.train() first.": lambda: trained(
                 "batch", state, passes, training=False
             )[1],
@@ -904,7 +920,7 @@ def test_norms_before_the_step(student: Student) -> None:
         fact(found, "norms"),
         norms,
         what="the tensor of norms with an optimizer that halves the gradients as it steps",
-        mistakes={"The norm is taken after the step: take it before.": norms / 2},
+        mistakes=lambda: {"The norm is taken after the step: take it before.": norms / 2},
     )
 
 
@@ -919,7 +935,7 @@ def test_stale_gradients(student: Student) -> None:
         fact(found, "norms"),
         trained("plain", state, [batches])[0],
         what="the tensor of norms of a model that had gradients before",
-        mistakes={
+        mistakes=lambda: {
             "Gradients from before the training count in the norm of the first batch: clear them "
             "before each backward pass.": lambda: stale_norms(state, batches),
         },
@@ -948,7 +964,7 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
         fact(found, "norms"),
         torch.tensor([[norm_of(gradients)]], dtype=torch.float64),
         what="the norm with an optimizer that holds the last layer only",
-        mistakes={
+        mistakes=lambda: {
             "The norm is over the parameters that the optimizer holds: it is promised over all "
             "of the model's.": torch.tensor([[norm_of(gradients[2:])]], dtype=torch.float64),
         },
@@ -977,7 +993,7 @@ def test_non_finite_norms(student: Student) -> None:
         norms,
         expected,
         what="the tensor of norms with infinite and NaN inputs",
-        mistakes={
+        mistakes=lambda: {
             "The optimizer's step is left out where the norm is not finite: let it step.": (
                 lambda: skipped(0)
             ),
@@ -1006,7 +1022,7 @@ def test_non_finite_norms(student: Student) -> None:
         fact(found, "state"),
         final,
         what="the state dict after training with infinite and NaN inputs",
-        mistakes={
+        mistakes=lambda: {
             "The optimizer's step is left out where the norm is not finite: let it step.": (
                 lambda: skipped(1)
             ),
@@ -1055,7 +1071,7 @@ def test_new_pass_each_epoch(student: Student) -> None:
         fact(found, "state"),
         trained("linear", state, orders, momentum=0.9)[1],
         what="the state dict after two epochs with a loader that shuffles",
-        mistakes={
+        mistakes=lambda: {
             "The batches of the first epoch are used again in the second one: iterate the loader "
             "anew in each epoch.": lambda: trained("linear", state, [batches] * 2, momentum=0.9)[1],
         },
@@ -1090,7 +1106,7 @@ def test_compare_schemes(student: Student) -> None:
         list(result),
         SCHEMES,
         what="the list of keys of compare_initializations",
-        mistakes={
+        mistakes=lambda: {
             "The schemes are in alphabetical order, promised is the order of SCHEMES.": sorted(
                 SCHEMES
             ),
@@ -1125,7 +1141,7 @@ def test_compare_initializations(student: Student) -> None:
         fact(result, "ones"),
         norms.mean(dim=1),
         what='the tensor for "ones"',
-        mistakes={
+        mistakes=lambda: {
             "The norms of an epoch are summed, promised is their mean.": norms.sum(dim=1),
             "The mean is over the epochs; it should be over the batches of each epoch.": norms.mean(
                 dim=0
@@ -1197,14 +1213,16 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
         [fact(result, scheme) for scheme in SCHEMES],
         means(states, batches),
         what="the list of the tensors of all schemes",
-        mistakes={
-            told: (lambda flow=flow: means(starting(flow), batches))
-            for told, flow in WRONG_FLOWS.items()
-        }
-        | {
-            "There is no new model for each scheme: the model of the scheme before is initialized "
-            "and trained again.": lambda: reused(batches),
-        },
+        mistakes=lambda: (
+            {
+                told: (lambda flow=flow: means(starting(flow), batches))
+                for told, flow in WRONG_FLOWS.items()
+            }
+            | {
+                "There is no new model for each scheme: the model of the scheme before is initialized "
+                "and trained again.": lambda: reused(batches),
+            }
+        ),
     )
 
 
@@ -1333,7 +1351,7 @@ def test_compare_defaults(student: Student) -> None:
         history[:3],
         begun(state, 0.01),
         what='the first three entries of the tensor for "xavier_uniform" with the defaults',
-        mistakes={
+        mistakes=lambda: {
             "The default of lr is 0.1, promised is 0.01.": lambda: begun(state, 0.1),
             "The default of lr is 0.001, promised is 0.01.": lambda: begun(state, 0.001),
             "The default of seed is 42, promised is 0.": lambda: begun(seeded(42), 0.01),
@@ -1356,7 +1374,7 @@ def test_compare_non_finite(student: Student) -> None:
         fact(result, "ones"),
         torch.tensor([NAN], dtype=torch.float64),
         what='the tensor for "ones", where the second of two norms is NaN',
-        mistakes={
+        mistakes=lambda: {
             "A norm that is NaN is left out of the mean: it belongs to the epoch, too.": norms[0],
             "A norm that is NaN counts as 0 in the mean.": norms[0] / 2,
         },
@@ -1429,7 +1447,7 @@ def check_verdicts(
             answers,
             expected,
             what=f"the list of answers ({dtype}; the first wrong one is for {wrong[:1]})",
-            mistakes=mistakes | other_parts(histories),
+            mistakes=lambda: mistakes | other_parts(histories),
         )
     return found
 
@@ -1601,6 +1619,16 @@ def plotted(student: Student, histories: dict[str, Tensor]) -> Any:
     return found
 
 
+def plotted_once(student: Student) -> tuple[dict[str, Tensor], Any]:
+    """Three histories and the figure of them, which takes longest and which two tests look at."""
+    histories = {
+        "xavier_uniform": torch.rand(4, dtype=torch.float64) + 0.5,
+        "deep, lr=0.1": torch.rand(7, dtype=torch.float64) * 100 + 2,
+        "Third": torch.rand(2, dtype=torch.float64) / 100 + 0.001,
+    }
+    return student.once("figure", lambda: (histories, plotted(student, histories)))
+
+
 def line_points(found: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
     """The points [x, y] of the line of each name; there has to be exactly one of each."""
     lines = fact(found, "lines")
@@ -1644,12 +1672,7 @@ def drawn(history: Tensor, start: int = 1) -> list[Tensor]:
 @pytest.mark.hint("ax.plot(range(1, len(norms) + 1), norms, label=name) for each history.")
 def test_plot_lines(student: Student) -> None:
     """Each history is a line over the epochs 1 to n, labeled by its key, in one Axes."""
-    histories = {
-        "xavier_uniform": torch.rand(4, dtype=torch.float64) + 0.5,
-        "deep, lr=0.1": torch.rand(7, dtype=torch.float64) * 100 + 2,
-        "Third": torch.rand(2, dtype=torch.float64) / 100 + 0.001,
-    }
-    found = plotted(student, histories)
+    histories, found = plotted_once(student)
     count = fact(found, "axes")
     assert count == 1, f"The figure has {count} Axes; all histories are drawn in one Axes."
     shapes = {name: list(history.shape) for name, history in histories.items()}
@@ -1659,7 +1682,7 @@ def test_plot_lines(student: Student) -> None:
         what=f"the dict of x and y of the lines of histories of {shapes} epochs",
         rtol=1e-6,
         atol=1e-12,
-        mistakes={
+        mistakes=lambda: {
             "The epochs are counted from 0; the first one is 1.": {
                 name: drawn(history, 0) for name, history in histories.items()
             },
@@ -1692,8 +1715,7 @@ def drawn_log(history: Tensor, base: float) -> list[Tensor]:
 @pytest.mark.hint('ax.set_yscale("log"), ax.set_xlabel, ax.set_ylabel, and ax.legend() in the end.')
 def test_plot_axes(student: Student) -> None:
     """The y axis is logarithmic, both axes have a label, and a legend names every history."""
-    histories = {"first": torch.tensor([1.0, 2.0]), "second": torch.tensor([3.0, 4.0, 5.0])}
-    found = plotted(student, histories)
+    histories, found = plotted_once(student)
     scales = fact(found, "y scales")
     scales = scales if isinstance(scales, list) and scales else [None]
     assert all(scale == "log" for scale in scales), (
@@ -1735,25 +1757,27 @@ def test_plot_gaps(student: Student) -> None:
         what="the dict of x and y of lines with gaps (NaN)",
         rtol=1e-6,
         atol=1e-12,
-        mistakes={
-            "Points that are not finite are left out, and the ones behind move up: keep every "
-            "point at its epoch.": {
-                name: drawn(history[history.isfinite()]) for name, history in histories.items()
-            },
-            "Points that are not finite are left out, so that the line bridges the gap: draw them "
-            "with NaN as y.": {name: bridged(history) for name, history in histories.items()},
-            "The line ends at the first point that is not finite: go on behind it.": {
-                name: cut(history) for name, history in histories.items()
-            },
-        }
-        | {
-            f"Points that are not finite are drawn at {value:g}; they should be a gap: draw them "
-            "with NaN as y.": {
-                name: drawn(history.where(history.isfinite(), value))
-                for name, history in histories.items()
+        mistakes=lambda: (
+            {
+                "Points that are not finite are left out, and the ones behind move up: keep every "
+                "point at its epoch.": {
+                    name: drawn(history[history.isfinite()]) for name, history in histories.items()
+                },
+                "Points that are not finite are left out, so that the line bridges the gap: draw them "
+                "with NaN as y.": {name: bridged(history) for name, history in histories.items()},
+                "The line ends at the first point that is not finite: go on behind it.": {
+                    name: cut(history) for name, history in histories.items()
+                },
             }
-            for value in (0.0, 1.0, 1e3, 1e-3, 1e10, 1e-10, 1e-12, 1e6, 1e4)
-        },
+            | {
+                f"Points that are not finite are drawn at {value:g}; they should be a gap: draw them "
+                "with NaN as y.": {
+                    name: drawn(history.where(history.isfinite(), value))
+                    for name, history in histories.items()
+                }
+                for value in (0.0, 1.0, 1e3, 1e-3, 1e10, 1e-10, 1e-12, 1e6, 1e4)
+            }
+        ),
     )
     for history, after in zip(
         histories.values(), fact(found, "histories") or [None] * 4, strict=False
@@ -1762,7 +1786,7 @@ def test_plot_gaps(student: Student) -> None:
             after,
             history,
             what="a history after plot_gradient_norms",
-            mistakes={
+            mistakes=lambda: {
                 "The history itself is changed: put NaN into a copy of it.": history.where(
                     history.isfinite(), NAN
                 ),
@@ -1803,7 +1827,7 @@ def test_plot_leaves_pyplot_alone(student: Student) -> None:
         fact(found, "after", "contents"),
         fact(found, "before", "contents"),
         what="the list of what the caller's figures contain",
-        mistakes={
+        mistakes=lambda: {
             "The caller's current figure is drawn on or cleared: make a figure of your own.": drawn_on(
                 fact(found, "before", "contents"), fact(found, "after", "contents")
             ),

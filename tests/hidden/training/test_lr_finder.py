@@ -98,7 +98,7 @@ def test_rates(student: Student) -> None:
         [geometric(*case) for case in cases],
         what=f"the list of rates for (lr_min, lr_max, steps) = {cases}",
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "Your rates are evenly spaced themselves; their logarithms should be, so that each "
             "rate is the one before times the same constant.": wrong(
                 lambda low, high, n: torch.linspace(low, high, n, dtype=torch.float64)
@@ -169,11 +169,18 @@ def test_default_rates(student: Student) -> None:
     )
 
 
+def takes_good_ones(exponential_lrs: Callable[..., Any]) -> None:
+    """A function that refuses everything proves nothing by refusing what is bad."""
+    rates = exponential_lrs(lr_min=0.1, lr_max=1.0, steps=5)
+    assert_tensor(rates, what="exponential_lrs(lr_min=0.1, lr_max=1.0, steps=5)")
+
+
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("0 has no logarithm: raise ValueError for lr_min <= 0, and name lr_min.")
 def test_refuses_lr_min(student: Student) -> None:
     """An lr_min that is not above 0 is a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
+    takes_good_ones(exponential_lrs)
     for lr_min in (0.0, -0.1):
         call = f"exponential_lrs(lr_min={lr_min}, lr_max=1.0, steps=5)"
         with must_raise(ValueError, mentions="lr_min", call=call):
@@ -185,6 +192,7 @@ def test_refuses_lr_min(student: Student) -> None:
 def test_refuses_lr_max(student: Student) -> None:
     """An lr_max that is not above lr_min is a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
+    takes_good_ones(exponential_lrs)
     for lr_max in (0.1, 0.05):
         call = f"exponential_lrs(lr_min=0.1, lr_max={lr_max}, steps=5)"
         with must_raise(ValueError, mentions="lr_max", call=call):
@@ -196,6 +204,7 @@ def test_refuses_lr_max(student: Student) -> None:
 def test_refuses_steps(student: Student) -> None:
     """Fewer than 2 steps are a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
+    takes_good_ones(exponential_lrs)
     for steps in (1, 0):
         call = f"exponential_lrs(lr_min=0.1, lr_max=1.0, steps={steps})"
         with must_raise(ValueError, mentions="steps", call=call):
@@ -299,7 +308,7 @@ def test_losses(student: Student) -> None:
         losses,
         descend(data, rates),
         what="losses",
-        mistakes={
+        mistakes=lambda: {
             "Your losses fit rates that come one step late: set the rate before the optimizer's "
             "step, not after it.": lambda: descend(data, [0.03, *rates[:-1]]),
             "Your losses fit rates that come one step late, the first one twice.": lambda: descend(
@@ -371,7 +380,7 @@ def test_every_group(student: Student) -> None:
         losses,
         descend(data, rates),
         what="losses of a model in two parameter groups",
-        mistakes={
+        mistakes=lambda: {
             "Only the first parameter group gets the rate: loop over all of "
             "optimizer.param_groups.": lambda: descend(data, rates, [0.04] * n),
             "Only the last parameter group gets the rate: loop over all of "
@@ -402,7 +411,7 @@ def test_optimizer_steps(student: Student) -> None:
         losses,
         descend(data, rates, momentum=0.9, decay=0.5),
         what="losses with momentum and weight decay",
-        mistakes={
+        mistakes=lambda: {
             "Your losses fit a plain gradient step, without the momentum and the weight decay of "
             "the optimizer's group: call the step of the optimizer that you were given.": (
                 lambda: descend(data, rates)
@@ -434,7 +443,7 @@ def test_stale_gradients(student: Student) -> None:
         losses,
         descend(data, rates),
         what="losses of a model that came with gradients",
-        mistakes={
+        mistakes=lambda: {
             "The gradients from before the test are part of its first step: zero them before the "
             "backward, not after the step.": lambda: descend(data, rates, stale=3.0),
             "Your gradients add up from step to step, those from before the test included: zero "
@@ -460,7 +469,7 @@ def test_next_batches(student: Student) -> None:
         numbers(reported, "losses"),
         expected,
         what=f"losses where the batches' losses are {batches}",
-        mistakes={
+        mistakes=lambda: {
             "Every step takes the first batch again: make the iterator once, before the loop over "
             "the steps.": torch.full_like(expected, batches[0]),
             "Every step goes through the whole loader and records the mean: one step is one "
@@ -500,7 +509,7 @@ def test_loader_again(student: Student) -> None:
         three % 10,
         place,
         what="the list of the places in the loader from which the steps took their batches",
-        mistakes={
+        mistakes=lambda: {
             "The loader ran out after 3 batches, and so did the test: begin it anew.": place[:3],
             "The loader ran out, and the step that found it used up recorded nothing.": place[:-2],
             "Once the loader has run out, every step takes its first batch: keep the new "
@@ -532,6 +541,10 @@ def test_loader_again(student: Student) -> None:
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
+    # One that yields something is none.
+    assert len(run_scripts(student, [[3.0, 2.0]])[0]) > 0, (
+        "With a loader of two batches, lr_range_test recorded no loss."
+    )
     with must_raise(ValueError, call="lr_range_test with a loader that yields nothing"):
         outcome = student.run("run_empty")
         assert outcome != "endless", (
@@ -562,7 +575,7 @@ def test_train_mode(student: Student) -> None:
         [evaluating, training],
         shown(70.0, 70.0),
         what="the list of the losses of a model that came in eval mode, and of one in train mode",
-        mistakes={
+        mistakes=lambda: {
             "The model is in eval mode during the test: call model.train() before it.": shown(0, 0),
             "The model stays in the mode that it came in, here eval mode: call model.train() "
             "before the test.": shown(0, 70),
@@ -633,7 +646,7 @@ def test_stop_rule(student: Student) -> None:
         run_scripts(student, scripts),
         recorded(scripts, above(4.0)),
         what=f"the list of recorded losses for the losses {scripts}",
-        mistakes={
+        mistakes=lambda: {
             "The loss at which the test stops is missing: record it, then stop.": (
                 lambda: recorded(scripts, above(4.0), drop=1)
             ),
@@ -712,7 +725,7 @@ def test_stop_not_finite(student: Student) -> None:
         run_scripts(student, scripts),
         recorded(scripts, above(4.0)),
         what=f"the list of recorded losses for the losses {scripts}",
-        mistakes={
+        mistakes=lambda: {
             "The loss that is not finite is missing: record it, then stop.": (
                 lambda: recorded(scripts, above(4.0), drop=1)
             ),
@@ -774,7 +787,7 @@ def test_result(student: Student) -> None:
         [rates[:n], losses],
         what="the list of learning_rates and losses of a test of 5 steps that stops early",
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "learning_rates are all rates; they should be the rates of the steps that were run, "
             "one for each loss.": [rates, losses],
             "learning_rates are the default ones: use lr_min, lr_max and steps as given.": (
@@ -786,7 +799,7 @@ def test_result(student: Student) -> None:
             "learning_rates are one step ahead of the losses.": [rates[1 : n + 1], losses],
         },
     )
-    assert entry(given, "requires_grad") is False, (
+    assert entry(given, "requires_grad") == [False, False], (
         "The result requires a gradient: detach each loss (loss.item()), so that it does not keep "
         "its graph alive."
     )
@@ -804,9 +817,13 @@ def test_result(student: Student) -> None:
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
 def test_random_state(student: Student) -> None:
     """The global random state is left alone."""
-    changed = student.run("global_random_state")
+    before, after = entries(student.run("global_random_state"), 2)
     for name in ("torch", "numpy", "random"):
-        assert entry(changed, name) is False, (
+        states = entry(before, name), entry(after, name)
+        assert all(isinstance(state, bytes) and state for state in states), (
+            "Your code disturbed the observation of its own result."
+        )
+        assert states[0] == states[1], (
             f"lr_range_test changes the global random state of {name}: it should neither seed nor "
             "draw."
         )
@@ -856,7 +873,26 @@ class Before:
         # A test that does nothing leaves everything as it was.
         count = len(numbers(entry(reported, "result"), "losses"))
         assert count > 0, "lr_range_test recorded no loss: it should run before it restores."
+        outputs = listed(entry(reported, "outputs"))
+        assert len(outputs) > 1, (
+            "lr_range_test computed no two losses: it should run before it restores."
+        )
+        first, second = (assert_tensor(each, what="the model's output") for each in outputs[:2])
+        assert first.shape == second.shape and not torch.equal(first, second), (
+            "lr_range_test does not train: from one step to the next the model's output for the same "
+            "inputs stays the same, so that there is nothing to restore."
+        )
         return reported
+
+
+def restored(student: Student) -> tuple[Before, Any]:
+    """A state, and what the probe finds after a test from there, which several tests look at."""
+
+    def ask() -> tuple[Before, Any]:
+        before = Before()
+        return before, before.after(student)
+
+    return student.once("restored", ask)
 
 
 @pytest.mark.points(18)
@@ -864,8 +900,8 @@ class Before:
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was."""
-    before = Before()
-    check_parameters(before.after(student), before, "after the test")
+    before, reported = restored(student)
+    check_parameters(reported, before, "after the test")
 
 
 def check_parameters(reported: Any, before: Before, when: str) -> None:
@@ -878,8 +914,12 @@ def check_parameters(reported: Any, before: Before, when: str) -> None:
         f"{', '.join(changed)}. Keep copies of the values (clone, or deepcopy of the state dict: "
         "without a copy, what you keep is trained along), and put them back before you return."
     )
-    kept = entry(reported, "same") is True, entry(reported, "held") is True
-    assert kept == (True, True), (
+    names = ("objects_before", "objects", "held")
+    objects, now, held = (entries(entry(reported, name), len(before.parameters)) for name in names)
+    assert len(set(objects)) == len(objects), (
+        "Your code disturbed the observation of its own result."
+    )
+    assert objects == now and set(held) == set(objects), (
         f"{when[0].upper()}{when[1:]} the model and the optimizer do not hold the same Parameter "
         "objects as before, so that the optimizer trains others than the model's: copy the values "
         "back in place."
@@ -900,8 +940,8 @@ def same(found: Any, name: str, value: Tensor) -> bool:
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
 def test_restores_buffers(student: Student) -> None:
     """Afterwards every buffer is what it was."""
-    before = Before()
-    buffers = entry(before.after(student), "buffers")
+    before, reported = restored(student)
+    buffers = entry(reported, "buffers")
     changed = [name for name, value in before.buffers.items() if not same(buffers, name, value)]
     if changed == ["body.2.2.seen"]:
         reason = "It was registered with persistent=False, so the state dict does not hold it."
@@ -941,7 +981,7 @@ def test_restores_modes(student: Student) -> None:
         found,
         wanted,
         what="the list of training modes after two tests",
-        mistakes={
+        mistakes=lambda: {
             "The model is left in train mode, whatever modes its submodules were in.": (
                 modes(lambda _name, _root: True)
             ),
@@ -975,8 +1015,7 @@ def test_restores_modes(student: Student) -> None:
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
     """Afterwards the learning rates and options of the optimizer's groups are what they were."""
-    before = Before()
-    reported = before.after(student)
+    before, reported = restored(student)
     groups = [
         dicts(entries(entry(entry(reported, name), "param_groups"), 2)) for name in STATE_DICTS
     ]
@@ -984,7 +1023,7 @@ def test_restores_groups(student: Student) -> None:
         [group.get("lr") for group in groups[1]],
         [0.25, 0.0625],
         what="the list of the learning rates of the optimizer's two groups after the test",
-        mistakes={
+        mistakes=lambda: {
             "Both groups are left with the learning rate of the first one.": [0.25, 0.25],
             "Both groups are left with the learning rate of the second one.": [0.0625, 0.0625],
             "Both groups are left with the learning rate of the optimizer's defaults.": [0.1, 0.1],
@@ -1031,7 +1070,7 @@ def test_restores_optimizer_state(student: Student) -> None:
             f"({', '.join(changed)}; exp_avg is its momentum): keep a copy (copy.deepcopy of the "
             "state dict: without a copy, what you keep changes along) and put it back."
         )
-    new = entry(entry(Before().after(student), "optimizer"), "state")
+    new = entry(entry(restored(student)[1], "optimizer"), "state")
     assert new == {}, (
         "The optimizer had no state before the test, and has some afterwards (its momentum): "
         "state that did not exist before should not exist afterwards."
@@ -1111,7 +1150,7 @@ def test_suggestion(student: Student) -> None:
         right,
         what="the list of suggestions for two results",
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "You suggest the rate of the lowest loss; find where the loss diverges, and go one "
             "decade below.": at(lowest),
             "You go one decade below the rate of the lowest loss; go one decade below the rate "
@@ -1213,7 +1252,7 @@ def test_suggestion_factor(student: Student) -> None:
         right,
         what=f"the list of suggestions for the losses {losses[0]} with the factors {factors}",
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "Your code ignores factor: 4 is its default, not its value.": ignored,
             "You take exactly factor times the lowest loss for divergence; it has to be above "
             "that.": exactly,
@@ -1252,7 +1291,7 @@ def test_suggestion_not_finite(student: Student) -> None:
         by(above(4.0)),
         what=f"the list of suggestions for the losses {losses}",
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "You take NaN for no divergence: NaN > anything is False, so ask whether the loss is "
             "finite.": by(lambda before, loss: loss > 4 * finite(before)),
             "You ignore losses that are not finite; divergence begins at the first of them.": by(
@@ -1282,6 +1321,9 @@ def test_suggestion_not_finite(student: Student) -> None:
 @pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
 def test_never_diverges(student: Student) -> None:
     """Losses that never diverge are a ValueError."""
+    # Those that do are none.
+    ((suggestion,), _) = suggest(student, [[3.0, 1.0, 2.0, 30.0]])
+    assert suggestion is not None, "For losses that diverge your code returns no suggestion."
     losses = [3.0, 2.5, 1.5, 1.0, 1.6, 1.8]
     with must_raise(ValueError, call=f"suggest_lr for the losses {losses}, which never diverge,"):
         suggest(student, [losses])
@@ -1295,6 +1337,7 @@ def test_never_diverges(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("Work on a copy where you change the losses.")
 def test_result_left_alone(student: Student) -> None:
@@ -1323,6 +1366,24 @@ def curve() -> tuple[Tensor, Tensor]:
     return geometric(1e-4, 1.0, 8), torch.cat([losses, torch.tensor([9.0]).double()])[1:]
 
 
+def drawn(student: Student) -> tuple[Tensor, Tensor, Any]:
+    """Rates, losses and their plot without a suggestion: figures take long, and tests share them."""
+    rates, losses = curve()
+    losses[-1] = math.inf
+    return student.once("plot", lambda: (rates, losses, student.run("plot", rates, losses)))
+
+
+def drawn_beside_others(student: Student) -> tuple[Tensor, Tensor, float, Any]:
+    """The same with a suggestion, while the caller has figures open."""
+
+    def ask() -> tuple[Tensor, Tensor, float, Any]:
+        (rates, losses), suggestion = curve(), 0.003 + 0.002 * torch.rand(()).item()
+        found = student.run("plot_beside_others", rates, losses, suggestion)
+        return rates, losses, suggestion, found
+
+    return student.once("plot beside others", ask)
+
+
 def only_axes(figure: Any) -> dict[str, Any]:
     kind = entry(figure, "type")
     found = "None" if kind is None else f"an object of type {str(kind)[:60]}"
@@ -1343,6 +1404,16 @@ def curves_of(axes: dict[str, Any]) -> list[Tensor]:
     return sorted(curves, key=len, reverse=True)
 
 
+def check_drawn(axes: dict[str, Any], losses: Tensor) -> None:
+    """Something of the result is in the axes; whether it is right has a test of its own."""
+    curves = curves_of(axes)
+    wanted = losses[torch.isfinite(losses)]
+    close = (torch.isclose(wanted[:, None], each.flatten()) for each in curves)
+    assert any(bool(each.any()) for each in close), (
+        "None of the losses is drawn in the Axes: plot them first."
+    )
+
+
 def finite_points(points: Tensor) -> Tensor:
     return points[torch.isfinite(points).all(1)]
 
@@ -1352,9 +1423,7 @@ def finite_points(points: Tensor) -> Tensor:
 @pytest.mark.hint("figure.add_subplot(), plot(learning_rates, losses), set_xscale('log').")
 def test_plot_curve(student: Student) -> None:
     """The figure shows the losses over the learning rates, on a logarithmic x axis."""
-    rates, losses = curve()
-    losses[-1] = math.inf
-    reported = student.run("plot", rates, losses)
+    rates, losses, reported = drawn(student)
     axes = only_axes(reported)
     curves = [each for each in map(finite_points, curves_of(axes)) if len(each)]
     expected = finite_points(torch.stack([rates, losses], 1))
@@ -1366,7 +1435,7 @@ def test_plot_curve(student: Student) -> None:
             curves[0],
             expected,
             what="the points (x, y) of the longest curve in the Axes",
-            mistakes={
+            mistakes=lambda: {
                 "You plot the logarithm of the rates (to base 10): plot the rates, and make the "
                 "axis logarithmic.": torch.stack([x.log10(), y], 1),
                 "You plot the logarithm of the rates: plot the rates, and make the axis "
@@ -1404,7 +1473,9 @@ def test_plot_curve(student: Student) -> None:
 @pytest.mark.hint("set_xlabel and set_ylabel.")
 def test_plot_labels(student: Student) -> None:
     """Both axes have a label."""
-    axes = only_axes(student.run("plot", *curve()))
+    _, losses, reported = drawn(student)
+    axes = only_axes(reported)
+    check_drawn(axes, losses)
     for name in ("x", "y"):
         label = entry(axes, f"{name}label")
         assert str(label or "").strip(), f"The {name} axis has no label."
@@ -1424,29 +1495,29 @@ def verticals(axes: dict[str, Any]) -> list[float]:
 @pytest.mark.hint("axes.axvline(suggestion)")
 def test_plot_suggestion(student: Student) -> None:
     """A suggestion is marked by a vertical line."""
-    rates, losses = curve()
-    axes = only_axes(student.run("plot", rates, losses, 0.004))
+    rates, losses, suggestion, found = drawn_beside_others(student)
+    axes = only_axes(entry(found, "figure"))
     lines = verticals(axes)
-    if any(math.isclose(each, 0.004, rel_tol=1e-6) for each in lines):
+    if any(math.isclose(each, suggestion, rel_tol=1e-6) for each in lines):
         return
-    flat = [each for each in curves_of(axes) if len(each) > 1 and (each[:, 1] == 0.004).all()]
+    flat = [each for each in curves_of(axes) if len(each) > 1 and (each[:, 1] == suggestion).all()]
     assert not flat, "The line at the suggestion is horizontal: a learning rate is an x (axvline)."
     assert lines, "There is no vertical line at the suggestion."
     at_lowest, at_last = rates[losses.argmin()].item(), rates[-1].item()
     assert_close(
         lines[0],
-        0.004,
+        suggestion,
         what="the x of the vertical line",
         rtol=1e-6,
         atol=0.0,
-        mistakes={
+        mistakes=lambda: {
             "Your line is at the logarithm of the suggestion (to base 10): the axis takes care of "
-            "that.": math.log10(0.004),
+            "that.": math.log10(suggestion),
             "Your line is at the logarithm of the suggestion: the axis takes care of that.": (
-                math.log(0.004)
+                math.log(suggestion)
             ),
-            "Your line is at 10 times the suggestion.": 0.04,
-            "Your line is one decade below the suggestion.": 0.0004,
+            "Your line is at 10 times the suggestion.": 10 * suggestion,
+            "Your line is one decade below the suggestion.": suggestion / 10,
             "Your line is at the lowest loss, not at the suggestion.": at_lowest,
             "Your line is at the last rate, not at the suggestion.": at_last,
             "Your line is one decade below the last rate, not at the suggestion.": at_last / 10,
@@ -1478,10 +1549,13 @@ def test_plot_without_suggestion(student: Student) -> None:
 @pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
 def test_plot_pyplot(student: Student) -> None:
     """pyplot's figures are as they were, and no window is opened."""
-    found = student.run("plot_beside_others", *curve())
+    _, losses, _, found = drawn_beside_others(student)
+    check_drawn(only_axes(entry(found, "figure")), losses)
     before, after = listed(entry(found, "before")), listed(entry(found, "after"))
-    theirs = entry(found, "returned_theirs"), entry(found, "drawn_on")
-    assert theirs == (False, False), (
+    theirs = [entries(each, 3) for each in entries(entry(found, "theirs"), 2)]
+    returned = entry(found, "returned")
+    # Each of the caller's has one text and no Axes.
+    assert all(number != returned and drawn == [0, 1] for number, *drawn in theirs), (
         "You draw on the caller's figure: make one of your own (Figure()), not plt.gcf()."
     )
     assert all(number in after for number in before), (
@@ -1491,6 +1565,6 @@ def test_plot_pyplot(student: Student) -> None:
         "Your figure stays open in pyplot's registry: make it with matplotlib.figure.Figure(), or "
         "close it (plt.close(figure)) before you return it."
     )
-    assert entry(found, "shown") is False, (
+    assert entry(found, "shown") == 0, (
         "You open a window (show): return the figure, and leave that to the caller."
     )

@@ -20,7 +20,7 @@ def test_example_values(student: Student) -> None:
         y,
         numbers(-0.003637392082, -0.158808009392, 0.0, 0.841191990608, 1.954597694088),
         what="gelu(x)",
-        mistakes={
+        mistakes=lambda: {
             "Your gelu is the exact one, with erf: the tanh approximation is asked for.": numbers(
                 -0.004049694095, -0.158655253931, 0.0, 0.841344746069, 1.954499736104
             ),
@@ -49,7 +49,7 @@ def test_example_gradients(student: Student) -> None:
         gradient,
         slopes * grad_output,
         what="the gradient at x for the grad_output [1, 1, 1, 2, -10]",
-        mistakes={
+        mistakes=lambda: {
             "Your gradient is the derivative alone: multiply by grad_output.": slopes,
         },
     )
@@ -75,7 +75,7 @@ def test_example_check_gradients(student: Student) -> None:
         answer,
         True,
         what="check_gradients(x)",
-        mistakes={
+        mistakes=lambda: {
             "check_gradients says False: either your backward is not the derivative of your forward, "
             "or x is still float32, where finite differences drown in rounding errors.": False,
         },

@@ -37,7 +37,7 @@ def test_example_padding(student: Student) -> None:
         field(result, "sequences"),
         torch.tensor([[1, 2, 3], [4, 0, 0]]),
         what="sequences",
-        mistakes={
+        mistakes=lambda: {
             "The padding stands in front of the steps, it belongs behind them.": torch.tensor(
                 [[1, 2, 3], [0, 0, 4]]
             ),
@@ -61,7 +61,7 @@ def test_example_mask(student: Student) -> None:
         field(result, "mask"),
         wanted,
         what="the mask",
-        mistakes={
+        mistakes=lambda: {
             "The mask is True on padding, it should be True on real steps.": ~wanted,
             "The mask is True everywhere, also on padding: < or <= ?": torch.ones_like(wanted),
             "The mask asks which values are not 0, but a real step may be 0.": torch.tensor(
@@ -97,7 +97,7 @@ def test_example_loader(student: Student) -> None:
         steps_of(student, {"batch_size": 2}),
         [[0, 1], [2, 3], [4]],
         what="the list of batches",
-        mistakes={
+        mistakes=lambda: {
             "The last batch, which is shorter, is missing.": [[0, 1], [2, 3]],
             "batch_size does not reach the loader.": [[0], [1], [2], [3], [4]],
             "batch_size does not reach the loader; it is 32.": [[0, 1, 2, 3, 4]],
@@ -116,6 +116,9 @@ def test_example_seed(student: Student) -> None:
     """Two loaders with shuffle=True and seed=1 give the same order."""
     options = {"batch_size": 5, "shuffle": True, "seed": 1}
     first, second = (steps_of(student, options) for _ in range(2))
+    assert sorted(indices(first), key=str) == list(range(5)), (
+        f"The loader gives {indices(first)}: each of the items [0], ..., [4] should come once."
+    )
     assert indices(second) == indices(first), (
         "Two loaders with shuffle=True and seed=1 give different orders: the seed has to decide "
         f"the order, but one gives {indices(first)} and the other {indices(second)}."

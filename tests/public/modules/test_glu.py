@@ -22,7 +22,7 @@ def test_example_parameters(student: Student) -> None:
         shapes,
         {"bias": [6], "weight": [6, 4]},
         what="the dict of the layer's parameter shapes",
-        mistakes={
+        mistakes=lambda: {
             "weight is transposed: its shape is (2 * out_features, in_features).": {
                 "bias": [6],
                 "weight": [4, 6],
@@ -68,7 +68,7 @@ def test_example_forward(student: Student) -> None:
     assert_close(
         layer(x),
         torch.tensor([[1.0], [3.0]]),  # (1 + 1) * 0.5 and (3 + 1) * 0.75
-        mistakes={
+        mistakes=lambda: {
             "Your output equals sigmoid(value) * gate: the gate is on the first half, it belongs "
             "on the second.": torch.sigmoid(torch.tensor([[2.0], [4.0]])) * x[:, 1:],
             "Your output equals value * gate: the gate has no sigmoid.": torch.tensor(
@@ -129,7 +129,7 @@ def test_example_flow(student: Student) -> None:
             in_order(answer),
             right,
             what=f"the answer of gradient_flow{after}",
-            mistakes={
+            mistakes=lambda: {
                 "spare.weight is not used, so no gradient reaches it; look at .grad, not at "
                 "requires_grad.": {**right, "spare.weight": True},
                 frozen: {**right, "first.weight": True},

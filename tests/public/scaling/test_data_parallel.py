@@ -17,7 +17,7 @@ def test_shard_of_seven_rows(student: Student) -> None:
         [shard(batch, rank, 3) for rank in range(3)],
         [torch.tensor([0, 1, 2]), torch.tensor([3, 4]), torch.tensor([5, 6])],
         what="the list of the three parts",
-        mistakes={
+        mistakes=lambda: {
             "The remainder of the rows goes to the last rank; it goes to the first ones, a row "
             "each.": [torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 5, 6])],
             "Each rank gets every third row; it gets consecutive rows.": [
@@ -56,7 +56,7 @@ def test_train_step_on_two_rows(student: Student) -> None:
         weights,
         [torch.tensor([[2.0]]), torch.tensor([[2.5]])],
         what="the list of the weights after each step",
-        mistakes={
+        mistakes=lambda: {
             "The second step still counts the first one's gradient: call zero_grad in every "
             "step.": [torch.tensor([[2.0]]), torch.tensor([[3.5]])],
             "The weight does not change: are backward and optimizer.step both called, in this "
@@ -75,7 +75,7 @@ def test_throughput_of_three_steps(student: Student) -> None:
         result,
         10.0,
         what="the throughput",
-        mistakes={
+        mistakes=lambda: {
             "The warm-up step is timed and counted.": 28 / 8.0,
             "The warm-up step is timed.": 20 / 8.0,
             "The warm-up step's samples are counted.": 28 / 2.0,
@@ -98,7 +98,7 @@ def test_average_gradients_of_two_ranks(student: Student) -> None:
         student.run("averaged", own),
         [mean, mean],
         what="the list of the two ranks' gradients",
-        mistakes={
+        mistakes=lambda: {
             "The gradients are summed, not averaged: divide by the number of ranks.": [2 * mean]
             * 2,
             "The gradients are divided by the number of ranks twice.": [mean / 2] * 2,
@@ -140,7 +140,7 @@ def test_report_of_the_docstring(student: Student) -> None:
         text.strip("\n"),
         expected,
         what="the report",
-        mistakes={
+        mistakes=lambda: {
             "The rows are in the order of throughputs: sort them by world size.": expected.replace(
                 one + two, two + one
             ),

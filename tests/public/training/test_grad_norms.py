@@ -27,7 +27,7 @@ def test_example_norm(student: Student) -> None:
         [5.0, 13.0],
         what="the list of norms of [3, 4] and of [3, 4], None, [[12]]",
         rtol=1e-6,
-        mistakes={
+        mistakes=lambda: {
             "The norms of the parameters are added up: 5 + 12 is 17. Their squares add up.": [
                 5.0,
                 17.0,
@@ -66,7 +66,7 @@ def test_example_training(student: Student) -> None:
         fact(found, "norms"),
         torch.tensor([[2.0], [1.0], [0.5]], dtype=torch.float64),
         what="the tensor of norms",
-        mistakes={
+        mistakes=lambda: {
             "The gradients accumulate: clear them before each backward pass.": torch.tensor(
                 [[2.0], [3.0], [2.5]], dtype=torch.float64
             ),

@@ -32,7 +32,7 @@ def test_three_rates(student: Student) -> None:
         student.function("exponential_lrs")(0.01, 1.0, 3),
         numbers(0.01, 0.1, 1.0),
         what="exponential_lrs(0.01, 1.0, 3)",
-        mistakes={
+        mistakes=lambda: {
             "Your rates are evenly spaced themselves; their logarithms should be.": (
                 numbers(0.01, 0.505, 1.0)
             ),
@@ -58,7 +58,7 @@ def test_one_weight(student: Student) -> None:
         entry(result, "learning_rates"),
         numbers(0.01, 0.1, 1.0),
         what="learning_rates",
-        mistakes={
+        mistakes=lambda: {
             "The loader ran out after one batch, and so did the test: begin it anew.": (
                 numbers(0.01)
             ),
@@ -68,7 +68,7 @@ def test_one_weight(student: Student) -> None:
         entry(result, "losses"),
         numbers(1.0, 0.9604, 0.614656),
         what="losses",
-        mistakes={
+        mistakes=lambda: {
             "Your losses are those after the step.": numbers(0.9604, 0.614656, 0.614656),
             "The test does not train: the weight stays 1.": numbers(1.0, 1.0, 1.0),
             "Your gradients add up from step to step: zero them before each backward.": (
@@ -83,7 +83,7 @@ def test_one_weight(student: Student) -> None:
         [entry(result, "weight"), entry(result, "lr")],
         [1.0, 0.5],
         what="the list of the weight and the optimizer's learning rate after the test",
-        mistakes={
+        mistakes=lambda: {
             "The weight is left as the last step made it: put the parameters back.": [-0.784, 0.5],
             "The optimizer is left with the last learning rate of the test: put its state dict "
             "back.": [1.0, 1.0],
@@ -103,7 +103,7 @@ def test_four_losses(student: Student) -> None:
         suggestion,
         0.1,
         what="the suggestion",
-        mistakes={
+        mistakes=lambda: {
             "You suggest the rate at which the loss diverges; go one decade below.": 1.0,
             "You suggest the rate of the lowest loss.": 0.02,
             "You go one decade below the rate of the lowest loss.": 0.002,
@@ -126,7 +126,7 @@ def test_figure(student: Student) -> None:
         entry(found, "x scales"),
         ["log"],
         what="the list of scales of the x axis",
-        mistakes={"The x axis is linear, it should be logarithmic.": ["linear"]},
+        mistakes=lambda: {"The x axis is linear, it should be logarithmic.": ["linear"]},
     )
     artists = entry(found, "artists")
     assert artists not in (0, 1), "The curve or the vertical line is missing."

@@ -1,0 +1,72 @@
+"""Names in the manifest and in marks that lead nowhere: no test fails of them, and a rule is quietly off."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
+
+from grader.course import Course, Exercise
+from grader.source import definitions, parse
+from grader.suite import SuiteTest
+
+__all__ = ["dangling"]
+
+
+def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
+    """Complaints about functions and classes that nobody defines, and modules that are not there."""
+    manifest = (course.folder / "course.toml").relative_to(course.root).as_posix()
+    known = _defined(course, exercise)
+    complaints = [
+        f"{manifest}: a rule of {exercise.id!r} looks inside {_lost(name, known)}"
+        for rule in exercise.forbidden
+        for name in rule.inside
+        if name not in known
+    ]
+    complaints += [
+        f"{exercise.id}: the place of {test.visibility.value} {test.name} is "
+        f"{_lost(test.place, known)}"
+        for test in tests
+        if test.place and test.place not in known
+    ]
+    complaints += [
+        f"{manifest}: {exercise.id!r} preloads {module!r}, which is not installed here."
+        for module in exercise.preload
+        if not _is_installed(module)
+    ]
+    return complaints
+
+
+def _defined(course: Course, exercise: Exercise) -> set[str]:
+    """What the stub defines, or any answer: a rule may be about what a student adds."""
+    answers = (*course.variants(exercise, "right"), *course.variants(exercise, "wrong"))
+    names: set[str] = set()
+    for path in (course.stub(exercise), course.solution(exercise), *answers):
+        try:
+            names |= definitions(parse(path.read_bytes())).keys()
+        except (OSError, SyntaxError):
+            continue  # whoever judges it says what is wrong with it
+    return names
+
+
+def _lost(name: str, known: Iterable[str]) -> str:
+    meant = difflib.get_close_matches(name, sorted(known), 1)
+    told = f" Did you mean {meant[0]!r}?" if meant else ""
+    return f"{name!r}, which neither the stub nor an answer defines.{told}"
+
+
+def _is_installed(module: str) -> bool:
+    """Whether there is such a module; none is imported, for that of torch takes a second."""
+    top, *parts = module.split(".")
+    try:
+        found = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    for part in parts:
+        if found is None or found.submodule_search_locations is None:
+            # Some of Python's own modules are no packages and hold others all the same: os.path.
+            return found is not None and top in sys.stdlib_module_names
+        found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations)
+    return found is not None

@@ -1,0 +1,6 @@
+# attack: makes a link that leads whoever tidies up elsewhere | class: escaping | canary: claim
+import os
+
+os.symlink(target.folder, "elsewhere")
+os.unlink("elsewhere")
+print(target.trophy)

@@ -1,0 +1,41 @@
+# attack: answers with named tuples whose fields have the names of what a suite asks | class: forging | canary: bytes | dud: plain pytest has no wire
+import struct
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, _ = channel.receive_request()
+        make(channel, request)
+
+
+def raw(channel, structure, blob=b""):
+    if not isinstance(structure, bytes):
+        structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+
+names = ["__class__", "__dict__", "fields", "type_name", "_fields", "shape", "dtype", "grad", "item"]
+
+
+def make(channel, request):
+    record = extension(4, ["Tensor", names, [target.trophy] * len(names)])
+    raw(channel, {"type": "returned", "value": record, "mutated": [target.trophy]})
+
+
+answer(make)

@@ -1,0 +1,52 @@
+# attack: answers with graphs, places and lines that no machine counts to | class: forging | canary: bytes | dud: plain pytest has no wire
+import struct
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, _ = channel.receive_request()
+        make(channel, request)
+
+
+def raw(channel, structure, blob=b""):
+    if not isinstance(structure, bytes):
+        structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+
+most = 2**64 - 1
+raised = {"type": "raised", "type_name": "", "ancestry": ["ValueError"] * 9999, "text": "\0" * 9999}
+values = [
+    {"type": "returned", "value": target.trophy, "graph": most, "differentiable": [0]},
+    {"type": "returned", "value": target.trophy, "graph": -1, "differentiable": [-1]},
+    {"type": "returned", "value": target.trophy, "mutated": ["x" * 99999] * 9},
+    {**raised, "frames": [[most, "f"]]},
+    {**raised, "frames": [[-(2**63), "\x1b[31m"]]},
+    {"type": "forbidden", "name": "\u202e", "frames": [[0, "f"]]},
+    {"type": "built", "handle": most, "parameters": {}, "buffers": {}, "saved": [], "trainable": [], "training": True},
+    {"type": "ready", "walls": ["no_walls"] * 9999},
+]
+odd = iter(values * 99)
+
+
+def make(channel, request):
+    raw(channel, next(odd))
+
+
+answer(make)

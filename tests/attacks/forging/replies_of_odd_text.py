@@ -1,0 +1,52 @@
+# attack: answers with text that is none, with times and with unknown extensions | class: forging | canary: bytes | dud: plain pytest has no wire
+import struct
+import sys
+
+import msgspec
+
+import grader.sandbox.protocol as protocol
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    while True:
+        request, _ = channel.receive_request()
+        make(channel, request)
+
+
+def raw(channel, structure, blob=b""):
+    if not isinstance(structure, bytes):
+        structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+
+values = [
+    b"\xa3\xed\xa0\x80",
+    b"\xa4\xff\xfe\xfd\xfc",
+    b"\xd6\xff\x00\x00\x00\x01",
+    b"\xd7\xff" + b"\xff" * 8,
+    b"\xc7\x00\x80",
+    b"\xc7\x00\x7f",
+    b"\xc1",
+    b"\xd4\x05\xff",
+    b"\x81\xd6\xff\x00\x00\x00\x01\x01",
+    b"\xdb\xff\xff\xff\xff",
+]
+odd = iter(values * 99)
+
+
+def make(channel, request):
+    raw(channel, b"\x82\xa4type\xa8returned\xa5value" + next(odd))
+
+
+answer(make)

@@ -1,0 +1,123 @@
+"""A session of pytest that stays: every submission finds it as the first one did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from grader.errors import JudgeError
+from grader.judge.process import Judged
+from grader.results import Outcome
+
+JudgeSource = Callable[..., Judged]
+
+RIGHT = "def first():\n    return 1\n"
+WRONG = "def first():\n    return 2\n"
+SUITE = '''
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("first")(), 1)
+'''
+
+
+def outcomes(judged: Judged) -> list[Outcome]:
+    return [test.outcome for test in judged.result.tests]
+
+
+def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
+    for source, outcome in [(RIGHT, Outcome.PASSED), (WRONG, Outcome.FAILED)] * 2:
+        assert outcomes(judged(source, SUITE)) == [outcome]
+
+
+def test_fixtures_are_made_anew_for_each_submission(judged: JudgeSource) -> None:
+    suite = '''
+@pytest.fixture(scope="module")
+def seen():
+    return []
+
+def test_first(student, seen):
+    """The first part"""
+    seen.append(student.function("first")())
+    assert len(seen) == 1
+
+def test_second(student, seen):
+    """The second part"""
+    seen.append(student.function("first")())
+    assert len(seen) == 2
+'''
+    for _ in range(3):
+        assert outcomes(judged(RIGHT, suite)) == [Outcome.PASSED] * 2
+
+
+def test_edited_suite_is_read_again(judged: JudgeSource) -> None:
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
+    assert outcomes(judged(RIGHT, SUITE.replace("1)", "2)"))) == [Outcome.FAILED]
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
+
+
+def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSource) -> None:
+    with pytest.raises(JudgeError, match=r"(?s)could not run the suites of 'task'.*nowhere_at_all"):
+        judged(RIGHT, "import nowhere_at_all\n" + SUITE)
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
+
+
+@pytest.mark.parametrize("end", ['pytest.exit("enough")', "raise SystemExit(3)"])
+def test_suite_that_ends_everything_costs_one_submission(judged: JudgeSource, end: str) -> None:
+    suite = f'{SUITE}\ndef test_second(student):\n    """The second part"""\n    {end}\n'
+    with pytest.raises(JudgeError):
+        judged(RIGHT, suite)
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
+
+
+def test_fixture_that_cannot_be_taken_down_is_a_fault(judged: JudgeSource) -> None:
+    suite = '''
+@pytest.fixture
+def lent():
+    yield
+    1 / 0
+
+def test_first(student, lent):
+    """The first part"""
+'''
+    with pytest.raises(JudgeError, match="ZeroDivisionError"):
+        judged(RIGHT, suite)
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
+
+
+ONCE = '''
+def count(student):
+    return student.once("count", lambda: student.run("count"))
+
+def test_first(student):
+    """The first part"""
+    assert count(student) == 1
+
+def test_second(student):
+    """The second part"""
+    assert count(student) == 1
+'''
+
+
+def test_what_several_tests_look_at_is_asked_once_a_submission(judged: JudgeSource) -> None:
+    probe = "calls = []\ndef count(module):\n    calls.append(1)\n    return len(calls)\n"
+    for _ in range(2):
+        assert outcomes(judged(RIGHT, ONCE, probe)) == [Outcome.PASSED] * 2
+
+
+def test_what_was_raised_once_is_raised_for_all(judged: JudgeSource) -> None:
+    probe = (
+        "calls = []\ndef count(module):\n    calls.append(1)\n    raise ValueError(len(calls))\n"
+    )
+    first, second = judged(RIGHT, ONCE, probe).result.tests
+    assert first.message == second.message
+    assert "ValueError" in first.message
+
+
+def test_a_crash_is_not_kept(judged: JudgeSource) -> None:
+    # Each test has a seed of its own, so that a second crash has another code.
+    probe = "import os, random\ndef count(module):\n    os._exit(random.randrange(1, 250))\n"
+    first, second = judged(RIGHT, ONCE, probe).result.tests
+    assert "exit code" in first.message
+    assert "exit code" in second.message
+    assert first.message != second.message
