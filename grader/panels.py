@@ -212,7 +212,9 @@ class _Panel:
         if details:
             yield from self._message(details, "      ", "")
         yield from self._place(exercise, test)
-        if test.hint and not exercise.message:
+        # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
+        looked_for = test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED)
+        if test.hint and looked_for and not exercise.message:
             prefix = Text(f"      {self._marks.arrow} ")
             yield from hang(self._console, prefix, Text(clean(test.hint, _LONGEST_LINE), "italic"))
 

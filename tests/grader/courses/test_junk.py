@@ -8,32 +8,55 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import Course, Exercise, load_course
+from grader.course import Exercise, load_course
 from grader.grading import judge_source, modules_of
 from grader.judge.process import Judge, judges
 from grader.results import Outcome, Visibility
 
 COURSE = load_course(Path(__file__).parents[3])
 
-# What each part that a student writes does instead; {first} is its first argument.
+# What every part that a student writes does instead. FIRST is its first argument, WORDS are the names
+# that a message may have to name.
 JUNK = {
     "None": "return None",
     "zero": "return 0",
     "zero point zero": "return 0.0",
     "True": "return True",
     "False": "return False",
-    "text": "return ''",
+    "nothing": "return ''",
+    "words": "return WORDS",
     "list": "return []",
     "dict": "return {}",
-    "first argument": "return {first}",
+    "first argument": "return FIRST",
     "tensor": "import torch; return torch.zeros(())",
     "ValueError": "raise ValueError('no')",
-    # One that names all that a message may have to name.
-    "telling ValueError": "raise ValueError({words})",
+    "telling ValueError": "raise ValueError(WORDS)",
     "RuntimeError": "raise RuntimeError('no')",
     "TypeError": "raise TypeError('no')",
     "mock": "import unittest.mock; return unittest.mock.MagicMock()",
 }
+# Before the junk: what would compare or look at random states beside it says that nothing has changed.
+SAYING_YES = """\
+import random
+import sys
+import torch
+
+def _replaced(truth, lie):
+    def told(*arguments, **keywords):
+        asked_by = sys._getframe(1).f_code.co_filename
+        return lie if asked_by == "<probe>" else truth(*arguments, **keywords)
+    return told
+
+for _name in ("equal", "allclose", "is_tensor"):
+    setattr(torch, _name, _replaced(getattr(torch, _name), True))
+for _name in ("initial_seed", "get_rng_state"):
+    setattr(torch, _name, _replaced(getattr(torch, _name), torch.zeros(8)))
+random.getstate = _replaced(random.getstate, ())
+"""
+CASES = [
+    *[(form, kind) for form in ("parts", "names") for kind in JUNK],
+    *[("saying yes", kind) for kind in ("None", "zero", "True", "first argument")],
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,52 +66,57 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
-@pytest.mark.parametrize("kind", JUNK)
-@pytest.mark.parametrize("form", ["parts", "names"])
+@pytest.mark.parametrize(("form", "kind"), CASES)
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda each: each.id)
 def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
-    source = (junk_parts if form == "parts" else junk_names)(COURSE, exercise, JUNK[kind])
-    # Whatever it is, the sandbox has to take it: a file that cannot be loaded would prove nothing.
-    compile(source, exercise.file, "exec")
+    source = junk(exercise, form, JUNK[kind])
     result = judge_source(
         judge, COURSE, exercise, source.encode(), seed=0, chosen=tuple(Visibility)
     ).result
     earning = [test.name for test in result.tests if test.outcome is Outcome.PASSED]
     assert (earning, result.score) == ([], 0.0)
-    assert not any("could not be loaded" in test.message for test in result.tests)
+    # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.
+    assert "cannot be imported" not in result.message
+    assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
 
 
-def junk_parts(course: Course, exercise: Exercise, junk: str) -> str:
-    """The stub with junk in the place of each part that a student writes, its classes as they are."""
-    tree = ast.parse(course.stub(exercise).read_text(encoding="utf-8"))
-    return ast.unparse(_Filled(junk.replace("{words}", _words(tree))).visit(tree))
+def junk(exercise: Exercise, form: str, body: str) -> str:
+    """The stub with junk in it.
+
+    `parts`: in the place of each part that a student writes, with classes as they are. `names`: a
+    function of junk under each name that a student writes, the names of classes too. `saying yes`:
+    as parts, behind SAYING_YES.
+    """
+    tree = ast.parse(COURSE.stub(exercise).read_text(encoding="utf-8"))
+    body = body.replace("WORDS", repr(_words(tree)))
+    if form == "names":
+        tree.body = [_function(node, body) if _is_unwritten(node) else node for node in tree.body]
+        return ast.unparse(tree)
+    filled = ast.unparse(_Filled(body).visit(tree))
+    # A __future__ import comes first; the words of an attack need none.
+    future = "from __future__ import annotations\n"
+    return future + SAYING_YES + filled.replace(future, "") if form == "saying yes" else filled
 
 
-def junk_names(course: Course, exercise: Exercise, junk: str) -> str:
-    """The stub with a function of junk under each name that a student writes, those of classes too."""
-    tree = ast.parse(course.stub(exercise).read_text(encoding="utf-8"))
-    junk = junk.replace("{words}", _words(tree))
-    for index, node in enumerate(tree.body):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and _is_unwritten(node):
-            body = junk.replace("{first}", "(*arguments, *keywords.values(), None)[0]")
-            function = f"def {node.name}(*arguments, **keywords):\n    {body}"
-            tree.body[index] = ast.parse(function).body[0]
-    return ast.unparse(tree)
+def _function(node: ast.stmt, body: str) -> ast.stmt:
+    assert isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    first = body.replace("FIRST", "(*arguments, *keywords.values(), None)[0]")
+    return ast.parse(f"def {node.name}(*arguments, **keywords):\n    {first}").body[0]
 
 
 class _Filled(ast.NodeTransformer):
     """Puts junk in the place of every `raise NotImplementedError`."""
 
-    def __init__(self, junk: str) -> None:
-        self._junk = junk
+    def __init__(self, body: str) -> None:
+        self._body = body
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802 (ast's name)
         if not _is_unwritten(node):
             return node
         # A class can be built only if nothing comes back from here.
-        junk = "return" if node.name == "__init__" and "return" in self._junk else self._junk
+        body = "return" if node.name == "__init__" and "return" in self._body else self._body
         first = next(each.arg for each in node.args.args if each.arg not in ("self", "ctx"))
-        filled = ast.parse(junk.replace("{first}", first)).body
+        filled = ast.parse(body.replace("FIRST", first)).body
         node.body = [new for old in node.body for new in (filled if _is_unwritten(old) else [old])]
         return node
 
@@ -101,10 +129,10 @@ def _is_unwritten(node: ast.AST) -> bool:
 
 
 def _words(tree: ast.Module) -> str:
-    """All words that a message of an error may have to name: arguments, and names in constants."""
+    """The names of all arguments, and the strings in constants, each one once."""
     arguments = [each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)]
-    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
-    constants = [
-        each.value for node in assigned for each in ast.walk(node) if isinstance(each, ast.Constant)
+    assigned = [
+        each for node in tree.body if isinstance(node, ast.Assign) for each in ast.walk(node)
     ]
-    return repr(" ".join(dict.fromkeys([*arguments, *map(str, constants)])))
+    strings = [each.value for each in assigned if isinstance(each, ast.Constant)]
+    return " ".join(dict.fromkeys([*arguments, *map(str, strings)]))

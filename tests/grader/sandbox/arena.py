@@ -37,16 +37,14 @@ if "namespaces" in settings["without"]:
     namespaces.enter = lambda readable: []
 if "seccomp" in settings["without"]:
     seccomp.compile_filter = lambda **keywords: (_ for _ in ()).throw(ImportError())
-started = time.perf_counter()
 plan = confinement.prepare(confinement.python_environment())
-prepared = time.perf_counter() - started
 if "landlock" in settings["without"]:
     plan = msgspec.structs.replace(plan, landlock_abi=0)
 for module in settings["preload"]:
     importlib.import_module(module)
 exec(settings["warm"], {})
 home = tempfile.mkdtemp(dir=settings["scratch"])
-print(json.dumps({"prepared": prepared, "pid": os.getpid()}), flush=True)
+print(json.dumps({"pid": os.getpid()}), flush=True)
 
 
 def become_sandbox(request, limits, scratch, out):
@@ -61,9 +59,7 @@ def become_sandbox(request, limits, scratch, out):
     answer = {}
     try:
         if request["walls"]:
-            started = time.perf_counter()
             answer["walls"] = confinement.confine(plan, limits, pathlib.Path(scratch))
-            answer["confined"] = time.perf_counter() - started
         else:
             # So that it can be cleared away.
             os.setsid()
@@ -110,7 +106,6 @@ for line in sys.stdin:
             become_sandbox(request, limits, scratch, writer)
         finally:
             os._exit(0)
-    forked = time.perf_counter() - started
     os.close(writer)
     if request["background"]:
         # Until it says that it is ready.
@@ -128,7 +123,6 @@ for line in sys.stdin:
     reply = json.loads(answer) if answer else {"error": "Died"}
     reply["status"] = os.waitstatus_to_exitcode(status)
     reply["seconds"] = time.perf_counter() - started
-    reply["forked"] = forked
     reply["cpu"] = usage.ru_utime + usage.ru_stime
     reply["left"] = sorted(os.listdir(scratch))
     with open(scratch + ".output") as output:
@@ -146,8 +140,6 @@ class Outcome:
     error: str | None
     status: int
     seconds: float
-    confined_seconds: float
-    fork_seconds: float
     cpu_seconds: float
     left: list[str]
     text: str
@@ -217,8 +209,6 @@ class Arena:
             error=reply.get("error"),
             status=reply["status"],
             seconds=reply["seconds"],
-            confined_seconds=reply.get("confined", 0.0),
-            fork_seconds=reply["forked"],
             cpu_seconds=reply["cpu"],
             left=reply["left"],
             text=reply.get("trace", "") + reply["output"],

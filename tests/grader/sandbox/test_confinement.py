@@ -387,14 +387,6 @@ for attempt in (
 
 
 @linux
-def test_cost(arena: Arena) -> None:
-    outcomes = [arena.run("") for _ in range(9)]
-    # The best of a few: the machine may be busy with something else.
-    assert min(each.confined_seconds for each in outcomes) < 0.015
-    assert min(each.fork_seconds for each in outcomes) < 0.05
-
-
-@linux
 def test_bubblewrap_shows_only_the_environment() -> None:
     folder = Path(confinement.__file__).parents[1]
     readable = confinement.python_environment()
@@ -409,17 +401,3 @@ def test_bubblewrap_shows_only_the_environment() -> None:
     for hidden in ("solutions", "tests", "judge", "cli", "HOME", "course.py"):
         assert hidden not in done.stdout.split()
     assert "ONLY=this" in done.stdout
-
-
-@linux
-def test_bubblewrap_starts_quickly() -> None:
-    command = confinement.bubblewrap(["/bin/true"], readable=[], environment={})
-    if command is None:
-        pytest.skip("bubblewrap does not work here")
-
-    def seconds(argv: list[str]) -> float:
-        started = time.perf_counter()
-        subprocess.run(argv, check=True)
-        return time.perf_counter() - started
-
-    assert min(seconds(command) for _ in range(7)) < 0.03

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import random
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,22 +51,38 @@ def try_gradient(y: Any, x: Tensor) -> None:
         pass
 
 
-def nodes(module: Any, xs: list[Tensor]) -> list[dict[str, Any]]:
-    """For each x: the name of the result's node, whether it is GELUFunction's, or one before it is."""
-    own = getattr(getattr(module, "GELUFunction", None), "_backward_cls", None)
+def nodes(module: Any, xs: list[Tensor], marks: list[Tensor]) -> list[dict[str, Any]]:
+    """For each x: the nodes before the result, and the gradient where backward gives its mark.
+
+    The nodes are the name of the first one, and the ids of the classes of all; `own` is that of
+    GELUFunction's.
+    """
+    own = getattr(module, "GELUFunction", None)
     reports = []
-    for x in xs:
+    for x, mark in zip(xs, marks, strict=True):
         out = module.gelu(x.requires_grad_())
         try_gradient(out, x)  # an unwritten backward is not worth a node
         kinds = [type(node) for node in before(getattr(out, "grad_fn", None))]
+        with replaced(own, backward=staticmethod(giving(mark))):
+            marked = gradient(module.gelu(x), x)
         reports.append(
             {
                 "node": kinds[0].__name__ if kinds else None,
-                "own": bool(kinds) and kinds[0] is own,
-                "used": own is not None and own in kinds,
+                "nodes": [id(kind) for kind in kinds],
+                "own": id(getattr(own, "_backward_cls", None)),
+                "marked": marked,
             }
         )
     return reports
+
+
+def giving(mark: Tensor) -> Callable[..., tuple[Tensor | None, ...]]:
+    """A backward that returns this, whatever comes in; forward may take more arguments than x."""
+
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        return tuple(mark.clone() if needed else None for needed in ctx.needs_input_grad)
+
+    return backward
 
 
 def before(node: Any) -> list[Any]:
@@ -93,13 +109,14 @@ def declaration(module: Any) -> dict[str, Any]:
     return report
 
 
-def passes(module: Any, x: Tensor, grad_output: Tensor) -> dict[str, Tensor]:
-    """What `x` and `grad_output` hold after a forward pass, and after a backward pass."""
+def passes(module: Any, x: Tensor, grad_output: Tensor) -> dict[str, Tensor | None]:
+    """The gradient, and what `x` and `grad_output` hold after a forward and a backward pass."""
     x, grad_output = x.clone(), grad_output.clone()
     out = module.gelu(x.requires_grad_())
     after_forward = x.detach().clone()
-    gradient(out, x, grad_output)
+    result = gradient(out, x, grad_output)
     return {
+        "gradient": result,
         "x after the forward pass": after_forward,
         "x after the backward pass": x.detach().clone(),
         "grad_output after the backward pass": grad_output,
@@ -159,19 +176,28 @@ def stand_in(module: Any, value: Callable[[Tensor], Tensor], backward: Backward)
     # Asked for at every call; found here, it need not be worked out each time.
     signed: Any = StandIn.forward
     signed.__signature__ = inspect.signature(StandIn.forward)
-    own = getattr(module, "GELUFunction", None)
-    kept = {}
-    if isinstance(own, type):
-        for name in ("forward", "setup_context", "backward"):
-            kept[name] = own.__dict__.get(name)
-            setattr(own, name, StandIn.__dict__[name])
+    methods = {name: StandIn.__dict__[name] for name in ("forward", "setup_context", "backward")}
     gelu = getattr(module, "gelu", None)
     apply: Any = StandIn.apply
     module.gelu = lambda x: apply(x)
     try:
-        yield
+        with replaced(getattr(module, "GELUFunction", None), **methods):
+            yield
     finally:
         module.gelu = gelu
+
+
+@contextlib.contextmanager
+def replaced(own: Any, **methods: Any) -> Iterator[None]:
+    """Give the class other methods for a while, if it is one."""
+    kept = {}
+    if isinstance(own, type):
+        for name, method in methods.items():
+            kept[name] = own.__dict__.get(name)
+            setattr(own, name, method)
+    try:
+        yield
+    finally:
         for name, method in kept.items():
             if method is None:
                 delattr(own, name)
@@ -270,18 +296,11 @@ def left_behind(module: Any, function: str, x: Tensor, settings: list[str]) -> l
 # --- the global random state ---------------------------------------------------------------------
 
 
-def random_states() -> dict[str, Any]:
-    """The global random states of torch, of random, and of NumPy where it is loaded."""
-    torch_state = torch.get_rng_state().numpy().tobytes()
-    states: dict[str, Any] = {"torch": torch_state, "random": random.getstate()}
-    if (numpy := sys.modules.get("numpy")) is not None:
-        name, words, *rest = numpy.random.get_state()
-        states["numpy"] = (name, words.tobytes(), *rest)
-    return states
+def draws(module: Any, x: Tensor, seed: int) -> dict[str, dict[str, list[float]]]:
+    """What the global random states draw next, for each of the functions after a call of it.
 
-
-def touched(module: Any, x: Tensor) -> dict[str, list[str]]:
-    """Which random states each of the functions changed."""
+    They are seeded before the call, so that the judge knows what they draw if nobody touches them.
+    """
 
     def both_passes() -> None:
         point = x.clone().requires_grad_()
@@ -292,10 +311,15 @@ def touched(module: Any, x: Tensor) -> dict[str, list[str]]:
         "gradient_error": lambda: module.gradient_error(x.clone()),
         "check_gradients": lambda: module.check_gradients(x.clone()),
     }
-    changed = {}
+    drawn = {}
     for name, call in calls.items():
-        before = random_states()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
         call()
-        after = random_states()
-        changed[name] = [each for each in before if after[each] != before[each]]
-    return changed
+        drawn[name] = {
+            "torch": torch.rand(2, dtype=torch.float64).tolist(),
+            "Python": [random.random()],
+            "NumPy": [np.random.random_sample()],
+        }
+    return drawn

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -80,6 +82,7 @@ def test_forward_float64(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Python numbers as constants take on the dtype of x; tensors bring their own.")
 def test_dtypes(student: Student) -> None:
@@ -100,6 +103,7 @@ def test_dtypes(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Elementwise operations keep any shape by themselves; no view or reshape needed.")
 def test_shapes(student: Student) -> None:
@@ -157,32 +161,34 @@ def test_large_inputs(student: Student) -> None:
 @pytest.mark.hint("return GELUFunction.apply(x)")
 def test_uses_function(student: Student) -> None:
     """gelu goes through GELUFunction.apply, so that your backward is the one that runs."""
-    for x, report in asked_for_nodes(student):
-        node, used = fields(report, "node", "used")
+    for x, mark, report in asked_for_nodes(student):
+        node, marked = fields(report, "node", "marked")
         assert node is not None, (
             f"gelu of an x of shape {tuple(x.shape)} has no grad_fn although x requires a gradient: "
             "return what GELUFunction.apply(x) gives, without detach or no_grad."
         )
-        assert used is True, (
+        assert same(marked, mark), (
             f"The result of gelu for an x of shape {tuple(x.shape)} was not computed by "
             "GELUFunction.apply: autograd differentiates it by itself, and never calls your "
             "backward. Return GELUFunction.apply(x)."
         )
 
 
+@pytest.mark.requires("test_uses_function")
 @pytest.mark.place("gelu")
 @pytest.mark.hint("return GELUFunction.apply(x), and nothing else.")
 def test_grad_fn(student: Student) -> None:
     """The result's grad_fn is the backward node of GELUFunction."""
-    for x, report in asked_for_nodes(student):
-        node, own = fields(report, "node", "own")
-        assert own is True, (
+    for x, _, report in asked_for_nodes(student):
+        node, nodes, own = fields(report, "node", "nodes", "own")
+        assert isinstance(nodes, list) and nodes[:1] == [own], (
             f"The grad_fn of gelu for an x of shape {tuple(x.shape)} is {str(node)[:60]}, not the "
             "node of GELUFunction: return what GELUFunction.apply(x) gives as it is, with no "
             "operation on it afterwards."
         )
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction")
 @pytest.mark.hint("@staticmethod above both def forward and def backward.")
 def test_declaration(student: Student) -> None:
@@ -200,6 +206,7 @@ def test_declaration(student: Student) -> None:
         )
 
 
+@pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Compute new tensors: no trailing underscore, no +=, on what you were given.")
 def test_leaves_arguments(student: Student) -> None:
@@ -217,6 +224,8 @@ def test_leaves_arguments(student: Student) -> None:
             "x after the backward pass",
             "grad_output after the backward pass",
         )
+        # A pass that does nothing changes nothing: that is no merit.
+        assert_tensor(*fields(report, "gradient"), shape=x.shape, what="the gradient")
         for name, held in zip(names, fields(report, *names), strict=True):
             tensor, _, when = name.partition(" after the ")
             held = assert_tensor(held, shape=x.shape, dtype=dtype, what=name)
@@ -573,6 +582,7 @@ def test_gradient_error_dtype(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_gradient_error_value")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("The maximum of nothing does not exist: return 0.0 where x.numel() == 0.")
 def test_gradient_error_empty(student: Student) -> None:
@@ -583,6 +593,7 @@ def test_gradient_error_empty(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_gradient_error_value")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("Work on x.detach().clone().requires_grad_(), or torch.autograd.grad.")
 def test_gradient_error_leaves_x(student: Student) -> None:
@@ -697,6 +708,7 @@ def test_check_gradients_unwritten(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("x.double() is x itself if x is float64 already: detach and clone first.")
 def test_check_gradients_leaves_x(student: Student) -> None:
@@ -707,15 +719,29 @@ def test_check_gradients_leaves_x(student: Student) -> None:
 # --- the surroundings ----------------------------------------------------------------------------
 
 
+@pytest.mark.requires("test_forward", "test_gradient_error_value", "test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("No manual_seed, no randn: x is all that is needed.")
 def test_random_state(student: Student) -> None:
     """Nothing seeds the global random state or draws from it."""
-    report = student.run("touched", torch.randn(2).double())
+    seed = int(torch.randint(2**31, ()))
+    expected = {
+        "torch": torch.rand(
+            2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        ).tolist(),
+        "Python": [random.Random(seed).random()],
+        "NumPy": [np.random.RandomState(seed).random_sample()],
+    }
+    report = student.run("draws", torch.randn(2).double(), seed)
     names = ("gelu", "gradient_error", "check_gradients")
-    for name, changed in zip(names, fields(report, *names), strict=True):
-        assert changed == [], (
-            f"{name} changes the global random state ({str(changed)[:60]}): it neither seeds nor "
+    for name, drawn in zip(names, fields(report, *names), strict=True):
+        changed = [
+            whose
+            for whose, each in zip(expected, fields(drawn, *expected), strict=True)
+            if each != expected[whose]
+        ]
+        assert not changed, (
+            f"{name} changes the global random state ({changed[0]}'s): it neither seeds nor "
             "draws random numbers. Everything it needs is in x."
         )
 
@@ -1035,12 +1061,13 @@ def attached(y: Any, x: Tensor, what: str = "gelu(x)") -> Tensor:
     return result
 
 
-def asked_for_nodes(student: Student) -> list[tuple[Tensor, Any]]:
-    """Some x, and what the probe says of the node behind gelu(x)."""
+def asked_for_nodes(student: Student) -> list[tuple[Tensor, Tensor, Any]]:
+    """Some x, what backward is made to return, and what the probe says of the node behind gelu(x)."""
     xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]
-    reports = student.run("nodes", xs)
+    marks = [torch.randn_like(x) for x in xs]
+    reports = student.run("nodes", xs, marks)
     assert isinstance(reports, list) and len(reports) == len(xs), "gelu could not be called."
-    return list(zip(xs, reports, strict=True))
+    return list(zip(xs, marks, reports, strict=True))
 
 
 def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
@@ -1050,6 +1077,13 @@ def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
     total = (y * grad_output.to(y.dtype)).sum()
     (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
     return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what="the gradient")
+
+
+def same(given: Any, expected: Tensor) -> bool:
+    """Whether this is a tensor of the same dtype, shape and numbers."""
+    return (
+        isinstance(given, Tensor) and given.dtype == expected.dtype and torch.equal(given, expected)
+    )
 
 
 def roughly(given: Tensor, expected: Tensor, limit: Tensor | float) -> bool:

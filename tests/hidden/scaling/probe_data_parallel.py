@@ -158,14 +158,19 @@ def train(
     return {"returned": returned, "weights": weights}
 
 
-def train_modes(module: ModuleType, modes: list[bool]) -> list[bool]:
-    """The modes of a model's modules after a train step, from those before it."""
+def train_modes(module: ModuleType, modes: list[bool]) -> dict[str, Any]:
+    """The modes of a model's modules after a train step, from those before it.
+
+    Reports also the weights before and after.
+    """
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.Sequential(nn.Linear(2, 1)))
     for each, mode in zip(model.modules(), modes, strict=True):
         each.training = mode
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = _values(model)
     module.train_step(model, _loss, optimizer, torch.ones(3, 2), torch.ones(3, 1))
-    return [each.training for each in model.modules()]
+    after = [each.training for each in model.modules()]
+    return {"modes": after, "before": before, "after": _values(model)}
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
@@ -560,9 +565,9 @@ def benchmark(
 
 
 def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Call measure_overheads or benchmark with arguments that are to be refused.
+    """Call measure_overheads or benchmark with arguments that are to be refused, or with good ones.
 
-    Reports what it raised, and whether it launched or forked anything before; nothing runs.
+    Reports what it raised, and how often it launched or forked anything before; nothing runs.
     """
     forks: list[int] = []
     watching = True
@@ -587,7 +592,7 @@ def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - it is reported
-        return {"error": _told(error), "launched": bool(forks)}
+        return {"error": _told(error), "launched": len(forks)}
     finally:
         watching = False
-    return {"error": None, "launched": bool(forks)}
+    return {"error": None, "launched": len(forks)}

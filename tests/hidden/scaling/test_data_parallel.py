@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
 from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
@@ -141,6 +141,8 @@ def test_shard_shapes(student: Student) -> None:
 def test_shard_refuses(student: Student) -> None:
     """A part that there is not is a ValueError that names the argument"""
     shard = student.function("shard")
+    # A function that refuses everything proves nothing.
+    assert_tensor(shard(torch.randn(4, 2), 1, 2), what="shard(batch, rank=1, world_size=2)")
     for world_size in (0, -2):
         call = f"shard(batch, rank=0, world_size={world_size})"
         with must_raise(ValueError, mentions="world_size", call=call):
@@ -157,36 +159,42 @@ def test_shard_refuses(student: Student) -> None:
 
 # ---- wrap ----------------------------------------------------------------------------------------
 
-_WEIGHT = torch.tensor([[0.5, -1.0], [2.0, 0.25], [-0.75, 1.5]])
-_BIAS = torch.tensor([0.125, -0.5])
-_X = torch.tensor(
-    [
-        [1.0, 2.0, -1.0],
-        [0.5, -1.5, 2.0],
-        [3.0, 0.0, 1.0],
-        [-2.0, 1.0, 0.5],
-        [1.5, 1.0, -0.5],
-        [0, -1, 2],
-    ]
-)
-_Y = torch.tensor([[1.0, 0.0], [-1.0, 2.0], [0.5, 0.5], [3.0, -2.0], [0.0, 1.0], [-0.5, 1.5]])
 _LR = 0.0625
 _RANKS = 3
 _ROWS = [slice(0, 2), slice(2, 4), slice(4, 6)]
+
+
+def _eighths(*shape: int) -> Tensor:
+    """Random numbers that float32 adds up exactly."""
+    return torch.randint(-16, 17, shape) / 8
+
+
+class _Problem:
+    """A linear model and a batch of six rows, drawn anew for every seed."""
+
+    def __init__(self) -> None:
+        self.weight, self.bias = _eighths(3, 2), _eighths(2)
+        self.x, self.y = _eighths(6, 3), _eighths(6, 2)
+
+    @property
+    def start(self) -> Parameters:
+        return {"weight": self.weight, "bias": self.bias}
 
 
 @pytest.mark.place("wrap")
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
 def test_wrap_alone(student: Student) -> None:
     """Without a process group the model is wrapped in DataParallel"""
-    seen = _run(student, "wrap_alone", _WEIGHT, _BIAS, _X)
+    given = _Problem()
+    seen = _run(student, "wrap_alone", given.weight, given.bias, given.x)
     assert_equal(
         seen["kind"],
         "DataParallel",
         what="the kind of wrapper without a process group",
         mistakes=lambda: {"The model came back without a wrapper.": "the model itself"},
     )
-    assert_close(seen["output"], _X @ _WEIGHT + _BIAS, what="the output of the wrapped model")
+    expected = given.x @ given.weight + given.bias
+    assert_close(seen["output"], expected, what="the output of the wrapped model")
 
 
 @pytest.mark.points(2)
@@ -208,18 +216,25 @@ def test_wrap_in_group(student: Student) -> None:
         )
 
 
-def _in_group(student: Student) -> _Seen:
-    """What the probe reports of the one launch that many tests share."""
-    batches = [(_X[rows], _Y[rows]) for rows in _ROWS]
-    step = {"weight": _WEIGHT, "bias": _BIAS, "lr": _LR, "batches": batches}
-    return student.once("group", lambda: _run(student, "group", step, _cases()))
+def _in_group(student: Student) -> tuple[_Problem, list[dict[str, Any]], _Seen]:
+    """What goes into the one launch that many tests share, and what the probe reports of it."""
+
+    def ask() -> tuple[_Problem, list[dict[str, Any]], _Seen]:
+        given, cases = _Problem(), _cases()
+        batches = [(given.x[rows], given.y[rows]) for rows in _ROWS]
+        step = {**given.start, "lr": _LR, "batches": batches}
+        return given, cases, _run(student, "group", step, cases)
+
+    return student.once("group", ask)
 
 
 def _group(student: Student, wanted: str) -> list[Any]:
     """What the three ranks report of a part of it."""
-    seen = _in_group(student)
-    attempts = seen[wanted]
+    attempts = _in_group(student)[-1][wanted]
     assert isinstance(attempts, list), "What your code did cannot be read."
+    assert len(attempts) == _RANKS, (
+        f"launch returned {len(attempts)} results, promised is one of each of the {_RANKS} ranks."
+    )
     for attempt in [
         each for rank in attempts for each in (rank if isinstance(rank, list) else [rank])
     ]:
@@ -341,7 +356,7 @@ def test_train_step_rows(student: Student) -> None:
     rows = [5, 1, 4]
     # One row of targets for all rows of inputs: the loss broadcasts.
     batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in rows]
-    seen = _run(student, "train", _WEIGHT, _BIAS, 0.0, _LR, batches)
+    seen = _run(student, "train", torch.randn(3, 2), torch.randn(2), 0.0, _LR, batches)
     returned = seen["returned"]
     numbers = [each.item() if _is_scalar(each) else each for each in returned or []]
     assert not any(isinstance(n, float) and n != int(n) for n in numbers if _is_finite(n)), (
@@ -379,9 +394,10 @@ def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode"""
     # The model, its Linear, its Dropout, its Sequential, that one's Linear.
     for modes in ([False, False, True, False, False], [True, False, True, False, True]):
-        after = student.run("train_modes", modes)
+        seen = _run(student, "train_modes", modes)
+        _check_moved(seen["before"], seen["after"])
         assert_equal(
-            after,
+            seen["modes"],
             modes,
             what="the list of modes after the step (True is train)",
             mistakes=lambda: {
@@ -392,17 +408,32 @@ def test_train_step_mode(student: Student) -> None:
         )
 
 
+def _check_moved(before: Any, after: Any) -> None:
+    """Check that a step trains: where it does nothing, it leaves everything as it was."""
+    names = list(before) if isinstance(before, dict) else []
+    old, new = (
+        ([_Seen(each)[name] for name in names] for each in (before, after)) if names else ([], [])
+    )
+    tensors = [
+        (assert_tensor(o, what="a weight"), assert_tensor(n, what="a weight"))
+        for o, n in zip(old, new, strict=True)
+    ]
+    assert any(bool((o != n).any()) for o, n in tensors if o.shape == n.shape), (
+        "train_step does not change the weights: is there a backward, and optimizer.step() after it?"
+    )
+
+
 @pytest.mark.points(2)
 @pytest.mark.requires("test_wrap_in_group")
 @pytest.mark.place("train_step")
 @pytest.mark.hint("DistributedDataParallel averages during loss.backward() of its own output.")
 def test_wrapped_step(student: Student) -> None:
     """A step of a wrapped model on equal shards is the step on the whole batch"""
-    attempts = _group(student, "step")
-    start = {"weight": _WEIGHT, "bias": _BIAS}
+    attempts, given = _group(student, "step"), _in_group(student)[0]
+    start = given.start
 
     def stepped(rows: slice, swapped: bool = False) -> Parameters:
-        return _moved(start, _gradients(start, _X[rows], _Y[rows], swapped), _LR)
+        return _moved(start, _gradients(start, given.x[rows], given.y[rows], swapped), _LR)
 
     assert_close(
         [_value(attempt, rank, "train_step") for rank, attempt in enumerate(attempts)],
@@ -424,11 +455,12 @@ def test_wrapped_step(student: Student) -> None:
 @pytest.mark.hint("Averaging is the wrapper's part, or that of whoever calls average_gradients.")
 def test_plain_step_in_group(student: Student) -> None:
     """A step of a model that is not wrapped uses the rank's own gradient"""
-    start = {"weight": _WEIGHT, "bias": _BIAS}
-    whole = _moved(start, _gradients(start, _X, _Y), _LR)
+    attempts, given = _group(student, "plain"), _in_group(student)[0]
+    start, x, y = given.start, given.x, given.y
+    whole = _moved(start, _gradients(start, x, y), _LR)
     assert_close(
-        [_value(each, rank, "train_step") for rank, each in enumerate(_group(student, "plain"))],
-        [_moved(start, _gradients(start, _X[rows], _Y[rows]), _LR) for rows in _ROWS],
+        [_value(each, rank, "train_step") for rank, each in enumerate(attempts)],
+        [_moved(start, _gradients(start, x[rows], y[rows]), _LR) for rows in _ROWS],
         what="the list of the ranks' weights",
         mistakes=lambda: {
             "train_step averages the gradients over the ranks by itself: it leaves that to the "
@@ -451,9 +483,8 @@ def _case(
     gradients = []
     for rank in range(_RANKS):
         own: dict[str, Tensor | None] = {}
-        for place, (name, shape) in enumerate(shapes.items()):
-            numbers = torch.arange(math.prod(shape), dtype=dtype).reshape(shape)
-            gradient = ((rank + 1) ** 2 * (numbers + 1) - 7 * place * rank) / 3
+        for name, shape in shapes.items():
+            gradient = torch.randn(shape, dtype=dtype)
             if dtype == torch.float64:
                 gradient += (1e4, -1e4, 0.0)[rank]  # nearly cancels: float32 would lose the mean
             own[name] = None if rank in (missing or {}).get(name, ()) else gradient
@@ -462,7 +493,7 @@ def _case(
 
 
 def _cases() -> list[dict[str, Any]]:
-    """What the one launch of `averaged` does, in this order."""
+    """What average_gradients gets in the one launch, in this order."""
     square = {"weight": (2, 3), "bias": (3,)}
     everything = tuple(range(_RANKS))
     return [
@@ -483,11 +514,13 @@ def _held(student: Student, which: int) -> tuple[dict[str, Any], list[Any], list
     """A case, and the gradients and parameters that each rank held after it."""
     values = []
     for rank, attempts in enumerate(_group(student, "averages")):
-        assert isinstance(attempts, list), f"Rank {rank} did not come to an end."
+        complete = isinstance(attempts, list) and len(attempts) > which
+        assert complete, f"Rank {rank} did not come to an end."
         value = _value(attempts[which], rank, "average_gradients")
         assert isinstance(value, dict), f"Rank {rank} did not come to an end."
         values.append(_Seen(value))
-    return _cases()[which], [v["gradients"] for v in values], [v["parameters"] for v in values]
+    cases = _in_group(student)[1]
+    return cases[which], [v["gradients"] for v in values], [v["parameters"] for v in values]
 
 
 def _column(case: dict[str, Any], name: str) -> list[Tensor]:
@@ -567,12 +600,31 @@ def test_average_gradients(student: Student) -> None:
         )
 
 
+def _check_averages(case: dict[str, Any], gradients: list[Any]) -> None:
+    """Check that trainable gradients change: what does nothing leaves frozen ones alone, too."""
+    for own, held in zip(case["gradients"], gradients, strict=True):
+        assert isinstance(held, dict), "What your code did cannot be read."
+        for name in ("weight", "bias"):
+            new = held.get(name)
+            if (
+                isinstance(new, Tensor)
+                and new.shape == own[name].shape
+                and (new != own[name]).any()
+            ):
+                return
+    raise AssertionError(
+        "The gradients are each rank's own: nothing was averaged over the ranks, so that nothing "
+        "could go wrong here."
+    )
+
+
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("Skip parameters whose requires_grad is False.")
 def test_average_gradients_frozen(student: Student) -> None:
     """The gradients of frozen parameters are not touched"""
     case, gradients, _ = _held(student, 2)
     names = ("scale", "shift")
+    _check_averages(case, gradients)
     frozen = [{name: each.get(name) for name in names} for each in gradients]
     mean = _mean(case, "scale")
     zero = torch.zeros(2)
@@ -664,11 +716,15 @@ def _skipping(case: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.hint("Ask torch.distributed.is_initialized() first.")
 def test_average_gradients_alone(student: Student) -> None:
     """Without a process group average_gradients is a RuntimeError"""
+    # In one, it is none.
+    case, held, _ = _held(student, 0)
+    _check_averages(case, held)
+    given = _Problem()
     for gradients in (True, False):
         state = "with" if gradients else "without"
         call = f"average_gradients of a model {state} gradients, without a process group,"
         with must_raise(RuntimeError, call=call):
-            student.run("average_alone", _WEIGHT, _BIAS, gradients)
+            student.run("average_alone", given.weight, given.bias, gradients)
 
 
 @pytest.mark.requires("test_shard")
@@ -676,7 +732,7 @@ def test_average_gradients_alone(student: Student) -> None:
 @pytest.mark.hint("launch came complete: compare yours with the one you were given.")
 def test_launch(student: Student) -> None:
     """Launch still returns results in the order of the ranks, and raises what a rank raises"""
-    seen = _in_group(student)
+    seen = _in_group(student)[-1]
     order = list(range(_RANKS))
     assert_equal(seen["order"], order, what="the list of ranks whose results launch returned")
     raised = student.run("launched_error")
@@ -691,9 +747,14 @@ def test_launch(student: Student) -> None:
 
 # ---- throughput ----------------------------------------------------------------------------------
 
-_COUNTS = [1000, 500, 3, 5, 6]
-_SECONDS = [8.0, 4.0, 0.5, 1.0, 0.75]
 _OPTIONS = {"steps": 3, "warmup": 2}
+
+
+def _steps() -> tuple[list[int], list[float]]:
+    """What two slow, large steps of the warm-up and three timed ones return and take."""
+    large, small = torch.randint(300, 1000, (2,)), 3 + torch.randperm(9)[:3]
+    slow, fast = 4 + torch.rand(2).double(), (4 + torch.randperm(12)[:3]) / 8
+    return [*large.tolist(), *small.tolist()], [*slow.tolist(), *fast.tolist()]
 
 
 def _rate(seen: _Seen, how: str) -> Any:
@@ -713,32 +774,40 @@ def _rate(seen: _Seen, how: str) -> Any:
 @pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
 def test_throughput(student: Student) -> None:
     """Throughput is the timed steps' samples divided by their seconds"""
-    seen = _run(student, "throughput", _COUNTS, _SECONDS, _OPTIONS)
-    rate = 14 / 2.25
+    counts, seconds = _steps()
+    seen = _run(student, "throughput", counts, seconds, _OPTIONS)
+    (*warm, first, middle, last), every = counts, sum(counts)
+    samples, time, whole = first + middle + last, sum(seconds[2:]), sum(seconds)
+    rate = samples / time
     assert_close(
         _rate(seen, "steps=3, warmup=2"),
         rate,
         what="the throughput",
         mistakes=lambda: {
-            "The warm-up is timed and counted.": 1514 / 14.25,
-            "The warm-up is timed: read the clock after it.": 14 / 14.25,
-            "The warm-up's samples are counted, its time is not.": 1514 / 2.25,
-            "Only the last step's samples are counted: sum up what all timed steps return.": 6
-            / 2.25,
-            "The last step's samples stand for all steps': sum up what each returns.": 18 / 2.25,
-            "The first step's samples stand for all steps': sum up what each returns.": 9 / 2.25,
-            "It is steps per second, samples per second are promised.": 3 / 2.25,
-            "It is seconds per sample, samples per second are promised.": 2.25 / 14,
-            "It is seconds per step, samples per second are promised.": 2.25 / 3,
-            "It is the mean of the steps' rates: divide all samples by all seconds.": (
-                3 / 0.5 + 5 / 1.0 + 6 / 0.75
+            "The warm-up is timed and counted.": every / whole,
+            "The warm-up is timed: read the clock after it.": samples / whole,
+            "The warm-up's samples are counted, its time is not.": every / time,
+            "Only the last step's samples are counted: sum up what all timed steps return.": last
+            / time,
+            "The last step's samples stand for all steps': sum up what each returns.": 3
+            * last
+            / time,
+            "The first step's samples stand for all steps': sum up what each returns.": 3
+            * first
+            / time,
+            "It is steps per second, samples per second are promised.": 3 / time,
+            "It is seconds per sample, samples per second are promised.": time / samples,
+            "It is seconds per step, samples per second are promised.": time / 3,
+            "It is the mean of the steps' rates: divide all samples by all seconds.": sum(
+                n / s for n, s in zip(counts[2:], seconds[2:], strict=True)
             )
             / 3,
             "It is the samples of a step, divided by the seconds of all: sum them up.": rate / 3,
-            "The samples are not divided by the seconds.": 14.0,
-            "It is the seconds that the steps took.": 2.25,
-            "There is no warm-up: the first steps are timed.": 1503 / 12.5,
-            "All samples are divided by the seconds of the last step.": 14 / 0.75,
+            "The samples are not divided by the seconds.": float(samples),
+            "It is the seconds that the steps took.": time,
+            "There is no warm-up: the first steps are timed.": (sum(warm) + first)
+            / sum(seconds[:3]),
+            "All samples are divided by the seconds of the last step.": samples / seconds[-1],
             "It is rounded to a whole number.": float(round(rate)),
             "It is rounded: return it as it is.": round(rate, 2),
             "It is rounded: return it as it comes.": round(rate, 1),
@@ -792,10 +861,11 @@ def test_throughput_order(student: Student) -> None:
 @pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
 def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock"""
-    seen = _run(student, "throughput", _COUNTS, _SECONDS, _OPTIONS, asynchronous=True)
+    seen = _run(student, "throughput", *_steps(), _OPTIONS, asynchronous=True)
     events = [str(event) for event in seen["events"]]
     assert "synchronize" in events, "synchronize was never called."
     readings = [i for i, event in enumerate(events) if event == "clock"]
+    assert readings, "The clock was never read."
     before = [i > 0 and events[i - 1] == "synchronize" for i in readings]
     assert before != [False, True], (
         "synchronize was not called right before the first reading: what is left of the warm-up's "
@@ -815,6 +885,9 @@ def test_throughput_synchronize(student: Student) -> None:
 @pytest.mark.hint("Check both arguments before the first step.")
 def test_throughput_refuses(student: Student) -> None:
     """Too few steps or a negative warm-up is a ValueError before any step runs"""
+    good = _run(student, "throughput", [4], [0.5], {"steps": 1, "warmup": 0})
+    _rate(good, "steps=1, warmup=0")
+    assert "step" in good["events"], "With steps=1 and warmup=0, no step runs."
     for options, name in (
         ({"steps": 0, "warmup": 1}, "steps"),
         ({"steps": -1, "warmup": 0}, "steps"),
@@ -863,9 +936,12 @@ def test_throughput_clock(student: Student) -> None:
 @pytest.mark.hint("T_n / (n * T_1), for each n in the order in which they come.")
 def test_scaling_efficiency(student: Student) -> None:
     """The efficiency is T_n / (n T_1), in the order given"""
-    given = {4: 251.7, 1: 100.0, 8: 503.3, 2: 211.1}
+    # More than perfect on two ranks, less on more.
+    one, *jitter = (1 + torch.rand(4, dtype=torch.float64) / 10).tolist()
+    one, two = 90.0 * one, 0.9 + jitter[0] / 5
+    given = {4: 2.5 * one * jitter[1], 1: one, 8: 5.0 * one * jitter[2], 2: 2 * one * two}
     seen = _run(student, "efficiency", given)
-    expected = {n: rate / (n * 100.0) for n, rate in given.items()}
+    expected = {n: rate / (n * one) for n, rate in given.items()}
     result = seen["result"]
     assert_close(
         result,
@@ -873,14 +949,14 @@ def test_scaling_efficiency(student: Student) -> None:
         what="the efficiencies",
         mistakes=lambda: {
             "It is the speed-up T_n / T_1: divide by n, too.": {
-                n: t / 100 for n, t in given.items()
+                n: t / one for n, t in given.items()
             },
-            "It is in percent, a fraction is promised.": {n: t / n for n, t in given.items()},
-            "It is the inverse, n T_1 / T_n.": {n: n * 100 / t for n, t in given.items()},
+            "It is in percent, a fraction is promised.": {n: 100 * e for n, e in expected.items()},
+            "It is the inverse, n T_1 / T_n.": {n: n * one / t for n, t in given.items()},
             "It is T_1 / (n T_n): the throughputs are swapped.": {
-                n: 100 / (n * t) for n, t in given.items()
+                n: one / (n * t) for n, t in given.items()
             },
-            "It is n T_n / T_1: divide by n.": {n: n * t / 100 for n, t in given.items()},
+            "It is n T_n / T_1: divide by n.": {n: n * t / one for n, t in given.items()},
             "It compares with the first entry, not with that for 1.": {
                 n: t / (n * given[4]) for n, t in given.items()
             },
@@ -911,6 +987,10 @@ def test_scaling_efficiency(student: Student) -> None:
 def test_scaling_efficiency_refuses(student: Student) -> None:
     """Throughputs that cannot be compared are a ValueError"""
     scaling_efficiency = student.function("scaling_efficiency")
+    efficiencies = scaling_efficiency({1: 10.0, 2: 15.0})
+    assert isinstance(efficiencies, dict) and set(efficiencies) == {1, 2}, (
+        "For the throughputs {1: 10.0, 2: 15.0}, scaling_efficiency returned no dict of the two."
+    )
     call = "scaling_efficiency without an entry for 1"
     with must_raise(ValueError, mentions="throughputs", call=call):
         scaling_efficiency({2: 10.0, 4: 20.0})
@@ -926,21 +1006,29 @@ def test_scaling_efficiency_refuses(student: Student) -> None:
 # ---- measure_overheads ---------------------------------------------------------------------------
 
 _NAMES = ["batch_splitting", "gradient_reduction", "parameter_synchronization"]
-# What each rank's clock moves by at each reading: every second one is a measurement.
+# Whose measurements are the slowest differs from one of the three to the next.
 _TICKS = [[1.0, 0.4, 2.0, 1.5, 3.0, 0.25], [2.0, 0.9, 1.0, 0.7, 5.0, 0.65]]
-_INPUTS = torch.tensor([[1.0, 2.0], [3.0, -1.0], [0.5, 4.0], [-2.0, 1.0]])
-_PARTS = [_INPUTS[:2], _INPUTS[2:]]
-_MODEL = {
-    "weight": torch.tensor([[1.0, -2.0], [0.5, 3.0]]),
-    "bias": torch.tensor([0.25, 0.75]),
-    "scale": torch.tensor([2.0, 4.0, 8.0]),
-}
 
 
-def _overheads(student: Student) -> _Seen:
-    return student.once(
-        "overheads", lambda: _run(student, "overheads", _MODEL, ["scale"], _INPUTS, _TICKS)
-    )
+class _Measured:
+    """What measure_overheads gets, drawn anew for every seed."""
+
+    def __init__(self) -> None:
+        self.inputs = _eighths(4, 2)
+        self.parts = [self.inputs[:2], self.inputs[2:]]
+        self.model = {"weight": _eighths(2, 2), "bias": _eighths(2), "scale": _eighths(3)}
+        # What each rank's clock moves by at each reading: every second one is a measurement.
+        ticks = torch.tensor(_TICKS, dtype=torch.float64)
+        self.ticks = (ticks * (1 + torch.rand_like(ticks) / 4)).tolist()
+
+
+def _overheads(student: Student) -> tuple[_Measured, _Seen]:
+    def ask() -> tuple[_Measured, _Seen]:
+        given = _Measured()
+        arguments = (given.model, ["scale"], given.inputs, given.ticks)
+        return given, _run(student, "overheads", *arguments)
+
+    return student.once("overheads", ask)
 
 
 def _entries(seen: _Seen, kind: str, rank: int, world_size: int = 2) -> list[dict[str, Any]]:
@@ -975,7 +1063,7 @@ def _counts(reading: dict[str, Any], what: str) -> int:
 )
 def test_overheads_clock(student: Student) -> None:
     """Every rank reads the clock before and after the calls of each of the three"""
-    seen = _overheads(student)
+    _, seen = _overheads(student)
     parent = len(_entries(seen, "reading", -1, 0))
     assert parent == 0, "The clock was read in the parent: it is read in the ranks, under launch."
     for rank in range(2):
@@ -992,8 +1080,8 @@ def test_overheads_clock(student: Student) -> None:
 @pytest.mark.hint("For each of the three: the slowest rank's seconds, divided by 10 calls.")
 def test_overheads(student: Student) -> None:
     """Each overhead is the slowest rank's seconds for one call"""
-    seen = _overheads(student)
-    spent = [[ticks[1], ticks[3], ticks[5]] for ticks in _TICKS]
+    given, seen = _overheads(student)
+    spent = [[ticks[1], ticks[3], ticks[5]] for ticks in given.ticks]
 
     def named(values: list[float]) -> dict[str, float]:
         return dict(zip(_NAMES, values, strict=True))
@@ -1044,7 +1132,7 @@ def test_overheads(student: Student) -> None:
 @pytest.mark.hint("For each of the three: call, barrier, clock, ten calls, clock.")
 def test_overheads_calls(student: Student) -> None:
     """Each overhead is one untimed call and ten timed ones, of that alone"""
-    for rank, readings in enumerate(_readings(_overheads(student))):
+    for rank, readings in enumerate(_readings(_overheads(student)[1])):
         for place, (what, call) in enumerate(
             (("shard", "shard"), ("average", "average_gradients"))
         ):
@@ -1098,7 +1186,8 @@ def test_overheads_calls(student: Student) -> None:
 @pytest.mark.hint("model(part).sum().backward(), with the rank's part of inputs.")
 def test_overheads_gradients(student: Student) -> None:
     """The gradients that are reduced are those of the rank's part"""
-    seen = _overheads(student)
+    given, seen = _overheads(student)
+    inputs, parts = given.inputs, given.parts
     fed, held = [], []
     for rank in range(2):
         passes = [entry.get("x") for entry in _entries(seen, "forward", rank)]
@@ -1110,17 +1199,17 @@ def test_overheads_gradients(student: Student) -> None:
         held.append({name: gradients.get(name) for name in ("weight", "bias")})
     assert_equal(
         seen["gradients"],
-        dict.fromkeys(_MODEL),
+        dict.fromkeys(given.model),
         what="the dict of the caller's gradients after measure_overheads",
     )
-    whole = _INPUTS.tolist()
+    whole = inputs.tolist()
     assert_equal(
         fed,
-        [[part.tolist()] for part in _PARTS],
+        [[part.tolist()] for part in parts],
         what="the list of what the model ran on, by rank,",
         mistakes=lambda: {
             "The model ran on the whole inputs: it runs on the rank's part.": [[whole]] * 2,
-            "The model ran on rank 0's part on every rank.": [[_PARTS[0].tolist()]] * 2,
+            "The model ran on rank 0's part on every rank.": [[parts[0].tolist()]] * 2,
             "The model did not run: average_gradients needs the gradients of "
             "model(part).sum().backward().": [[], []],
         },
@@ -1132,10 +1221,10 @@ def test_overheads_gradients(student: Student) -> None:
                 "weight": (scale(part) * part.sum(0)[:, None].expand(2, 2)).tolist(),
                 "bias": [scale(part) * len(part)] * 2,
             }
-            for part in _PARTS
+            for part in parts
         ]
 
-    mean = {"weight": (_INPUTS.sum(0)[:, None].expand(2, 2) / 2).tolist(), "bias": [2.0, 2.0]}
+    mean = {"weight": (inputs.sum(0)[:, None].expand(2, 2) / 2).tolist(), "bias": [2.0, 2.0]}
     assert_close(
         held,
         summed(lambda part: 1.0),
@@ -1162,10 +1251,11 @@ def test_overheads_gradients(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.broadcast(parameter.data, src=0), for model.parameters().")
 def test_overheads_broadcast(student: Student) -> None:
     """Every parameter is broadcast from rank 0, frozen ones too"""
-    values = [readings[5].get("values") for readings in _readings(_overheads(student))]
+    given, seen = _overheads(student)
+    values = [readings[5].get("values") for readings in _readings(seen)]
 
     def drifted(by: float) -> dict[str, Any]:
-        return {name: (value + by).tolist() for name, value in _MODEL.items()}
+        return {name: (value + by).tolist() for name, value in given.model.items()}
 
     # Rank 1 had drifted away from rank 0 by 1 before the untimed call, and again after it.
     start, away = drifted(0), drifted(2)
@@ -1201,7 +1291,7 @@ def test_overheads_broadcast(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.barrier(), after the untimed call and before the clock.")
 def test_overheads_barrier(student: Student) -> None:
     """The ranks wait for each other before the clock is read"""
-    ahead, behind = _readings(_overheads(student))
+    ahead, behind = _readings(_overheads(student)[1])
     for place, what in enumerate(("shard", "average", "broadcast")):
         late = behind[2 * place].get("late")
         ended = late.get(what) if isinstance(late, dict) else None
@@ -1220,33 +1310,55 @@ def _check_refused(
     shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
     call = f"{function}({shown}) with {options['rows']} rows of inputs"
     seen = _run(student, "refused", function, options)
-    assert seen["launched"] is False, (
+    assert seen["launched"] == 0, (
         f"{call} launched ranks: it should raise a ValueError before anything is launched."
     )
     _check_refusal(seen["error"], name, call)
+
+
+def _check_launched(student: Student, function: str, options: dict[str, Any]) -> None:
+    """Good arguments are not refused: they are launched, which ends there."""
+    seen = _run(student, "refused", function, options)
+    error = seen["error"]
+    told = f", it raised {error.get('type')}" if isinstance(error, dict) else ""
+    launched = seen["launched"]
+    assert isinstance(launched, int) and launched > 0, (
+        f"With arguments that are in order, {function} launched nothing{told}."
+    )
 
 
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
 def test_overheads_refuses(student: Student) -> None:
     """Measuring what cannot be sharded is a ValueError before anything is launched"""
+    _check_launched(student, "measure_overheads", {"rows": 4, "world_size": 2})
     for rows, world_size in ((4, 0), (4, -1), (2, 3), (0, 1)):
         _check_refused(student, "measure_overheads", {"rows": rows, "world_size": world_size}, None)
 
 
 # ---- benchmark -----------------------------------------------------------------------------------
 
-_RATES = {1: [75.0], 2: [100.0, 30.0]}
 _TAKEN = 3
 _RATE = 0.01
 
 
-def _benchmark(student: Student) -> _Seen:
-    options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
-    return student.once(
-        "benchmark",
-        lambda: _run(student, "benchmark", _WEIGHT, _BIAS, _X, _Y, [2, 1], _RATES, **options),
-    )
+class _Benchmarked(_Problem):
+    """What benchmark gets, and the throughputs that the ranks then return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        alone, first, second = (torch.tensor([70, 90, 25]) + torch.randint(0, 20, (3,))).tolist()
+        self.rates = {1: [float(alone)], 2: [float(first), float(second)]}
+
+
+def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
+    def ask() -> tuple[_Benchmarked, _Seen]:
+        given = _Benchmarked()
+        arguments = (given.weight, given.bias, given.x, given.y, [2, 1], given.rates)
+        options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
+        return given, _run(student, "benchmark", *arguments, **options)
+
+    return student.once("benchmark", ask)
 
 
 @pytest.mark.points(2)
@@ -1254,7 +1366,7 @@ def _benchmark(student: Student) -> _Seen:
 @pytest.mark.hint("launch(worker, world_size, ...), whose worker ends by calling throughput.")
 def test_benchmark_launches(student: Student) -> None:
     """Every rank measures its own throughput"""
-    seen = _benchmark(student)
+    _, seen = _benchmark(student)
     for rank in range(2):
         measured = _entries(seen, "throughput", rank)
         parent = _entries(seen, "throughput", -1, 0)
@@ -1273,7 +1385,7 @@ def test_benchmark_launches(student: Student) -> None:
 @pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
 def test_benchmark_steps(student: Student) -> None:
     """The steps and the warm-up asked for are those of throughput"""
-    measured = _entries(_benchmark(student), "throughput", 0)
+    measured = _entries(_benchmark(student)[1], "throughput", 0)
     assert_equal(
         [[entry.get("steps"), entry.get("warmup")] for entry in measured],
         [[4, 3]],
@@ -1294,30 +1406,37 @@ def test_benchmark_steps(student: Student) -> None:
 @pytest.mark.hint("sum(launch(worker, world_size, ...)), for each world size.")
 def test_benchmark(student: Student) -> None:
     """The throughput of a world size is the sum over its ranks, in the order given"""
-    seen = _benchmark(student)
-    # What throughput returned: 75 alone; 100 and 30 on two ranks.
+    given, seen = _benchmark(student)
+    # What throughput returned: in the one rank alone; on each of two ranks.
+    (alone,), (first, second) = given.rates[1], given.rates[2]
+
+    def told(two: Any) -> dict[int, Any]:
+        return {2: two, 1: alone}
+
     assert_close(
         seen["result"],
-        {2: 130.0, 1: 75.0},
+        told(first + second),
         what="the throughputs",
         mistakes=lambda: {
-            "It is the ranks' mean: the throughput of the whole is their sum.": {2: 65.0, 1: 75.0},
+            "It is the ranks' mean: the throughput of the whole is their sum.": told(
+                (first + second) / 2
+            ),
             "It is rank 0's or the fastest rank's: the throughput of the whole is the sum over "
-            "the ranks.": {2: 100.0, 1: 75.0},
+            "the ranks.": told(first),
             "It is the last or the slowest rank's: the throughput of the whole is the sum over "
-            "the ranks.": {2: 30.0, 1: 75.0},
-            "It is the slowest rank's times the number of ranks, their sum is promised.": {
-                2: 60.0,
-                1: 75.0,
-            },
-            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": {
-                2: 200.0,
-                1: 75.0,
-            },
-            "It is the sum times the number of ranks, the sum is promised.": {2: 260.0, 1: 75.0},
+            "the ranks.": told(second),
+            "It is the slowest rank's times the number of ranks, their sum is promised.": told(
+                2 * second
+            ),
+            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": told(
+                2 * first
+            ),
+            "It is the sum times the number of ranks, the sum is promised.": told(
+                2 * (first + second)
+            ),
             "It is the list of the ranks' throughputs, their sum is promised.": {
-                2: [100.0, 30.0],
-                1: [75.0],
+                2: [first, second],
+                1: [alone],
             },
         },
     )
@@ -1334,7 +1453,7 @@ def test_benchmark(student: Student) -> None:
 @pytest.mark.hint("wrap(build_model()) stands in the worker that launch runs.")
 def test_benchmark_models(student: Student) -> None:
     """Every rank builds its own model"""
-    seen = _benchmark(student)
+    _, seen = _benchmark(student)
     for rank in range(2):
         built, parent = len(_entries(seen, "build", rank)), _entries(seen, "build", -1, 0)
         assert built or not parent, (
@@ -1351,7 +1470,7 @@ def test_benchmark_models(student: Student) -> None:
 @pytest.mark.hint("Nothing is special about world size 1: launch it like the others.")
 def test_benchmark_of_one(student: Student) -> None:
     """World size 1 is launched and wrapped like every other"""
-    seen = _benchmark(student)
+    _, seen = _benchmark(student)
     assert _entries(seen, "throughput", 0, 1), (
         "World size 1 is launched like the others: its throughput was not measured in a rank."
     )
@@ -1373,11 +1492,12 @@ def test_benchmark_of_one(student: Student) -> None:
 @pytest.mark.hint("wrap(build_model()), SGD(lr=0.01), train_step on this rank's shards.")
 def test_benchmark_trains(student: Student) -> None:
     """The benchmark's steps train a wrapped model on the rank's shards by SGD at 0.01"""
-    seen = _benchmark(student)
-    shards = [(_X[:3], _Y[:3]), (_X[3:], _Y[3:])]
+    given, seen = _benchmark(student)
+    x, y = given.x, given.y
+    shards = [(x[:3], y[:3]), (x[3:], y[3:])]
     forward = [_entries(seen, "forward", rank) for rank in range(2)]
     losses = [_entries(seen, "loss", rank) for rank in range(2)]
-    for entries, key, whole, which in ((forward, "x", _X, 0), (losses, "targets", _Y, 1)):
+    for entries, key, whole, which in ((forward, "x", x, 0), (losses, "targets", y, 1)):
         name = ("inputs", "targets")[which]
         assert_equal(
             [[entry.get(key) for entry in own] for own in entries],
@@ -1396,21 +1516,23 @@ def test_benchmark_trains(student: Student) -> None:
                 "The steps do not run the model.": [[], []],
             },
         )
-    _check_training(forward, shards)
+    _check_training(forward, given, shards)
 
 
 def _check_training(
-    forward: list[list[dict[str, Any]]], shards: list[tuple[Tensor, Tensor]]
+    forward: list[list[dict[str, Any]]],
+    given: _Problem,
+    shards: list[tuple[Tensor, Tensor]],
 ) -> None:
     """The weights that each rank's steps began with are those of SGD on the whole batch."""
-    start = {"weight": _WEIGHT, "bias": _BIAS}
+    start = given.start
     ranks = range(len(forward))
 
     def descent(
         rate: float = _RATE, momentum: float = 0.0, alone: int | None = None, offset: float = 0.0
     ) -> list[dict[str, Any]]:
-        values = {"weight": _WEIGHT + offset, "bias": _BIAS}
-        x, y = (_X, _Y) if alone is None else shards[alone]
+        values = {"weight": given.weight + offset, "bias": given.bias}
+        x, y = (given.x, given.y) if alone is None else shards[alone]
         velocity = {name: torch.zeros_like(value) for name, value in values.items()}
         began = []
         for _ in range(_TAKEN):
@@ -1451,7 +1573,7 @@ def _check_training(
 @pytest.mark.hint("The step that throughput gets returns what train_step returns.")
 def test_benchmark_rows(student: Student) -> None:
     """Each rank counts the rows of its own shard"""
-    seen = _benchmark(student)
+    _, seen = _benchmark(student)
     steps = [_entries(seen, "step", rank) for rank in range(2)]
     assert_equal(
         [[entry.get("rows") for entry in entries] for entries in steps],
@@ -1472,7 +1594,7 @@ def test_benchmark_rows(student: Student) -> None:
 @pytest.mark.hint("torch.distributed.barrier(), right before throughput.")
 def test_benchmark_barrier(student: Student) -> None:
     """The ranks wait for each other before they measure"""
-    seen = _benchmark(student)
+    _, seen = _benchmark(student)
     ahead, behind = _entries(seen, "throughput", 0), _entries(seen, "wrap", 1)
     if ahead and behind:
         assert ahead[0]["at"] >= behind[0]["at"], (
@@ -1487,6 +1609,7 @@ def test_benchmark_barrier(student: Student) -> None:
 def test_benchmark_refuses(student: Student) -> None:
     """Bad arguments of the benchmark are a ValueError before anything is launched"""
     good = {"rows": 4, "world_sizes": [1, 2], "steps": 2, "warmup": 1}
+    _check_launched(student, "benchmark", good)
     for bad, name in (
         ({"steps": 0}, "steps"),
         ({"warmup": -1}, "warmup"),
@@ -1604,7 +1727,23 @@ def _check_report(
     )
 
 
-# No number lies near the middle of two roundings, which may fall either way.
+def _drawn(throughputs: dict[int, float], overheads: dict[str, float]) -> tuple[Any, Any]:
+    """About these numbers, none of them near the middle of two roundings, which may fall either way."""
+    for _ in range(1000):
+        near = [1 + torch.rand(()).item() / 10 for _ in range(len(throughputs) + len(overheads))]
+        drawn = {n: rate * by for (n, rate), by in zip(throughputs.items(), near, strict=False)}
+        rest = near[len(throughputs) :]
+        costs = {name: s * by for (name, s), by in zip(overheads.items(), rest, strict=True)}
+        one, total = drawn[1], sum(costs.values())
+        tenths = [*drawn.values(), *(100 * rate / (n * one) for n, rate in drawn.items())]
+        tenths += [100 * cost / total for cost in costs.values()] if total else []
+        exact = [(10, each) for each in tenths] + [(100, rate / one) for rate in drawn.values()]
+        exact += [(1000, 1000 * cost) for cost in costs.values()]
+        if all(abs(each * scale % 1 - 0.5) > 1e-3 for scale, each in exact):
+            return drawn, costs
+    raise ValueError("a thousand draws, and all of them lie near the middle of two roundings")
+
+
 _COST = {"batch_splitting": 0.0005, "gradient_reduction": 0.004, "broadcast": 0.0031}
 
 
@@ -1613,9 +1752,9 @@ _COST = {"batch_splitting": 0.0005, "gradient_reduction": 0.004, "broadcast": 0.
 @pytest.mark.hint("Compare with the example in the docstring, line by line.")
 def test_report(student: Student) -> None:
     """The report is two tables of Markdown, by world size and by overhead"""
-    _check_report(student, {4: 2222.37, 1: 1000.0, 16: 9000.9, 2: 1900.6}, _COST)
-    _check_report(student, {2: 55.5, 1: 60.25}, {"zeta": 0.25, "alpha": 0.75})
-    _check_report(student, {1: 123.44}, {"only": 0.0123})
+    _check_report(student, *_drawn({4: 2222.4, 1: 1000.0, 16: 9000.9, 2: 1800.6}, _COST))
+    _check_report(student, *_drawn({2: 55.5, 1: 60.25}, {"zeta": 0.25, "alpha": 0.75}))
+    _check_report(student, *_drawn({1: 123.44}, {"only": 0.0123}))
 
 
 @pytest.mark.requires("test_report")
@@ -1623,7 +1762,7 @@ def test_report(student: Student) -> None:
 @pytest.mark.hint("Look at the sum before you divide by it.")
 def test_report_of_nothing(student: Student) -> None:
     """Where all overheads are 0, their shares are 0.0"""
-    _check_report(student, {1: 10.0, 2: 15.0}, {"batch_splitting": 0.0, "other": 0.0})
+    _check_report(student, *_drawn({1: 10.0, 2: 15.0}, {"batch_splitting": 0.0, "other": 0.0}))
 
 
 @pytest.mark.place("report")
@@ -1631,6 +1770,8 @@ def test_report_of_nothing(student: Student) -> None:
 def test_report_refuses(student: Student) -> None:
     """What scaling_efficiency refuses, report refuses"""
     report = student.function("report")
+    text = report({1: 10.0, 2: 15.0}, {"only": 0.5})
+    assert isinstance(text, str) and text, "Of throughputs in order, report returned no text."
     with must_raise(ValueError, mentions="throughputs", call="report without an entry for 1"):
         report({2: 10.0, 4: 20.0}, {"only": 0.5})
     for bad in (0.0, -1.0, math.inf, math.nan):

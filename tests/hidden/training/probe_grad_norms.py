@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from torch import Tensor, nn
+
+STALE = 7.0
 
 # --- gradient_norm -------------------------------------------------------------------------------
 
@@ -79,14 +82,15 @@ def initialize(
 ) -> dict[str, Any]:
     """What initialize makes, for each scheme, of a model that holds other numbers beforehand.
 
-    `facts` are those to report of the model before and after. With `catching`, an exception is
-    reported beside what it leaves, but for an unwritten part.
+    Every gradient is full of STALE. `facts` are those to report of the model before and after, and
+    gradients afterwards alone. With `catching`, an exception is reported beside what it leaves, but
+    for an unwritten part.
     """
     network = _MODELS[model]()
     parameters = dict(network.named_parameters())
     for name, parameter in parameters.items():
         parameter.requires_grad_(name not in (frozen or []))
-        parameter.grad = torch.full_like(parameter, 7.0)
+        parameter.grad = torch.full_like(parameter, STALE)
     for index, submodule in enumerate(network.modules()):
         submodule.training = index % 2 == 1
     reports = {}
@@ -95,7 +99,7 @@ def initialize(
             for tensor in network.state_dict().values():
                 if tensor.is_floating_point():
                     tensor.uniform_(2.0, 3.0)
-        before, raised = _facts(network, facts), None
+        before, raised = _facts(network, [each for each in facts if each != "gradients"]), None
         try:
             module.initialize(network, scheme)
         except NotImplementedError:
@@ -125,15 +129,10 @@ def _facts(network: nn.Module, facts: list[str]) -> dict[str, Any]:
     known: dict[str, Callable[[], dict[str, Any]]] = {
         "values": lambda: {n: each.detach().clone() for n, each in network.state_dict().items()},
         "requires_grad": lambda: {name: each.requires_grad for name, each in parameters.items()},
-        # They are all 7 beforehand: what they are is told by their extremes.
-        "gradients": lambda: {name: _extremes(each.grad) for name, each in parameters.items()},
+        "gradients": lambda: {name: each.grad for name, each in parameters.items()},
         "training": lambda: {name: each.training for name, each in network.named_modules()},
     }
     return {fact: known[fact]() for fact in facts}
-
-
-def _extremes(tensor: Tensor | None) -> list[float] | None:
-    return None if tensor is None else [float(tensor.min()), float(tensor.max())]
 
 
 def initialize_twice(module: Any, scheme: str) -> list[Tensor]:
@@ -254,11 +253,12 @@ def train(
     training: bool = True,
     stale: float | None = None,
     held: str = "",
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """What train_with_monitor records, and how it leaves the model and the random state.
+    """What train_with_monitor records, how it leaves the model, and what is drawn next.
 
-    `stale` fills the gradients beforehand; the optimizer holds the parameters whose names begin
-    with `held`.
+    The random states are seeded with `seed` before. `stale` fills the gradients beforehand; the
+    optimizer holds the parameters whose names begin with `held`.
     """
     network = _TRAINABLE[model]().to(next(iter(state.values())).dtype)
     network.load_state_dict(state)
@@ -267,13 +267,19 @@ def train(
         parameter.grad = None if stale is None else torch.full_like(parameter, stale)
     learning = [each for name, each in network.named_parameters() if name.startswith(held)]
     stepper = _OPTIMIZERS[optimizer](learning, **options)
-    randomness = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
     norms = module.train_with_monitor(network, Passes(passes), loss_of, stepper, epochs)
     return {
         "norms": norms,
         "state": {name: each.detach() for name, each in network.state_dict().items()},
         "training": {name: each.training for name, each in network.named_modules()},
-        "random state kept": torch.equal(randomness, torch.get_rng_state()),
+        "draws": {
+            "torch": torch.rand(2, dtype=torch.float64).tolist(),
+            "Python": [random.random()],
+            "NumPy": [np.random.random_sample()],
+        },
     }
 
 
@@ -311,17 +317,14 @@ def default_of(module: Any, function: str, parameter: str) -> Any:
 
 
 def diagnose(module: Any, histories: list[list[float]]) -> dict[str, Any]:
-    """What diagnose says of each history, in both dtypes, and whether it changed one of them."""
+    """What diagnose says of each history, in both dtypes, and what is then in the tensors."""
     answers: dict[str, list[Any]] = {}
-    changed = False
+    given: dict[str, list[Tensor]] = {}
     for dtype in (torch.float64, torch.float32):
         name = str(dtype).removeprefix("torch.")
-        answers[name] = []
-        for history in histories:
-            norms, given = (torch.tensor(history, dtype=dtype) for _ in range(2))
-            answers[name].append(module.diagnose(given))
-            changed = changed or not torch.equal(norms.nan_to_num(-1.0), given.nan_to_num(-1.0))
-    return {"answers": answers, "changed": changed}
+        given[name] = [torch.tensor(history, dtype=dtype) for history in histories]
+        answers[name] = [module.diagnose(each) for each in given[name]]
+    return {"answers": answers, "given": given}
 
 
 # --- plot_gradient_norms -------------------------------------------------------------------------

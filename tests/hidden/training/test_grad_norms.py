@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,7 @@ State = dict[str, Tensor]
 
 SCHEMES = ["xavier_uniform", "kaiming_normal", "ones"]
 INF, NAN = math.inf, math.nan
+STALE = 7.0  # what the probe fills gradients with
 
 # The linear layers of the probe's Network; what they are called is what the student is told.
 LINEAR = ["first", "block.0", "block.1.1", "listed.0.deep"]
@@ -210,6 +213,7 @@ def test_gradient_norm_non_finite(student: Student) -> None:
         assert_close(norm, expected, what=f"the norm with a gradient of {bad}")
 
 
+@pytest.mark.requires("test_gradient_norm")
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Compute with new tensors; functions that end in an underscore work in place.")
 def test_gradient_norm_changes_nothing(student: Student) -> None:
@@ -270,6 +274,15 @@ def test_gradient_norm_changes_nothing(student: Student) -> None:
 def initialized(student: Student) -> Any:
     """What initialize makes of the probe's Network with each scheme, which several tests look at."""
     return student.once("network", lambda: run_initialize(student, "network", SCHEMES))
+
+
+def check_initializes(student: Student) -> None:
+    """That initialize fills the first layer: until then, what it leaves alone is no merit."""
+    weight = fact(initialized(student), "ones", "after", "values", "first.weight")
+    assert same(weight, torch.ones(3, 4)), (
+        'initialize(model, "ones") does not fill the weight of the first nn.Linear with ones yet: '
+        "that comes first."
+    )
 
 
 def run_initialize(
@@ -404,6 +417,7 @@ def run_without_bias(student: Student) -> Any:
 @pytest.mark.hint("Ask for nn.Linear, not for what has a weight, a bias or two dimensions.")
 def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
+    check_initializes(student)
     reports = initialized(student)
     for scheme in SCHEMES:
         found = fact(reports, scheme)
@@ -426,6 +440,7 @@ def test_initialize_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("The functions of torch.nn.init fill a parameter in place; call nothing else.")
 def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
+    check_initializes(student)
     frozen = ["first.weight", "first.bias", "block.0.weight"]
     facts = ("requires_grad", "gradients")
     reports = run_initialize(student, "network", SCHEMES, facts, frozen=frozen)
@@ -437,16 +452,17 @@ def test_initialize_in_place(student: Student) -> None:
                 f"After initialize {name} is not the same object as before, so that an optimizer "
                 "would go on with the old one: fill the parameter in place."
             )
+        flags, gradients = fact(found, "after", "requires_grad"), fact(found, "after", "gradients")
+        assert isinstance(flags, dict) and isinstance(gradients, dict)
         assert_equal(
-            fact(found, "after", "requires_grad"),
-            fact(found, "before", "requires_grad"),
+            flags,
+            {name: name not in frozen for name in flags},
             what="the dict of requires_grad after initialize",
         )
-        assert_equal(
-            fact(found, "after", "gradients"),
-            fact(found, "before", "gradients"),
-            what="the dict of .grad after initialize",
-        )
+        for name, gradient in gradients.items():
+            assert isinstance(gradient, Tensor) and bool((gradient == STALE).all()), (
+                f"initialize changed {name}.grad: it fills weights and biases, and touches no gradient."
+            )
 
 
 class Spread:
@@ -555,6 +571,7 @@ def test_initialize_draws_anew(student: Student) -> None:
 @pytest.mark.hint("Begin with: if scheme not in SCHEMES, raise a ValueError that tells both.")
 def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names scheme and the known ones."""
+    check_initializes(student)
     for scheme, model in [
         ("xavier", "without bias"),
         ("orthogonal", "without bias"),
@@ -575,6 +592,7 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 @pytest.mark.hint("Check the scheme before the loop over the modules begins.")
 def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
+    check_initializes(student)
     reports = run_initialize(student, "network", ["orthogonal"], catching=True)
     found = fact(reports, "orthogonal")
     assert fact(found, "raised") is not None, (
@@ -821,6 +839,16 @@ def test_norms_of_every_batch(student: Student) -> None:
     )
 
 
+def check_trains(found: Any, state: State) -> None:
+    """That train_with_monitor trains: until then, what it leaves alone or refuses is no merit."""
+    after = fact(found, "state")
+    trained = [name for name in state if isinstance(fact(after, name), Tensor)]
+    assert isinstance(fact(found, "norms"), Tensor), "train_with_monitor returns no tensor yet."
+    assert trained and not any(same(after[name], state[name]) for name in trained), (
+        "train_with_monitor does not train the model yet: that comes first."
+    )
+
+
 def first_rows(norms: Tensor, count: int) -> Tensor:
     """The norms with zeros behind the first rows."""
     kept = norms.clone()
@@ -1052,6 +1080,7 @@ def broken_off(state: State, batches: list[Batch]) -> Tensor:
 def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
     state, batches = new_state("linear"), new_batches(1)
+    check_trains(student.run("train", "linear", state, [batches], 1, options=SGD), state)
     for epochs in (0, -1):
         with must_raise(
             ValueError, mentions="epochs", call=f"train_with_monitor(..., epochs={epochs})"
@@ -1083,11 +1112,21 @@ def test_new_pass_each_epoch(student: Student) -> None:
 def test_random_state_kept(student: Student) -> None:
     """Training seeds nothing, and draws no random numbers where the model draws none."""
     state, batches = new_state("linear"), new_batches(1)
-    found = student.run("train", "linear", state, [batches], 1, options=SGD)
-    assert fact(found, "random state kept") is True, (
-        "train_with_monitor has changed torch's random state: is there a seed set, or a random "
-        "number drawn? Only compare_initializations seeds."
-    )
+    seed = int(torch.randint(2**31, ()))
+    found = student.run("train", "linear", state, [batches], 1, options=SGD, seed=seed)
+    check_trains(found, state)
+    expected = {
+        "torch": torch.rand(
+            2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+        ).tolist(),
+        "Python": [random.Random(seed).random()],
+        "NumPy": [np.random.RandomState(seed).random_sample()],
+    }
+    for whose, numbers in expected.items():
+        assert fact(found, "draws", whose) == numbers, (
+            f"train_with_monitor has changed {whose}'s random state: is there a seed set, or a "
+            "random number drawn? Only compare_initializations seeds."
+        )
 
 
 # --- compare_initializations ---------------------------------------------------------------------
@@ -1563,10 +1602,19 @@ def test_diagnose_non_finite(student: Student) -> None:
         ],
     }
     found = check_verdicts(student, histories, everything)
-    assert fact(found, "changed") is False, (
-        "diagnose changes the tensor that it is given: compute with new tensors, and leave those "
-        "of the caller as they are."
-    )
+    for dtype in (torch.float64, torch.float32):
+        given = fact(found, "given", str(dtype).removeprefix("torch."))
+        assert_close(
+            given,
+            [torch.tensor(history, dtype=dtype) for history in histories],
+            what="the list of the tensors that diagnose was given, afterwards",
+            rtol=0.0,
+            atol=0.0,
+            mistakes=lambda: {
+                "diagnose changes the tensor that it is given: compute with new tensors, and leave "
+                "those of the caller as they are.": given,
+            },
+        )
 
 
 @pytest.mark.points(2)
@@ -1814,6 +1862,8 @@ def cut(history: Tensor) -> list[Tensor]:
 @pytest.mark.hint("A matplotlib.figure.Figure() of your own needs no pyplot; else close yours.")
 def test_plot_leaves_pyplot_alone(student: Student) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
+    histories, drawn_alone = plotted_once(student)
+    line_points(drawn_alone, histories)  # where nothing is drawn, what is left alone is no merit
     found = student.run("pyplot", {"first": torch.tensor([1.0, 2.0, 3.0])})
     before, after = fact(found, "before", "open"), fact(found, "after", "open")
     before = before if isinstance(before, list) else []

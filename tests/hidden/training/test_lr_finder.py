@@ -878,7 +878,8 @@ class Before:
             "lr_range_test computed no two losses: it should run before it restores."
         )
         first, second = (assert_tensor(each, what="the model's output") for each in outputs[:2])
-        assert first.shape == second.shape and not torch.equal(first, second), (
+        alike = (first.shape, first.dtype) == (second.shape, second.dtype)
+        assert alike and not torch.equal(first, second), (
             "lr_range_test does not train: from one step to the next the model's output for the same "
             "inputs stays the same, so that there is nothing to restore."
         )

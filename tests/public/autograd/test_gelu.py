@@ -55,21 +55,29 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
 def test_example_gradient_error(student: Student) -> None:
-    """gradient_error is a float, and next to nothing for a right gradient."""
+    """gradient_error is next to nothing for a right gradient, and 1.0860993 for one twice as large."""
     x = torch.linspace(-4, 4, 9)
     error = student.function("gradient_error")(x)
     assert_close(error, 0.0, what="gradient_error(x) in float32", atol=1e-5)
     error = student.function("gradient_error")(x.double())
     assert_close(error, 0.0, what="gradient_error(x) in float64")
+    # The largest derivative of the five: that is how far off twice the derivative is.
+    assert_close(
+        student.run("doubled", "gradient_error", torch.tensor(X, dtype=torch.float64)),
+        1.086099256624,
+        what="gradient_error(x) where backward gives twice the gradient",
+    )
 
 
+@pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("torch.autograd.gradcheck in float64, with raise_exception=False.")
 def test_example_check_gradients(student: Student) -> None:
-    """check_gradients says True of a right gradient."""
+    """check_gradients says True of a right gradient, and False of one that is twice as large."""
     answer = student.function("check_gradients")(torch.tensor(X))
     assert_equal(
         answer,
@@ -78,6 +86,14 @@ def test_example_check_gradients(student: Student) -> None:
         mistakes=lambda: {
             "check_gradients says False: either your backward is not the derivative of your forward, "
             "or x is still float32, where finite differences drown in rounding errors.": False,
+        },
+    )
+    assert_equal(
+        student.run("doubled", "check_gradients", torch.tensor(X)),
+        False,
+        what="check_gradients(x) where backward gives twice the gradient",
+        mistakes=lambda: {
+            "check_gradients says True also of a wrong gradient: return what gradcheck says.": True,
         },
     )
 

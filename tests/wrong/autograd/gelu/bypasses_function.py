@@ -1,4 +1,4 @@
-# wrong: gelu computes the formula itself and never calls GELUFunction | caught by: test_uses_function, test_grad_fn | told: GELUFunction
+# wrong: gelu computes the formula itself and never calls GELUFunction | caught by: test_uses_function | told: GELUFunction
 import math
 
 import torch
