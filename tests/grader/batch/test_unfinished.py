@@ -38,13 +38,17 @@ def stopped(school: School, how: signal.Signals, *options: str) -> tuple[int, st
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 60
-    while not _is_next(school, "cem", after="bob") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    assert process.poll() is None
-    process.send_signal(how)
-    _, told = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not _is_next(school, "cem", after="bob") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(how)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     return process.returncode, told
 
 

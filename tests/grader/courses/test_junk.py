@@ -110,7 +110,7 @@ class _Filled(ast.NodeTransformer):
     def __init__(self, body: str) -> None:
         self._body = body
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802 (ast's name)
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if not _is_unwritten(node):
             return node
         # A class can be built only if nothing comes back from here.
