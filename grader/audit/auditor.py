@@ -22,6 +22,7 @@ from grader.results import ExerciseResult, Visibility
 __all__ = ["Auditor", "Finding", "audit"]
 
 _HIDDEN = re.compile(r"canary:\w+:\w+")
+_TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
 
 
@@ -73,7 +74,18 @@ class Auditor:
         self._close()
 
     def run(self, attack: Attack) -> Finding:
-        """Grade one attack and look for what it achieved."""
+        """Grade one attack and look for what it achieved.
+
+        One that was late and nothing else is tried up to twice more: a busy machine is late as well, but
+        not each time.
+        """
+        for _ in range(_TRIES):
+            finding = self._run(attack)
+            if {each.proof for each in finding.evidence} != {Proof.TIME}:
+                break
+        return finding
+
+    def _run(self, attack: Attack) -> Finding:
         if self._range is None:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
         target = self._range

@@ -62,7 +62,7 @@ def _is_next(school: School, student: str, after: str) -> bool:
         rows = connection.execute(
             "SELECT student, status FROM grades JOIN attempts ON attempts.id = attempt"
         )
-        statuses = dict(rows.fetchall())
+        statuses: dict[str, str] = dict(rows.fetchall())
         return statuses.get(student) == "unjudged" != statuses.get(after, "unjudged")
     return False
 
