@@ -10,7 +10,7 @@ from types import TracebackType
 
 import msgspec
 
-from grader.audit.catalogue import Attack, arm, read_catalogue
+from grader.audit.catalogue import Attack, Proof, arm, read_catalogue
 from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.field import Field
 from grader.audit.leavings import adopt_orphans
