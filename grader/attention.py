@@ -94,7 +94,7 @@ def attention(
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
     if handed.source is not None and not untouched:
-        for line, what in dict.fromkeys(_odd(handed.source)):
+        for line, what in sorted(set(_odd(handed.source))):
             if what not in usual:
                 text = f"line {line} {what}"
                 yield Attention(Kind.FORGER, student, exercise.id, text)

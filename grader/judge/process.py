@@ -197,8 +197,12 @@ def main(arguments: list[str]) -> None:
         sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
 
     def answer(message: TestEnded | Judged | Fault) -> None:
-        answers.write(_encode(message) + b"\n")
-        answers.flush()
+        try:
+            answers.write(_encode(message) + b"\n")
+            answers.flush()
+        except BrokenPipeError:
+            # Whoever asked was killed: nobody waits for a verdict, or for a traceback.
+            os._exit(1)
 
     # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
     from grader.judge.collection import Collections

@@ -132,7 +132,10 @@ class ForkServer:
                 collapse()
 
     def _receive(self, control: socket.socket) -> None:
-        message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 2)
+        message, descriptors = b"", list[int]()
+        # A judge that was stopped in the middle of something resets its end.
+        with contextlib.suppress(ConnectionError):
+            message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 2)
         if not message:
             self._hang_up(control)
             return
