@@ -31,7 +31,13 @@ Judging = tuple[WarmJudge, "queue.SimpleQueue[Answer]"]
 
 
 @pytest.fixture
-def judging(course: Course) -> Iterator[Judging]:
+def others() -> set[int]:
+    """The judges of other tests, which this session keeps warm."""
+    return judges_but(set())
+
+
+@pytest.fixture
+def judging(course: Course, others: set[int]) -> Iterator[Judging]:
     """A warm judge, and where its answers come."""
     answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
 
@@ -41,9 +47,13 @@ def judging(course: Course) -> Iterator[Judging]:
     judge = WarmJudge(course, answer=answers.put, test=lambda order, count: None, crashed=crashed)
     yield judge, answers
     judge.close()
-    assert not [
-        each for each in psutil.Process().children() if "grader.judge.process" in each.cmdline()
-    ]
+    assert judges_but(others) == set()
+
+
+def judges_but(others: set[int]) -> set[int]:
+    """The judges that this process started, without those of other tests."""
+    started = psutil.Process().children()
+    return {each.pid for each in started if "grader.judge.process" in each.cmdline()} - others
 
 
 def order(course: Course, number: int, source: bytes = RIGHT) -> Order:
@@ -85,13 +95,14 @@ def test_an_endless_loop_is_ended_for_what_is_newer(
     assert answer.result is not None and answer.result.status is Status.PASSED
 
 
-def test_a_judge_that_is_gone_is_replaced(course: Course, judging: Judging) -> None:
+def test_a_judge_that_is_gone_is_replaced(
+    course: Course, judging: Judging, others: set[int]
+) -> None:
     judge, answers = judging
     judge.ask([order(course, 1)])
     answers.get(timeout=60)
-    (process,) = [
-        each for each in psutil.Process().children() if "grader.judge.process" in each.cmdline()
-    ]
+    (pid,) = judges_but(others)
+    process = psutil.Process(pid)
     process.kill()
     process.wait(20)
     judge.ask([order(course, 2)])
