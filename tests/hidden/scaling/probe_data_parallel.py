@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 # How long a rank dawdles so that a missing barrier shows; nothing right waits for it in vain.
-_DELAY_SECONDS = 0.05
+_DELAY_SECONDS = 0.02
 
 # How long the launch that was given lets ranks wait for each other; a test has little time.
 _PATIENCE_SECONDS = 3.0
