@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from grader.cli import main
 from grader.course import Exercise, load_course
 from grader.judge import checks
 from grader.results import (
@@ -48,6 +51,28 @@ def test_the_commands_of_the_readme_exist() -> None:
             check=False,
         )
         assert done.returncode == 0, f"README names `grade {command}`: {done.stderr}"
+
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_every_page_can_be_typed(page: Path) -> None:
+    """The three tutorials are run besides; here nothing is, but no option is made up."""
+    text = page.read_text(encoding="utf-8")
+    for line in re.findall(r"^(?:    |\$ )(grade .*)$", text, re.MULTILINE):
+        # What a command does is written behind it, after some blanks.
+        _, name, *arguments = shlex.split(re.split(r"   |  #| >", line)[0])
+        assert refusal(main.commands[name], arguments) == "", line
+
+
+def refusal(command: click.Command, arguments: list[str]) -> str:
+    """Why these are no arguments of the command; that a file is not here is no reason."""
+    try:
+        command.make_context(command.name, arguments)
+    except click.UsageError as error:
+        return "" if "does not exist" in error.message else error.message
+    return ""
 
 
 def test_the_exercises_of_the_readme_are_those_of_the_course() -> None:
