@@ -21,7 +21,7 @@ from grader.course import Course, Exercise, load_course, probe_of
 from grader.judge.outcomes import student_error
 from grader.judge.plugin import Judged, SuitePlugin
 from grader.results import Visibility
-from grader.sandbox.protocol import Opaque, Record
+from grader.sandbox.values import Opaque, Record
 from grader.source import parse
 from grader.suite import MARKS, tests_of
 

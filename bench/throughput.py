@@ -1,15 +1,16 @@
 """`python -m bench.throughput`: submissions a minute, against pytest started anew for each of them.
 
 The same class, on the same cores, with as many processes at a time, one after the other in this run. The
-peer is one `python -m bench.floor SUBMISSION` for each submission: plain pytest over the same suites in one
-process with the student's code, no sandbox and no wall. Ours is `grade batch`'s pool of judges, all walls up,
-after one submission for each judge: a batch pays its start once.
+peer is `python -m bench.floor SUBMISSION`: plain pytest over the same suites in one process with the student's
+code, no sandbox and no wall. It is started once for each submission, and, in the last columns, once for each
+file, as where each exercise is an assignment of its own. Ours is `grade batch`'s pool of judges, all walls up,
+after one submission for each judge: a batch pays its start once. No two students share a verdict here.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -25,18 +26,21 @@ from rich.table import Table
 from grader.course import Course, load_course
 from grader.pool import LocalPool, Manner, Task
 
+CLASSES = (((), "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
 WRONG = ("a third of the files wrong", 3)
 RIGHT = ("all right", 0)
 
 
 def write_class(folder: Path, students: int, course: Course, every: int) -> list[Path]:
     """Hand in for so many students: solutions, and for each `every`-th file (0: none) a wrong answer."""
-    wrong = {e.id: itertools.cycle(course.variants(e, "wrong")) for e in course.exercises}
+    # Drawn, since a few of them wait for each other in vain for seconds, and only a few.
+    draw = random.Random(0)
+    wrong = {e.id: course.variants(e, "wrong") for e in course.exercises}
     submissions = [folder / f"student{number:03}" for number in range(students)]
     for student, submission in enumerate(submissions):
         for number, exercise in enumerate(course.exercises):
             is_wrong = every and (student + number) % every == 0
-            source = next(wrong[exercise.id]) if is_wrong else course.solution(exercise)
+            source = draw.choice(wrong[exercise.id]) if is_wrong else course.solution(exercise)
             path = submission / exercise.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source.read_bytes())
@@ -55,17 +59,17 @@ def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequen
     return time.perf_counter() - begin
 
 
-def anew(submissions: list[Path], ids: Sequence[str], jobs: int) -> float:
-    """Seconds in which pytest, started anew for each submission, gets through the class."""
+def anew(starts: list[list[str]], jobs: int) -> float:
+    """Seconds in which pytest gets through the class, started anew with each of these arguments."""
 
-    def run(submission: Path) -> None:
-        command = [sys.executable, "-m", "bench.floor", str(submission), *ids]
+    def run(arguments: list[str]) -> None:
+        command = [sys.executable, "-m", "bench.floor", *arguments]
         quiet = subprocess.DEVNULL
         subprocess.run(command, stdout=quiet, stderr=quiet, check=False)
 
     begin = time.perf_counter()
     with ThreadPoolExecutor(jobs) as threads:
-        list(threads.map(run, submissions))
+        list(threads.map(run, starts))
     return time.perf_counter() - begin
 
 
@@ -77,16 +81,21 @@ def main(students: int, jobs: int, rounds: int) -> None:
     """Measure and print."""
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
     course = load_course(".")
-    table = Table("exercises", "class", "judged a minute", "pytest anew", "ratio", "bound")
-    for ids, name, bound in (((), "all six", 15), (("glu", "gelu"), "glu and gelu", 25)):
+    heads = "exercises", "class", "judged a minute", "pytest a submission", "ratio", "bound"
+    table = Table(*heads, "pytest a file", "ratio")
+    for exercises, name, bound in CLASSES:
+        ids = [each.id for each in course.select(exercises)]
         for what, every in (RIGHT, WRONG):
-            with tempfile.TemporaryDirectory() as folder, LocalPool(course, jobs, Manner()) as pool:
+            with tempfile.TemporaryDirectory() as folder:
                 submissions = write_class(Path(folder), students, course, every)
-                judged(pool, course, submissions[:1] * 2 * jobs, ids)
-                ours = min(judged(pool, course, submissions, ids) for _ in range(rounds))
-                theirs = anew(submissions, ids, jobs)
-            rates = f"{60 * students / ours:.0f}", f"{60 * students / theirs:.1f}"
-            table.add_row(name, what, *rates, f"{theirs / ours:.1f}", f"\u2265 {bound}")
+                with LocalPool(course, jobs, Manner()) as pool:
+                    judged(pool, course, submissions[:1] * 2 * jobs, ids)
+                    ours = min(judged(pool, course, submissions, ids) for _ in range(rounds))
+                together = anew([[str(each), *ids] for each in submissions], jobs)
+                apart = anew([[str(each), one] for each in submissions for one in ids], jobs)
+            rates = [f"{60 * students / seconds:.0f}" for seconds in (ours, together, apart)]
+            ratios = [f"{seconds / ours:.1f}" for seconds in (together, apart)]
+            table.add_row(name, what, *rates[:2], ratios[0], bound, rates[2], ratios[1])
     Console(width=110).print(table)
 
 

@@ -1,0 +1,137 @@
+"""`python -m bench.peers`: what a submission costs, against pytest, gradescope-utils, otter and nbgrader.
+
+A class hands in right answers of `glu`, no two files alike. Each peer that the interpreter `--python` can
+import grades it as its users do on their own machine, with one test; ours has the whole suite and all
+walls. A peer grades one student untimed, so that no disk is cold, then one, then the class: a submission
+costs the difference of the last two, shared out. So nobody's start counts, neither ours nor that of a peer
+that starts once for a class; it stands in a column of its own. Ours is measured before and after every peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench.assignments import PEERS, Cost, cost
+from grader.course import Course, load_course
+from grader.pool import LocalPool, Manner, Task
+
+CAPTION = (
+    "Seconds are of one more submission of glu; a grader's start is apart. The ratios understate ours: "
+    "it runs the whole suite behind all walls, the others one test and, as they are run here, no wall."
+)
+
+# Enough of ours at a time for ticks of 10 ms.
+_BESIDE = 20
+
+
+def of_alive() -> float:
+    """CPU seconds of this process, of all that live below it, and of what those have waited for (Linux).
+
+    Not `of_ended` once the pool is closed: two thirds of it were missing there, the fork server and its
+    sandboxes, as bubblewrap ends without having waited for what it ran.
+    """
+    me = psutil.Process()
+    while True:
+        # A spare sandbox may end in the middle of this.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = [each.cpu_times() for each in me.children(recursive=True)]
+            theirs = sum(t.user + t.system + t.children_user + t.children_system for t in times)
+            return float(theirs) + sum(os.times()[:2])
+
+
+class Ours:
+    """A pool of one judge, all walls up; every file that it is given is another one."""
+
+    def __init__(self, pool: LocalPool, course: Course) -> None:
+        self._pool, self._numbers = pool, itertools.count()
+        self.answer = course.solution(course.exercise("glu")).read_text()
+        self.tests = 0
+        self._costs: list[Cost] = []
+        self._first = cost(lambda: self._judge(1), of_alive)
+        # What a fork server does for a class it has done then.
+        self._judge(_BESIDE)
+
+    def measure(self) -> None:
+        """Judge so many once more."""
+        wall, cpu = cost(lambda: self._judge(_BESIDE), of_alive)
+        self._costs.append(Cost(wall / _BESIDE, cpu / _BESIDE))
+
+    def took(self) -> tuple[Cost, float]:
+        """As `Peer.took`: medians of all that was measured."""
+        each = Cost(*map(statistics.median, zip(*self._costs, strict=True)))
+        return each, self._first.wall - each.wall
+
+    def _judge(self, count: int) -> None:
+        numbers = itertools.islice(self._numbers, count)
+        tasks = (Task(n, "glu", f"{self.answer}# {n}\n".encode()) for n in numbers)
+        for verdict in self._pool.judged(tasks):
+            result = verdict.result
+            if result is None or result.score != result.max_score:
+                raise SystemExit(f"Ours did not give a right answer its points: {verdict}")
+            self.tests = len(result.tests)
+
+
+def installed(python: str, name: str) -> str:
+    """The version of a distribution beside that interpreter; "" where there is none."""
+    look = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+    found = subprocess.run([python, "-c", look, name], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def show(rows: dict[str, tuple[int, Cost, float]], missing: dict[str, str]) -> None:
+    """Print what was measured, ours first, and who could not be."""
+    table = Table("grader", "tests", "start s", "wall s", "CPU s", "wall / ours", "CPU / ours")
+    _, ours, _ = next(iter(rows.values()))
+    for name, (tests, each, start) in rows.items():
+        seconds = f"{max(start, 0):.1f}", f"{each.wall:.3f}", f"{each.cpu:.3f}"
+        ratios = (f"{theirs / own:.1f}" for theirs, own in zip(each, ours, strict=True))
+        table.add_row(name, str(tests), *seconds, *ratios)
+    for name, lacking in missing.items():
+        table.add_row(f"{name} (not installed: {lacking})")
+    table.caption = CAPTION
+    Console(width=110).print(table)
+
+
+@click.command()
+@click.option("--students", type=click.IntRange(2), default=4, help="Submissions in the class.")
+@click.option(
+    "--python",
+    type=click.Path(exists=True, dir_okay=False),
+    default=sys.executable,
+    help="The interpreter that has the peers.",
+)
+def main(students: int, python: str) -> None:
+    """Measure and print; a peer that is not installed is listed as such."""
+    os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
+    # Not resolved: the interpreter of a virtual environment is a link to one that lacks its packages.
+    python, course = str(Path(python).absolute()), load_course(".")
+    peers: dict[str, tuple[int, Cost, float]] = {}
+    missing: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder, LocalPool(course, 1, Manner()) as pool:
+        ours = Ours(pool, course)
+        ours.measure()
+        for kind in PEERS:
+            has = {name: installed(python, name) for name in kind.needs}
+            if not all(has.values()):
+                missing[kind.title] = ", ".join(name for name in has if not has[name])
+                continue
+            peer = kind(Path(folder, kind.title), python, ours.answer)
+            peers[f"{kind.title} {has.get(kind.title, '')}"] = (1, *peer.took(students))
+            ours.measure()
+    show({"Lab Bench": (ours.tests, *ours.took()), **peers}, missing)
+
+
+if __name__ == "__main__":
+    main()
