@@ -134,11 +134,16 @@ def layouts(module: Any, x: Tensor, grad_output: Tensor) -> dict[str, Tensor | N
     return {name: gradient(module.gelu(x), x, each) for name, each in stored.items()}
 
 
-def change_between(module: Any, x: Tensor, changed: Tensor) -> dict[str, Any]:
-    """Go backward after x was given other values in place: the gradient, or what was raised."""
+def change_between(
+    module: Any, x: Tensor, changed: Tensor, transposed: bool = False
+) -> dict[str, Any]:
+    """Go backward after x was given other values in place: the gradient, or what was raised.
+
+    `x` of two dimensions may lie transposed in memory, so that it is not contiguous.
+    """
     untouched = x.clone().requires_grad_()
     gradient(module.gelu(untouched), untouched)
-    x = x.clone().requires_grad_()
+    x = (x.t().contiguous().t() if transposed else x.clone()).requires_grad_()
     y = module.gelu(x)
     with torch.no_grad():
         x.copy_(changed)

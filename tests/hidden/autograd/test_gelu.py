@@ -241,32 +241,38 @@ def test_leaves_arguments(student: Student) -> None:
 @pytest.mark.hint("ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.")
 def test_saved_tensor(student: Student) -> None:
     """If x is changed in place before the backward pass, autograd raises its own error."""
-    x, changed = torch.randn(12).double(), torch.randn(12).double()
-    gradient, raised, text = fields(
-        student.run("change_between", x, changed), "gradient", "raised", "message"
-    )
-    if raised is None:
-        what = "After x was changed in place between forward and backward, backward raised nothing"
-        given = assert_tensor(gradient, shape=x.shape, what="the gradient").double()
-        if (given - derivative(changed)).abs().max() < 1e-5:
-            raise AssertionError(
-                f"{what} and gave the gradient at the changed x: keep x with "
-                "ctx.save_for_backward(x), not as an attribute of ctx, and not as x.data. Autograd "
-                "then notices."
+    for transposed in (False, True):
+        x, changed = torch.randn(4, 3).double(), torch.randn(4, 3).double()
+        report = student.run("change_between", x, changed, transposed=transposed)
+        gradient, raised, text = fields(report, "gradient", "raised", "message")
+        which = "x (transposed, so not contiguous)" if transposed else "x"
+        if raised is None:
+            what = (
+                f"After {which} was changed in place between forward and backward, backward raised "
+                "nothing"
             )
-        if (given - derivative(x)).abs().max() < 1e-5:
+            given = assert_tensor(gradient, shape=x.shape, what="the gradient").double()
+            if (given - derivative(changed)).abs().max() < 1e-5:
+                raise AssertionError(
+                    f"{what} and gave the gradient at the changed x: keep x with "
+                    "ctx.save_for_backward(x), not as an attribute of ctx, and not as x.data. "
+                    "Autograd then notices."
+                )
+            if (given - derivative(x)).abs().max() < 1e-5:
+                raise AssertionError(
+                    f"{what}: what you saved is not x itself but a copy, or something computed from "
+                    "x in forward. Save x itself, with ctx.save_for_backward(x): autograd then "
+                    "notices."
+                )
             raise AssertionError(
-                f"{what}: what you saved is not x itself but a copy, or something computed from x "
-                "in forward. Save x itself, with ctx.save_for_backward(x): autograd then notices."
+                f"{what}: save x itself, with ctx.save_for_backward(x); autograd then notices the "
+                "change."
             )
-        raise AssertionError(
-            f"{what}: save x itself, with ctx.save_for_backward(x); autograd then notices the change."
+        assert raised == "RuntimeError" and "modified by an inplace operation" in str(text), (
+            f"After {which} was changed in place between forward and backward, backward raised "
+            f"{str(raised)[:60]}: {str(text)[:200]!r}, not autograd's own RuntimeError about an "
+            "in-place change: save x itself, with ctx.save_for_backward(x)."
         )
-    assert raised == "RuntimeError" and "modified by an inplace operation" in str(text), (
-        "After x was changed in place between forward and backward, backward raised "
-        f"{str(raised)[:60]}: {str(text)[:200]!r}, not autograd's own RuntimeError about an in-place "
-        "change: save x itself, with ctx.save_for_backward(x)."
-    )
 
 
 # --- the gradient --------------------------------------------------------------------------------
@@ -290,6 +296,11 @@ def test_gradient(student: Student) -> None:
             d,
             what="the gradient of gelu(x).sum()",
             mistakes=lambda: {
+                **{
+                    f"x is clamped to {limit} on the way, so that your gradient is the same for all "
+                    "larger |x|: use x as it is.": derivative(x.clamp(-limit, limit))
+                    for limit in (1, 2, 3)
+                },
                 "Your gradient is clipped to at most 1: it may be larger.": d.clamp(max=1),
                 "Your gradient is clipped to at least 0: it may be negative.": d.clamp(min=0),
                 "Your gradient is clipped to 0 and 1: it may lie outside.": d.clamp(0, 1),
@@ -493,6 +504,12 @@ def test_gradient_error_value(student: Student) -> None:
             "gradient_error takes the mean of the absolute differences: take the largest.": each(
                 lambda x, s: (s - derivative(x)).abs().mean()
             ),
+            "gradient_error looks at the first element only: take the largest absolute difference "
+            "of all.": each(lambda x, s: (s - derivative(x)).abs().flatten()[0]),
+            "gradient_error takes your gradient from the mean, PyTorch's from the sum: take both "
+            "from the sum.": each(lambda x, s: (s / x.numel() - derivative(x)).abs().max()),
+            "gradient_error takes your gradient from the sum, PyTorch's from the mean: take both "
+            "from the sum.": each(lambda x, s: (s - derivative(x) / x.numel()).abs().max()),
             "gradient_error takes the mean of the signed differences: take the largest absolute "
             "one.": each(lambda x, s: (s - derivative(x)).mean()),
             "gradient_error sums the absolute differences: take the largest.": each(

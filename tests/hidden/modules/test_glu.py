@@ -189,12 +189,15 @@ def test_parameters_start_finite(student: Student) -> None:
 def test_forward(student: Student) -> None:
     """The value half is multiplied by the sigmoid of the gate half."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    start = [each.detach().clone() for each in check_parameters(layer, 6, 5)]
-    weight, bias = randomize(layer, 6, 5)
+    before = [each.detach().clone() for each in check_parameters(layer, 6, 5)]
     x = torch.randn(4, 6)
-    expected = gated(x, weight, bias)
-    old = "Your output uses the values that {} had when the layer was made: use self.{} in forward."
-    for mode in ("training", "evaluation"):
+    for mode, when in (
+        ("training", "when the layer was made"),
+        ("evaluation", "at an earlier call of forward"),
+    ):
+        weight, bias = randomize(layer, 6, 5)  # new values each time: nothing is to be kept
+        expected = gated(x, weight, bias)
+        old = f"Your output uses the values that {{}} had {when}: use self.{{}} in forward."
         output = layer.train(mode == "training")(x)
         check_split(output, x, 5)
         assert_close(
@@ -203,11 +206,12 @@ def test_forward(student: Student) -> None:
             what=f"the output in {mode} mode",
             mistakes=lambda: {
                 **mistaken_outputs(x, weight, bias),
-                old.format("weight and bias", "weight and self.bias"): gated(x, *start),
-                old.format("weight", "weight"): gated(x, start[0], bias),
-                old.format("bias", "bias"): gated(x, weight, start[1]),
+                old.format("weight and bias", "weight and self.bias"): gated(x, *before),
+                old.format("weight", "weight"): gated(x, before[0], bias),
+                old.format("bias", "bias"): gated(x, weight, before[1]),
             },
         )
+        before = [each.detach().clone() for each in (weight, bias)]
 
 
 @pytest.mark.points(2)
@@ -255,14 +259,18 @@ def test_float64(student: Student) -> None:
     layer = student.module("GatedLinearUnit", 20, 10).double()
     weight, bias = randomize(layer, 20, 10)
     x = torch.randn(40, 20, dtype=torch.float64)
-    output = assert_tensor(layer(x), shape=(40, 10), dtype=torch.float64)
-    expected = gated(x, weight, bias)
-    close = torch.allclose(output, expected, rtol=1e-5, atol=1e-5)
-    assert not close or torch.allclose(output, expected, rtol=1e-7, atol=1e-7), (
-        "In float64 the output is right only to the precision of float32: something on the way "
-        "is rounded to float32 (.float(), a dtype written out, a rounded constant)."
-    )
-    assert_close(output, expected)
+    for scale in (1.0, 1e3):  # large values show a gate that alone was rounded
+        with torch.no_grad():
+            weight[:10] *= scale
+            bias[:10] *= scale
+        output = assert_tensor(layer(x), shape=(40, 10), dtype=torch.float64)
+        expected = gated(x, weight, bias)
+        close = torch.allclose(output, expected, rtol=1e-5, atol=1e-5 * scale)
+        assert not close or torch.allclose(output, expected, rtol=1e-7, atol=1e-7), (
+            "In float64 the output is right only to the precision of float32: something on the way "
+            "is rounded to float32 (.float(), a dtype written out, a rounded constant)."
+        )
+        assert_close(output, expected)
 
 
 @pytest.mark.requires("test_forward")
@@ -581,6 +589,9 @@ def test_flow_leaves_gradients(student: Student) -> None:
             f"{left} zeros: cleared at the end?": scaled(expected, 0),
             f"{left} those of the output's mean, not of its sum.": scaled(expected, 1 / outputs),
             f"{left} twice those of the sum: did backward run twice?": scaled(expected, 2),
+            f"{left} those of the sum of the squares, not of the plain sum.": network_gradients(
+                state, x, torch.square
+            ),
             f"{left} those for an input of ones.": network_gradients(state, torch.ones_like(x)),
             f"{left} those for the first row of x alone.": network_gradients(state, x[:1]),
         },
@@ -1009,13 +1020,17 @@ def packed(state: dict[str, Tensor]) -> Tensor:
     return torch.cat([each.reshape(-1) for each in state.values()])
 
 
-def network_gradients(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
-    """The gradients of the sum of the Network's output (batch, 2), by name."""
+def network_gradients(
+    state: dict[str, Tensor], x: Tensor, of: Callable[[Tensor], Tensor] = torch.clone
+) -> dict[str, Tensor]:
+    """The gradients of the sum of (a function of) the Network's output (batch, 2), by name."""
     values = {name: each.clone().requires_grad_(name in LEARNING) for name, each in state.items()}
     hidden = torch.tanh(F.linear(x, values["body.0.weight"], values["body.0.bias"]))
     hidden = hidden + F.linear(x, values["cut.weight"], values["cut.bias"])
     output = F.linear(hidden, values["head.weight"], values["head.bias"]) * values["scale"]
-    found = torch.autograd.grad(output.sum(), [values[name] for name in LEARNING])
+    found = torch.autograd.grad(
+        of(output + state["offset"]).sum(), [values[name] for name in LEARNING]
+    )
     return dict(zip(LEARNING, found, strict=True))
 
 

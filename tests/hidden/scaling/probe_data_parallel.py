@@ -182,8 +182,8 @@ def group(module: ModuleType, step: dict[str, Any], cases: list[dict[str, Any]])
     "wrap" is about a wrapped model, "step" about one train step of it, from the weights, the rate
     and the ranks' batches of `step`, and "plain" about one of a model that is not wrapped.
     "averages" is about average_gradients in each of the `cases`: they hold the names and values of
-    `parameters`, the `frozen` ones, and each rank's `gradients`. "order" are the ranks in the
-    order of the results.
+    `parameters`, the `frozen` ones, whether they are those of a submodule (`nested`), and each
+    rank's `gradients`. "order" are the ranks in the order of the results.
     """
 
     def train(rank: int, wrapped: Any) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def group(module: ModuleType, step: dict[str, Any], cases: list[dict[str, Any]])
             getattr(model, name).requires_grad_(False)
         for name, gradient in case["gradients"][rank].items():
             getattr(model, name).grad = None if gradient is None else gradient.clone()
-        module.average_gradients(model)
+        module.average_gradients(nn.Sequential(model) if case["nested"] else model)
         return {"gradients": _gradients(model), "parameters": _values(model)}
 
     def averages(rank: int) -> Iterator[dict[str, Any]]:
@@ -435,6 +435,9 @@ def _spies(module: ModuleType, watch: _Watch) -> Iterator[None]:
     def spied_shard(*args: Any, **keywords: Any) -> Any:
         part = shard(*args, **keywords)
         watch.done("shard")
+        asked = {**dict(zip(("batch", "rank", "world_size"), args, strict=False)), **keywords}
+        if dist.is_initialized() and asked.get("rank") != dist.get_rank():
+            watch.done("shard of another rank")
         watch.dawdle("shard")
         return part
 

@@ -23,10 +23,14 @@ STALE = 7.0
 def norm(
     module: Any, values: list[Tensor], gradients: list[Tensor | None], form: str = "list"
 ) -> dict[str, Any]:
-    """The norm of parameters with these values and gradients, and their gradients afterwards."""
+    """The norm of parameters with these values and gradients, and their gradients afterwards.
+
+    They come as a list, from a generator, or frozen: with requires_grad switched off.
+    """
     parameters = [nn.Parameter(value) for value in values]
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = None if gradient is None else gradient.clone()
+        parameter.requires_grad_(form != "frozen")
     given = (each for each in parameters) if form == "generator" else parameters
     answer = module.gradient_norm(given)
     return {"norm": answer, "gradients": [each.grad for each in parameters]}
@@ -220,10 +224,14 @@ _TRAINABLE: dict[str, Callable[[], nn.Module]] = {
 
 
 class Passes:
-    """A loader that yields other batches in each pass, and the first ones again after the last."""
+    """A loader that yields other batches in each pass, and the first ones again after the last.
 
-    def __init__(self, passes: list[list[Any]]) -> None:
+    If it shuffles, it draws the order of each pass from torch's global random state.
+    """
+
+    def __init__(self, passes: list[list[Any]], *, shuffled: bool = False) -> None:
         self._passes = passes
+        self._shuffled = shuffled
         self._begun = 0
 
     def __len__(self) -> int:
@@ -232,6 +240,8 @@ class Passes:
     def __iter__(self) -> Iterator[list[Tensor]]:
         batches = self._passes[self._begun % len(self._passes)]
         self._begun += 1
+        if self._shuffled:
+            batches = [batches[i] for i in torch.randperm(len(batches)).tolist()]
         # Lists, as a DataLoader has them.
         return iter([[inputs.clone(), targets.clone()] for inputs, targets in batches])
 
@@ -286,22 +296,40 @@ def train(
 # --- compare_initializations ---------------------------------------------------------------------
 
 
-def starts(module: Any, model: str, seed: int, schemes: list[str]) -> dict[str, dict[str, Tensor]]:
-    """The parameters of a seeded, newly built model after the student's own initialize."""
+def starts(
+    module: Any, model: str, seed: int, schemes: list[str], *, orders: int = 0, count: int = 0
+) -> dict[str, dict[str, Tensor]]:
+    """The parameters of a seeded, newly built model after the student's own initialize.
+
+    With them come the next `orders` permutations of `count` batches that the random state gives.
+    """
     states = {}
     for scheme in schemes:
         torch.manual_seed(seed)
         network = _TRAINABLE[model]().double()
         module.initialize(network, scheme)
         states[scheme] = {name: each.detach() for name, each in network.state_dict().items()}
+        drawn = [torch.randperm(count) for _ in range(orders)]
+        states[scheme]["orders"] = torch.stack(drawn) if drawn else torch.empty(0)
     return states
 
 
-def compare(module: Any, model: str, batches: list[Any], *, before: int = 0, **options: Any) -> Any:
+def compare(
+    module: Any,
+    model: str,
+    batches: list[Any],
+    *,
+    before: int = 0,
+    shuffled: bool = False,
+    **options: Any,
+) -> Any:
     """What compare_initializations returns, called in the random state of the seed `before`."""
     torch.manual_seed(before)
     return module.compare_initializations(
-        lambda: _TRAINABLE[model]().double(), Passes([batches]), loss_of, **options
+        lambda: _TRAINABLE[model]().double(),
+        Passes([batches], shuffled=shuffled),
+        loss_of,
+        **options,
     )
 
 
@@ -332,6 +360,7 @@ def diagnose(module: Any, histories: list[list[float]]) -> dict[str, Any]:
 
 def plot(module: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
     """What the figure of these histories holds."""
+    plt.close("all")  # whoever draws on the current figure is told so by another test
     figure = module.plot_gradient_norms(histories)
     facts = _figure_facts(figure)
     facts["histories"] = list(histories.values())

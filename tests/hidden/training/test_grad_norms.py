@@ -140,7 +140,8 @@ WRONG_NORMS: dict[str, Callable[[list[Tensor]], float]] = {
 def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     """A gradient that is None adds nothing, and without any gradient the norm is 0.0."""
     values = [torch.ones(2), torch.ones(3), torch.ones(2, 2)]
-    first, last = torch.randn(2, dtype=torch.float64), torch.randn(2, 2, dtype=torch.float64)
+    # The last one is the largest, so that no slip looks like another one.
+    first, last = torch.rand(2, dtype=torch.float64), torch.rand(2, 2, dtype=torch.float64) + 2
     gradients = [first, None, last]
     norm = fact(student.run("norm", [each.double() for each in values], gradients), "norm")
     assert_close(
@@ -151,6 +152,7 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
             "The norm ends at the first parameter without a gradient: go on behind it.": norm_of(
                 [first]
             ),
+            "The norm is the largest norm of any one parameter.": norm_of([last]),
             "The norm is 0.0 as soon as one gradient is None: only that one adds nothing.": 0.0,
             "A gradient that is None counts as one full of ones.": norm_of(
                 [first, torch.ones(3), last]
@@ -161,6 +163,19 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     assert_close(norm, 0.0, what="the norm of three gradients that are all None")
     norm = fact(student.run("norm", [], []), "norm")
     assert_close(norm, 0.0, what="the norm of no parameters")
+    given = [first.float(), last.float()]
+    norm = fact(student.run("norm", values[::2], given, form="frozen"), "norm")
+    assert_close(
+        norm,
+        norm_of([first, last]),
+        what="the norm of parameters that are frozen and still have gradients",
+        rtol=1.3e-6,
+        atol=1e-5,
+        mistakes=lambda: {
+            "The gradients of frozen parameters are left out: ask whether .grad is None, not "
+            "whether requires_grad is True.": 0.0,
+        },
+    )
 
 
 @pytest.mark.place("gradient_norm")
@@ -168,7 +183,8 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
 def test_gradient_norm_of_a_generator(student: Student) -> None:
     """The parameters may come from a generator, as those of model.parameters() do."""
     gradients: list[Tensor | None]
-    gradients = [torch.randn(2, dtype=torch.float64), torch.randn(3, 2, dtype=torch.float64)]
+    # The first one is the larger, so that no slip looks like another one.
+    gradients = [torch.rand(2, dtype=torch.float64) + 2, torch.rand(3, 2, dtype=torch.float64)]
     present = [each for each in gradients if each is not None]
     values = [torch.ones_like(each) for each in present]
     answer = run_generator(student, values, gradients)
@@ -181,6 +197,7 @@ def test_gradient_norm_of_a_generator(student: Student) -> None:
             "Iterate it once, or make a list of it first.": 0.0,
             "With a generator the first parameter is lost: it was taken out before the sum "
             "begins. Make a list of the generator first.": norm_of(present[1:]),
+            "The norm is the largest norm of any one parameter.": norm_of(present[:1]),
         },
     )
 
@@ -442,7 +459,7 @@ def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
     check_initializes(student)
     frozen = ["first.weight", "first.bias", "block.0.weight"]
-    facts = ("requires_grad", "gradients")
+    facts = ("values", "requires_grad", "gradients")
     reports = run_initialize(student, "network", SCHEMES, facts, frozen=frozen)
     for scheme in SCHEMES:
         found = fact(reports, scheme)
@@ -462,6 +479,12 @@ def test_initialize_in_place(student: Student) -> None:
         for name, gradient in gradients.items():
             assert isinstance(gradient, Tensor) and bool((gradient == STALE).all()), (
                 f"initialize changed {name}.grad: it fills weights and biases, and touches no gradient."
+            )
+        before, after = weights(found, "before", frozen), weights(found, "after", frozen)
+        for name in frozen:
+            assert not torch.equal(before[name], after[name]), (
+                f"{name}, which is frozen (requires_grad=False), is unchanged: every nn.Linear is to "
+                "be initialized, whether it learns or not."
             )
 
 
@@ -713,10 +736,15 @@ def trained(
         if slip == "accumulates within an epoch":
             gradients = [torch.zeros_like(each) for each in parameters]
         for index, (inputs, targets) in enumerate(batches):
+            if slip == "leaves out the last batch" and index == len(batches) - 1:
+                rows[-1].append(0.0)
+                continue
             outputs = network(inputs)
             loss = loss_of(targets, outputs) if slip == "swaps" else loss_of(outputs, targets)
             if slip == "divides":
                 loss = loss / len(batches)
+            if slip == "multiplies":
+                loss = loss * len(inputs)
             fresh = list(torch.autograd.grad(loss, parameters))
             if slip.startswith("accumulates"):
                 fresh = [old + new for old, new in zip(gradients, fresh, strict=True)]
@@ -740,8 +768,9 @@ def trained(
             ):
                 continue
             steps += 1
+            updates = list(zip(parameters, gradients, speeds, squares, strict=True))
             with torch.no_grad():
-                for p, g, v, s in zip(parameters, gradients, speeds, squares, strict=True):
+                for p, g, v, s in updates * (2 if slip == "steps twice" else 1):
                     if rule == "robust":
                         p.mul_(0.9).sub_(lr * g.nan_to_num(0.0, 0.0, 0.0))
                     elif rule == "adam":
@@ -822,6 +851,9 @@ def test_norms_of_every_batch(student: Student) -> None:
                 slipped("swaps")
             ),
             "The loss is divided by the number of batches.": slipped("divides"),
+            "The loss is multiplied by the size of the batch.": slipped("multiplies"),
+            "The optimizer steps twice for each batch.": slipped("steps twice"),
+            "The last batch of each epoch is left out.": slipped("leaves out the last batch"),
             "Your norms are the values of the loss.": slipped("records the loss"),
             "After the first epoch all norms are 0: the loader has to be iterated again in each "
             "epoch, an iterator is used up after one.": first_rows(expected, 1),
@@ -891,6 +923,9 @@ def test_training(student: Student) -> None:
                 slipped("swaps")
             ),
             "The loss is divided by the number of batches.": slipped("divides"),
+            "The loss is multiplied by the size of the batch.": slipped("multiplies"),
+            "The optimizer steps twice for each batch.": slipped("steps twice"),
+            "The last batch of each epoch is left out.": slipped("leaves out the last batch"),
             "The model is trained without the momentum of the given optimizer: use the optimizer "
             "that you get.": lambda: trained("plain", state, passes)[1],
             "The model is trained for one epoch only.": lambda: trained(
@@ -1235,19 +1270,7 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
     """Every scheme begins with the seed, and then builds a new model and initializes it."""
     batches = new_batches(2)
     result = student.run("compare", "scaled", batches, before=11, lr=0.02, epochs=2, seed=5)
-    started = student.run("starts", "scaled", 5, SCHEMES)
-    states = [
-        {
-            name: assert_tensor(
-                fact(started, scheme, name),
-                shape=like.shape,
-                dtype=like.dtype,
-                what=f"the {name} of a model after initialize",
-            )
-            for name, like in new_state("scaled").items()
-        }
-        for scheme in SCHEMES
-    ]
+    states = read_starts(student.run("starts", "scaled", 5, SCHEMES))
     assert_close(
         [fact(result, scheme) for scheme in SCHEMES],
         means(states, batches),
@@ -1263,6 +1286,68 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
             }
         ),
     )
+
+
+def read_starts(started: Any) -> list[State]:
+    """The state in which the training of each scheme begins."""
+    return [
+        {
+            name: assert_tensor(
+                fact(started, scheme, name),
+                shape=like.shape,
+                dtype=like.dtype,
+                what=f"the {name} of a model after initialize",
+            )
+            for name, like in new_state("scaled").items()
+        }
+        for scheme in SCHEMES
+    ]
+
+
+@pytest.mark.requires("test_compare_seeds_each_scheme")
+@pytest.mark.place("compare_initializations")
+@pytest.mark.hint("Hand the loader on as it is, and seed once for each scheme: before you build.")
+def test_compare_shuffled_loader(student: Student) -> None:
+    """A loader that shuffles does so anew in each epoch, and goes on where initialize stopped."""
+    batches, options = new_batches(5), {"lr": 0.02, "epochs": 2, "seed": 5}
+    result = student.run("compare", "scaled", batches, before=11, shuffled=True, **options)
+    started = student.run("starts", "scaled", 5, SCHEMES, orders=2, count=5)
+    states = read_starts(started)
+    orders = []
+    for scheme in SCHEMES:
+        drawn = assert_tensor(fact(started, scheme, "orders"), shape=(2, 5), what="what is drawn")
+        orders.append([[int(i) for i in order] for order in drawn.tolist()])
+
+    def means_of(orders: list[list[list[int]]]) -> list[Tensor]:
+        found = []
+        for state, passes in zip(states, orders, strict=True):
+            ordered = [[batches[i] for i in order] for order in passes]
+            found.append(trained("scaled", state, ordered, lr=0.02)[0].mean(dim=1))
+        return found
+
+    again = (
+        "The batches of one pass are used again: hand the loader on as it is, for a new pass in "
+        "each epoch."
+    )
+    assert_close(
+        [fact(result, scheme) for scheme in SCHEMES],
+        means_of(orders),
+        what="the list of the tensors of all schemes, with a loader that shuffles",
+        mistakes=lambda: {
+            "torch is seeded again between initializing and training: seed once for each scheme, "
+            "first.": lambda: means_of([permutations(5)] * 3),
+            again: lambda: means_of([permutations(11)[:1] * 2] * 3),
+            f"{again} (Here it is one pass for each scheme.)": lambda: means_of(
+                [each[:1] * 2 for each in orders]
+            ),
+        },
+    )
+
+
+def permutations(seed: int) -> list[list[int]]:
+    """The orders of five batches in the first two passes after this seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randperm(5, generator=generator).tolist() for _ in range(2)]
 
 
 def means(states: list[State], batches: list[Batch]) -> list[Tensor]:
@@ -1674,6 +1759,7 @@ def plotted_once(student: Student) -> tuple[dict[str, Tensor], Any]:
         "deep, lr=0.1": torch.rand(7, dtype=torch.float64) * 100 + 2,
         "Third": torch.rand(2, dtype=torch.float64) / 100 + 0.001,
     }
+    histories["deep, lr=0.1"][2:4] = torch.tensor([1e-10, 1e12])  # norms that vanish and explode
     return student.once("figure", lambda: (histories, plotted(student, histories)))
 
 
@@ -1743,6 +1829,12 @@ def test_plot_lines(student: Student) -> None:
             "All lines are cut to the length of the shortest history.": {
                 name: drawn(history[:2]) for name, history in histories.items()
             },
+            **{
+                f"Norms below 1e-{k} are drawn as 1e-{k}: draw each norm as it is.": {
+                    name: drawn(history.clamp(min=10.0**-k)) for name, history in histories.items()
+                }
+                for k in range(3, 10)
+            },
             "The x and y of your lines are swapped.": {
                 name: drawn(history)[::-1] for name, history in histories.items()
             },
@@ -1766,9 +1858,9 @@ def test_plot_axes(student: Student) -> None:
     histories, found = plotted_once(student)
     scales = fact(found, "y scales")
     scales = scales if isinstance(scales, list) and scales else [None]
-    assert all(scale == "log" for scale in scales), (
-        f'The y axis is {scales[0]}, it should be log: ax.set_yscale("log").'
-    )
+    other = [scale for scale in scales if scale != "log"]
+    which = "The y axis" if len(scales) == 1 else "A y axis"
+    assert not other, f'{which} is {other[0]}, it should be log: ax.set_yscale("log").'
     for axis in ("x", "y"):
         labels = fact(found, f"{axis} labels")
         labeled = [each for each in labels if str(each).strip()] if isinstance(labels, list) else []
