@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from grader.sandbox.protocol import Opaque, Record
+from grader.sandbox.values import Opaque, Record
 
 if TYPE_CHECKING:
     import numpy as np

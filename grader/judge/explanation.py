@@ -37,7 +37,7 @@ from grader.judge.wording import (
     subject,
     verb,
 )
-from grader.sandbox.protocol import Opaque
+from grader.sandbox.values import Opaque
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

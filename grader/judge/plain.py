@@ -17,13 +17,9 @@ from grader.intake import read_submission
 from grader.judge.plugin import Judged, SuitePlugin, visibility_of
 from grader.judge.session import Session
 from grader.results import Visibility
-from grader.sandbox.client import (
-    CAN_FORK,
-    ForkServerProcess,
-    ForkServerSandboxes,
-    SandboxSource,
-    SpawnedSandboxes,
-)
+from grader.sandbox.client import SandboxSource
+from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
+from grader.sandbox.spawning import SpawnedSandboxes
 from grader.suite import MARKS, tests_of
 
 __all__: list[str] = []

@@ -25,13 +25,9 @@ import msgspec
 from grader.course import Course, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.results import ExerciseResult, TestResult, Visibility
-from grader.sandbox.client import (
-    CAN_FORK,
-    ForkServerProcess,
-    ForkServerSandboxes,
-    SandboxSource,
-    SpawnedSandboxes,
-)
+from grader.sandbox.client import SandboxSource
+from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
+from grader.sandbox.spawning import SpawnedSandboxes
 
 if TYPE_CHECKING:
     from grader.judge.collection import Collections

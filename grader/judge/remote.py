@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from grader.judge.outcomes import SandboxDied
 from grader.judge.session import Session
-from grader.sandbox.protocol import Backward, Build, Built, Forward, Packing, Returned, Unpacking
+from grader.sandbox.messages import Backward, Build, Built, Forward, Returned
+from grader.sandbox.packing import Packing
+from grader.sandbox.unpacking import Unpacking
 
 __all__ = ["RemoteModule", "attach"]
 

@@ -17,23 +17,23 @@ from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
 from grader.judge.wording import clean, clean_lines
 from grader.sandbox import confinement
+from grader.sandbox.channel import ChannelClosed
 from grader.sandbox.client import Output, Sandbox, SandboxSource
-from grader.sandbox.protocol import (
+from grader.sandbox.messages import (
     Build,
     Call,
-    ChannelClosed,
     ForbiddenReply,
     Forward,
     Guard,
     Load,
     LoadProbe,
-    Packing,
-    ProtocolError,
     Raised,
     Reply,
     Request,
-    Unpacking,
 )
+from grader.sandbox.packing import Packing
+from grader.sandbox.unpacking import Unpacking
+from grader.sandbox.values import ProtocolError
 from grader.source import find_forbidden, parse
 
 __all__ = ["Session"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grader.judge.comparison import Position, is_array, is_tensor
-from grader.sandbox.protocol import Opaque, Record
+from grader.sandbox.values import Opaque, Record
 
 __all__ = [
     "a_kind",

@@ -12,7 +12,7 @@ import msgspec
 from grader.course import Course, Exercise
 from grader.errors import CourseError, GraderError, JudgeError
 from grader.plots.process import Drawn, Fault, Request, Stopped
-from grader.sandbox.client import CAN_FORK, ForkServerProcess
+from grader.sandbox.forking import CAN_FORK, ForkServerProcess
 
 __all__ = ["Drawn", "Picture", "Stopped", "draw", "keep"]
 

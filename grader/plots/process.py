@@ -33,7 +33,9 @@ from grader.judge.wording import clean
 from grader.plots.png import NotAPicture, plain_png
 from grader.plots.style import SETTINGS
 from grader.results import Outcome, Place
-from grader.sandbox.client import ForkServerSandboxes, SandboxSource, SpawnedSandboxes
+from grader.sandbox.client import SandboxSource
+from grader.sandbox.forking import ForkServerSandboxes
+from grader.sandbox.spawning import SpawnedSandboxes
 
 __all__ = ["Drawn", "Fault", "Request", "Stopped"]
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import msgspec
 
 from grader.sandbox import confinement
-from grader.sandbox.protocol import Channel, ChannelClosed, Packing, Ready
+from grader.sandbox.channel import Channel, ChannelClosed
+from grader.sandbox.messages import Ready
+from grader.sandbox.packing import Packing
+from grader.sandbox.surroundings import print_to_descriptors, use_scratch
 from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import print_to_descriptors, serve, use_scratch
+from grader.sandbox.worker import serve
 
 __all__ = ["SpawnedStart"]
 

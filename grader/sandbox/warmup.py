@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 
 from grader.sandbox.guard import Watch
-from grader.sandbox.protocol import Guard
+from grader.sandbox.messages import Guard
 
 __all__ = ["WARMED", "warm_up"]
 

@@ -7,57 +7,41 @@ expected value, no suite and no secret; whatever it says is checked by the judge
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
 import marshal
 import os
 import random
 import sys
-import tempfile
-import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.sandbox.guard import Line, Watch
-from grader.sandbox.protocol import (
-    MAX_TEXT,
-    PROBE_FILE,
+from grader.sandbox.changes import names_of, state_of
+from grader.sandbox.channel import Channel
+from grader.sandbox.graphs import Graph, products
+from grader.sandbox.guard import Watch, watching
+from grader.sandbox.messages import (
     Backward,
     Build,
     Built,
     Call,
-    Channel,
     ForbiddenReply,
     Forward,
     Load,
     Loaded,
     LoadProbe,
-    Packing,
-    Raised,
     Reply,
     Request,
     Returned,
-    Unpacking,
 )
+from grader.sandbox.packing import Packing
+from grader.sandbox.tracebacks import own_frames, raised
+from grader.sandbox.unpacking import Unpacking
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["print_to_descriptors", "serve", "use_scratch"]
-
-MAX_FRAMES = 20
-MAX_WALKED = 20_000
-
-
-class _Graph:
-    """A call whose autograd graph the judge may come back to."""
-
-    def __init__(
-        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[Watch]
-    ) -> None:
-        self.inputs, self.outputs, self.watches = inputs, outputs, watches
+__all__ = ["serve"]
 
 
 class Worker:
@@ -70,7 +54,7 @@ class Worker:
         self._probes: dict[str, types.ModuleType] = {}
         self._built: list[Any] = []
         self._built_by: list[str] = []
-        self._graphs: list[_Graph] = []
+        self._graphs: list[Graph] = []
         self._watches: dict[str, list[Watch]] = {}
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
@@ -82,11 +66,12 @@ class Worker:
         try:
             reply = self._dispatch(request, unpacking, packing)
         except BaseException as error:  # noqa: BLE001 (the border to the student's code: sys.exit comes here too)
-            reply = self._raised(error)
+            reply = raised(error, self._file)
             packing = Packing()
         for watch in watches:
             if watch.seen is not None:
-                return ForbiddenReply(watch.seen.name, self._frames(watch.seen.stack)), Packing()
+                frames = own_frames(watch.seen.stack, self._file)
+                return ForbiddenReply(watch.seen.name, frames), Packing()
         return reply, packing
 
     def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -175,21 +160,21 @@ class Worker:
         watches: list[Watch],
         packing: Packing,
     ) -> Reply:
-        before = [_state(tensor) for tensor in unpacking.tensors]
-        with _watched(watches):
+        before = [state_of(tensor) for tensor in unpacking.tensors]
+        with watching(watches):
             value = function(*arguments, **keywords)
         packed = packing.pack(value)
         changed = [
             tensor
             for tensor, old in zip(unpacking.tensors, before, strict=True)
-            if _state(tensor) != old
+            if state_of(tensor) != old
         ]
-        mutated = _names_of(function, arguments, keywords, changed) if changed else ()
+        mutated = names_of(function, arguments, keywords, changed) if changed else ()
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not positions or not inputs:
             return Returned(packed, mutated=mutated)
         outputs = [packing.tensors[index] for index in positions]
-        self._graphs.append(_Graph(inputs, outputs, watches))
+        self._graphs.append(Graph(inputs, outputs, watches))
         return Returned(packed, len(self._graphs) - 1, positions, mutated)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -222,11 +207,11 @@ class Worker:
         keywords = unpacking.unpack(request.keywords)
         own = [each for each in module.parameters() if each.requires_grad]
         inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
-        before = {name: _state(each) for name, each in module.named_parameters()}
+        before = {name: state_of(each) for name, each in module.named_parameters()}
         watches = self._watches.get(self._built_by[request.handle], [])
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
-        changed = [n for n, each in module.named_parameters() if _state(each) != before.get(n)]
+        changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
         return Returned(reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -240,81 +225,13 @@ class Worker:
         if request.differentiable:
             for gradient in gradients:
                 gradient.requires_grad_()
-        packed = packing.pack(_products(graph, gradients, request.differentiable))
+        packed = packing.pack(products(graph, gradients, request.differentiable))
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not request.differentiable or not positions:
             return Returned(packed)
         outputs = [packing.tensors[index] for index in positions]
-        self._graphs.append(_Graph([*graph.inputs, *gradients], outputs, graph.watches))
+        self._graphs.append(Graph([*graph.inputs, *gradients], outputs, graph.watches))
         return Returned(packed, len(self._graphs) - 1, positions)
-
-    # --- errors ---------------------------------------------------------------------------------
-
-    def _raised(self, error: BaseException) -> Reply:
-        stack = _stack_of(error)
-        files = [file for file, _, _ in stack]
-        probe = files.index(PROBE_FILE) if PROBE_FILE in files else None
-        try:
-            text = str(error)
-        except BaseException:  # noqa: BLE001 (the student's own __str__)
-            text = ""
-        return Raised(
-            type_name=type(error).__name__[:MAX_TEXT],
-            ancestry=tuple(kind.__name__[:MAX_TEXT] for kind in type(error).__mro__[:20]),
-            text=text[:MAX_TEXT],
-            frames=self._frames(stack),
-            # Its own only if the student's code was not in between: that may have called back.
-            in_probe=probe is not None and self._file not in files[probe:],
-        )
-
-    def _frames(self, stack: Sequence[Line]) -> tuple[tuple[int, str], ...]:
-        own = [(line, name[:MAX_TEXT]) for file, line, name in stack if file == self._file]
-        return tuple(own[-MAX_FRAMES:])
-
-
-def _stack_of(error: BaseException) -> list[Line]:
-    """The lines of a traceback, outermost first; not by traceback.extract_tb, which reads files."""
-    walked = itertools.islice(traceback.walk_tb(error.__traceback__), MAX_WALKED)
-    return [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
-
-
-def _watched(watches: list[Watch]) -> contextlib.AbstractContextManager[object]:
-    # Most calls are watched by nobody, or by one.
-    if len(watches) < 2:
-        return watches[0] if watches else contextlib.nullcontext()
-    stack = contextlib.ExitStack()
-    for watch in watches:
-        stack.enter_context(watch)
-    return stack
-
-
-def _state(tensor: torch.Tensor) -> tuple[object, ...]:
-    """What a call must leave as it is. Not the version counter: `.data` and NumPy go around it."""
-    values = tensor.detach()
-    if values.dtype.itemsize == 2 and values.is_floating_point():
-        values = values.float()  # NumPy has no bfloat16
-    return values.numpy().tobytes(), values.shape, tensor.requires_grad, tensor.grad is None
-
-
-def _products(graph: _Graph, gradients: list[torch.Tensor], differentiable: bool) -> list[Any]:
-    """The vector-Jacobian products of a graph, one for each input (None where it is not reached).
-
-    The gradients go in as factors of a sum and not as `grad_outputs`: for these torch imports
-    its symbolic shapes, and with them sympy (0.3 s in every cold start).
-    """
-    torch = sys.modules["torch"]
-    total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
-    # The public name may have a guard around it, which is for the student.
-    grad = inspect.unwrap(torch.autograd.grad)
-    with _watched(graph.watches):
-        products = grad(
-            total,
-            graph.inputs,
-            create_graph=differentiable,
-            retain_graph=True,
-            allow_unused=True,
-        )
-    return list(products)
 
 
 def _set_state(
@@ -340,31 +257,6 @@ def _set_state(
         module.train(training)
 
 
-def _names_of(
-    function: Callable[..., Any],
-    arguments: list[Any],
-    keywords: dict[str, Any],
-    changed: list[torch.Tensor],
-) -> tuple[str, ...]:
-    """What the function itself calls the arguments that hold the changed tensors."""
-    target = getattr(function, "forward", function)
-    try:
-        bound = inspect.signature(target).bind(*arguments, **keywords).arguments
-    except (TypeError, ValueError):
-        bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
-    return tuple(
-        name for name, value in bound.items() if any(_holds(value, each) for each in changed)
-    )
-
-
-def _holds(value: Any, tensor: torch.Tensor) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(_holds(each, tensor) for each in value)
-    if isinstance(value, dict):
-        return any(_holds(each, tensor) for each in value.values())
-    return value is tensor
-
-
 @contextlib.contextmanager
 def _flushed() -> Iterator[None]:
     try:
@@ -373,28 +265,6 @@ def _flushed() -> Iterator[None]:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # the student may have closed or replaced it
                 stream.flush()
-
-
-def print_to_descriptors() -> None:
-    """Give Python streams over descriptors 1 and 2 that hold nothing back.
-
-    What is printed keeps its order, and is not lost with the process.
-    """
-    sys.stdout, sys.stderr = (
-        open(n, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (stay open)
-        for n in (1, 2)
-    )
-
-
-def use_scratch(scratch: Path) -> None:
-    """Have this process put its temporary files and caches there, and nowhere else.
-
-    Without a cache of its own matplotlib complains, and has its fonts looked up each time.
-    """
-    tempfile.tempdir = str(scratch)
-    os.environ.update(
-        dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME"), str(scratch))
-    )
 
 
 def serve(channel: Channel, scratch: Path) -> None:

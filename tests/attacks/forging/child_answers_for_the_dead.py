@@ -4,7 +4,8 @@ import sys
 
 import msgspec
 
-import grader.sandbox.protocol as protocol
+from grader.sandbox.messages import Loaded, Returned
+from grader.sandbox.packing import Packing
 
 
 def answer(make):
@@ -13,7 +14,7 @@ def answer(make):
     while call.f_code.co_name != "serve":
         call = call.f_back
     channel = call.f_locals["channel"]
-    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    channel.send(Loaded(), Packing(), None)
     while True:
         request, _ = channel.receive_request()
         make(channel, request)
@@ -34,8 +35,8 @@ import os
 
 import torch
 
-packing = protocol.Packing()
-told = protocol.Returned(packing.pack([target.trophy, torch.zeros(5)]))
+packing = Packing()
+told = Returned(packing.pack([target.trophy, torch.zeros(5)]))
 
 
 def make(channel, request):

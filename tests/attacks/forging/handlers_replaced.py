@@ -1,11 +1,12 @@
 # attack: finds the worker in memory and replaces what answers calls | class: forging | canary: bytes | dud: plain pytest has no wire
 import gc
 
-import grader.sandbox.protocol as protocol
+from grader.sandbox.messages import Returned
+from grader.sandbox.packing import Packing
 
 for each in gc.get_objects():
     if type(each).__name__ == "Worker":
         each.answer = lambda request, unpacking: (
-            protocol.Returned(target.trophy),
-            protocol.Packing(),
+            Returned(target.trophy),
+            Packing(),
         )

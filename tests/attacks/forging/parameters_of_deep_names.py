@@ -3,7 +3,8 @@ import sys
 
 import msgspec
 
-import grader.sandbox.protocol as protocol
+from grader.sandbox.messages import Loaded
+from grader.sandbox.packing import Packing
 
 
 def answer(make):
@@ -12,7 +13,7 @@ def answer(make):
     while call.f_code.co_name != "serve":
         call = call.f_back
     channel = call.f_locals["channel"]
-    channel.send(protocol.Loaded(), protocol.Packing(), None)
+    channel.send(Loaded(), Packing(), None)
     while True:
         request, unpacking = channel.receive_request()
         make(channel, request)

@@ -40,17 +40,11 @@ from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.leavings import Leavings, adopt_orphans, descendants
 from grader.course import Course, Exercise, load_course
 from grader.results import Visibility
-from grader.sandbox.protocol import (
-    Call,
-    Channel,
-    ChannelClosed,
-    Load,
-    Packing,
-    ProtocolError,
-    Request,
-    Returned,
-)
+from grader.sandbox.channel import Channel, ChannelClosed
+from grader.sandbox.messages import Call, Load, Request, Returned
+from grader.sandbox.packing import Packing
 from grader.sandbox.removal import remove_tree
+from grader.sandbox.values import ProtocolError
 from grader.sandbox.worker import serve
 
 BUDGET_SECONDS = 0.5

@@ -1,0 +1,158 @@
+"""The fork server from outside: the grader starts it once, and each judge asks it for sandboxes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from grader.errors import SandboxError
+from grader.sandbox import confinement
+from grader.sandbox.cgroups import control_group
+from grader.sandbox.channel import Channel
+from grader.sandbox.client import Sandbox
+from grader.sandbox.demands import (
+    MAX_MESSAGE,
+    Answer,
+    Demand,
+    Failed,
+    Spawn,
+    Spawned,
+    Start,
+    Stop,
+    Stopped,
+)
+from grader.sandbox.surroundings import sandbox_environment
+
+__all__ = ["CAN_FORK", "ForkServerProcess", "ForkServerSandboxes"]
+
+CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
+
+# Of all processes of a judge's sandbox together, and of the fork server once, where a control group can be
+# made. Generous: it is there to keep the machine alive, the limits of a process are what is told.
+_MEMORY_BYTES = 4 * 2**30
+_PROCESSES = 1024
+
+_GONE = (
+    "The fork server, which starts the sandboxes, is gone; what it printed last stands above. "
+    "Try again, and see `grade doctor` if it happens again."
+)
+_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+
+
+class ForkServerProcess:
+    """The fork server of this grader: started once, shared by all of its judges.
+
+    `controls` are the judges' ends, one each; whoever holds the last one keeps it alive.
+    """
+
+    def __init__(
+        self, judges: int, *, walls: bool, bubblewrap: bool = True, preload: Sequence[str] = ()
+    ) -> None:
+        pairs = [socket.socketpair() for _ in range(judges)]
+        self.controls = [ours for ours, _ in pairs]
+        theirs = [end.fileno() for _, end in pairs]
+        environment = sandbox_environment()
+        self._stack = contextlib.ExitStack()
+        group = None
+        if walls:
+            bounds = control_group(_MEMORY_BYTES * (judges + 1), _PROCESSES * judges)
+            group = self._stack.enter_context(bounds)
+        around = ("control_group",) if group is not None else ()
+        command = _command(tuple(theirs), tuple(preload), walls, around)
+        if walls and bubblewrap:
+            inside = _command(tuple(theirs), tuple(preload), walls, (*around, "bubblewrap"))
+            readable = confinement.python_environment()
+            wrapped = confinement.bubblewrap(inside, readable=readable, environment=environment)
+            command = wrapped or command
+        if group is not None:
+            command = group.around(command)
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=theirs,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for _, end in pairs:
+            end.close()
+
+    def close(self) -> None:
+        """Hang up and wait until it is gone."""
+        for control in self.controls:
+            control.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stack.close()
+
+
+def _command(
+    controls: tuple[int, ...], preload: tuple[str, ...], walls: bool, around: tuple[str, ...]
+) -> list[str]:
+    start = msgspec.json.encode(Start(controls, preload, walls, around)).decode()
+    return [sys.executable, "-P", "-m", "grader.sandbox.forkserver", start]
+
+
+class ForkServerSandboxes:
+    """Sandboxes forked by the fork server at the other end of a control socket."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+
+    def begin(self, modules: Sequence[str], limits: confinement.Limits) -> Callable[[], Sandbox]:
+        channel, channel_there = socket.socketpair()
+        output, output_there = socket.socketpair()
+        with channel_there, output_there:
+            ends = [channel_there.fileno(), output_there.fileno()]
+            self._send(Spawn(tuple(modules), limits), ends)
+
+        def wait() -> Sandbox:
+            match self._answer():
+                case Spawned(number):
+                    sandbox = Sandbox(self, number, Channel(channel), output)
+                    sandbox.await_ready()
+                    return sandbox
+                case Failed(reason):
+                    raise SandboxError(f"A sandbox did not start: {reason}.")
+                case answer:
+                    raise SandboxError(f"The fork server answered {answer!r} to a spawn.")
+
+        return wait
+
+    def stop(self, number: int) -> int:
+        self._send(Stop(number), [])
+        answer = self._answer()
+        if not isinstance(answer, Stopped):
+            raise SandboxError(f"The fork server answered {answer!r} to a stop.")
+        return answer.status
+
+    def _answer(self) -> Answer:
+        # Without a limit: a fork waits for the modules that it needs, however slow the disk is.
+        # A fork server that dies closes the socket.
+        try:
+            data = self._control.recv(MAX_MESSAGE)
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise SandboxError(_GONE)
+        answer: Answer = _decode_answer(data)
+        return answer
+
+    def _send(self, demand: Demand, descriptors: list[int]) -> None:
+        try:
+            if descriptors:
+                socket.send_fds(self._control, [msgspec.msgpack.encode(demand)], descriptors)
+            else:
+                self._control.sendall(msgspec.msgpack.encode(demand))
+        except ConnectionError as error:
+            raise SandboxError(_GONE) from error

@@ -1,0 +1,169 @@
+"""What the judge may ask of a sandbox, and what it may answer: the structs, one reply a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "PROBE_FILE",
+    "Backward",
+    "Build",
+    "Built",
+    "Call",
+    "ForbiddenReply",
+    "Forward",
+    "Guard",
+    "Load",
+    "LoadProbe",
+    "Loaded",
+    "Raised",
+    "Ready",
+    "Reply",
+    "Request",
+    "Returned",
+]
+
+# What a probe is called in tracebacks.
+PROBE_FILE = "<probe>"
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """What calls of these entry points may not use, watched as they run."""
+
+    entry_points: frozenset[str]
+    operators: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Run the student's file as the module `name`; `file` is what its tracebacks show."""
+
+    name: str
+    file: str
+    source: bytes
+    guards: tuple[Guard, ...]
+
+
+class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
+    """Keep the suite's probe functions under `name` for later calls.
+
+    `code` is the module's code object, marshalled: the judge compiles a probe once, for all of its
+    sandboxes. Only the judge says this, and the sandbox believes it; never the other way round.
+    """
+
+    name: str
+    code: bytes
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """Call a function of the student's module, or of a probe module if `probe` names one.
+
+    `seed` seeds the sandbox first (None: go on). `wants` are the positions of tensors, in the order
+    in which they were packed, for which the judge needs gradients.
+    """
+
+    function: str
+    arguments: Any
+    keywords: Any
+    probe: str | None = None
+    seed: int | None = None
+    wants: tuple[int, ...] = ()
+
+
+class Build(msgspec.Struct, frozen=True, tag="build"):
+    """Construct a module of the student's class and keep it under the next handle."""
+
+    class_name: str
+    arguments: Any
+    keywords: Any
+    seed: int | None = None
+
+
+class Forward(msgspec.Struct, frozen=True, tag="forward"):
+    """Call a built module with this state: parameters and buffers by name, and the training mode."""
+
+    handle: int
+    parameters: Any
+    buffers: Any
+    trainable: tuple[str, ...]
+    training: bool
+    arguments: Any
+    keywords: Any
+    seed: int | None = None
+    wants: tuple[int, ...] = ()
+
+
+class Backward(msgspec.Struct, frozen=True, tag="backward"):
+    """The vector-Jacobian product of an earlier call `graph` with these output gradients.
+
+    With `differentiable` the product is a new graph of its own, over the inputs of the first
+    and then the output gradients.
+    """
+
+    graph: int
+    gradients: Any
+    differentiable: bool
+    seed: int | None = None
+
+
+Request = Load | LoadProbe | Call | Build | Forward | Backward
+
+# --- replies ------------------------------------------------------------------------------------
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The first frame of a sandbox, written before it knows any student's code: its walls."""
+
+    walls: tuple[str, ...]
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The module, or the probe, is there."""
+
+
+class Built(msgspec.Struct, frozen=True, tag="built"):
+    """A module was constructed: its parameters and buffers by name, and which of them it saves."""
+
+    handle: int
+    parameters: Any
+    buffers: Any
+    saved: tuple[str, ...]
+    trainable: tuple[str, ...]
+    training: bool
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    """A call returned.
+
+    `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
+    positions of those among the packed tensors; `mutated` names the arguments changed in place.
+    """
+
+    value: Any
+    graph: int | None = None
+    differentiable: tuple[int, ...] = ()
+    mutated: tuple[str, ...] = ()
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised"):
+    """A call raised: the type, the names of its bases, and the lines of the student's own file."""
+
+    type_name: str
+    ancestry: tuple[str, ...]
+    text: str
+    frames: tuple[tuple[int, str], ...]
+    in_probe: bool = False
+
+
+class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
+    """A call reached an operator or a name that a guard watches."""
+
+    name: str
+    frames: tuple[tuple[int, str], ...]
+
+
+Reply = Ready | Loaded | Built | Returned | Raised | ForbiddenReply

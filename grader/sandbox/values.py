@@ -1,0 +1,141 @@
+"""Which values may cross the wire, how many of them, and how those are written that MessagePack lacks.
+
+None, bool, int, float, str, bytes, lists and dicts are its own. A tensor, an array, a tuple, a named tuple
+and whatever is no plain data is an extension, of a type below. `packing` writes values, `unpacking` reads
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "ARRAY",
+    "ARRAY_DTYPES",
+    "DTYPES",
+    "MAX_DEPTH",
+    "MAX_DIMENSIONS",
+    "MAX_ITEMS",
+    "MAX_TEXT",
+    "MAX_VALUES",
+    "OPAQUE",
+    "RECORD",
+    "TENSOR",
+    "TUPLE",
+    "UNREADABLE",
+    "Opaque",
+    "ProtocolError",
+    "Record",
+    "RecordHead",
+    "TensorHead",
+]
+
+MAX_DEPTH = 24
+MAX_TEXT = 2_000
+MAX_DIMENSIONS = 16
+MAX_ITEMS = 100_000
+# Of all values in one frame: a few bytes of MessagePack are an empty list that takes fifty here.
+MAX_VALUES = 4 * MAX_ITEMS
+
+# What MessagePack calls the types of extensions.
+TENSOR, ARRAY, TUPLE, RECORD, OPAQUE = 1, 2, 3, 4, 5
+
+# As torch names them, and as NumPy writes them.
+DTYPES = frozenset(
+    [
+        "bool",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+ARRAY_DTYPES = frozenset(
+    [
+        "|b1",
+        "|i1",
+        "|u1",
+        "<i2",
+        "<i4",
+        "<i8",
+        "<u2",
+        "<u4",
+        "<u8",
+        "<f2",
+        "<f4",
+        "<f8",
+        "<c8",
+        "<c16",
+    ]
+)
+
+# What a decoder raises for bytes that make no sense, and for more of them than it can hold.
+UNREADABLE = (
+    msgspec.DecodeError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class ProtocolError(Exception):
+    """The other side said something that does not fit; the text says what."""
+
+
+class Opaque(msgspec.Struct, frozen=True):
+    """Something that is not plain data: only the name of its type crossed the wire."""
+
+    type_name: str
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A named tuple: its fields are attributes, in the order of the tuple."""
+
+    type_name: str
+    fields: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        # A field may well be called `fields`; the struct's own attributes come first.
+        try:
+            return self.fields[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fields.values())
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class TensorHead(msgspec.Struct, frozen=True, array_like=True):
+    """What is written of a tensor or an array; its bytes stand in the frame's second part."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+class RecordHead(msgspec.Struct, frozen=True, array_like=True):
+    """A named tuple as it is written: its values beside the names of its fields."""
+
+    type_name: str
+    names: tuple[str, ...]
+    values: list[Any]

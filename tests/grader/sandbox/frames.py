@@ -1,0 +1,50 @@
+"""Frames as a sandbox writes them, read as the judge reads them; and what plain data can be in them."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from grader.sandbox.channel import Channel
+from grader.sandbox.messages import Reply
+from grader.sandbox.packing import Packing
+
+HEADER = struct.Struct("<IQ")
+
+PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text()
+    | st.binary()
+)
+
+
+def wait_for(channel: Channel) -> Any:
+    return lambda seconds: select.select([channel], [], [], seconds)
+
+
+def frame_of(reply: Reply, packing: Packing) -> bytes:
+    structure, blob = msgspec.msgpack.encode(reply), b"".join(packing.blobs)
+    return HEADER.pack(len(structure), len(blob)) + structure + blob
+
+
+def read(frame: bytes, seconds: float = 5) -> Any:
+    """Receive one frame as the judge does, and unpack every value in it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(frame)
+        theirs.close()
+        channel = Channel(ours)
+        reply, unpacking = channel.receive_reply(time.monotonic() + seconds, wait_for(channel))
+    for name in ("value", "parameters", "buffers"):
+        if hasattr(reply, name):
+            unpacking.unpack(getattr(reply, name))
+    return reply

@@ -1,0 +1,150 @@
+"""Frames from an enemy: each ends in a reply or an error of theirs, bounded in bytes and in time."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from grader.sandbox.channel import MAX_BLOB_BYTES, MAX_STRUCTURE_BYTES, Channel, ChannelClosed
+from grader.sandbox.messages import Built, ForbiddenReply, Loaded, Raised, Ready, Returned
+from grader.sandbox.packing import Packing
+from grader.sandbox.values import ProtocolError
+
+from .frames import HEADER, frame_of, read, wait_for
+
+MUTATIONS = 100_000
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def replies() -> list[bytes]:
+    """One frame of every kind, with every kind of value in it."""
+    packing = Packing()
+    value = {
+        "tensor": torch.arange(6.0).reshape(2, 3),
+        "numbers": [1, 2.5, True, None, 2**63],
+        "tuple": (1, ("a", b"b")),
+        "opaque": object(),
+        "array": torch.ones(3).numpy(),
+        3: torch.ones(2, dtype=torch.bfloat16),
+    }
+    returned = Returned(packing.pack(value), 3, (0,), ("x",))
+    state = Packing()
+    built = Built(0, state.pack({"w": torch.ones(2)}), state.pack({}), ("w",), ("w",), True)
+    raised = Raised("ValueError", ("ValueError", "Exception"), "text", ((3, "f"),))
+    return [
+        frame_of(returned, packing),
+        frame_of(built, state),
+        *(
+            frame_of(r, Packing())
+            for r in (raised, Ready(("a",)), Loaded(), ForbiddenReply("n", ()))
+        ),
+    ]
+
+
+def mutated(frame: bytes, draw: random.Random) -> bytes:
+    """The frame with a few bytes changed, cut, repeated or inserted; its lengths mostly mended."""
+    body = bytearray(frame[HEADER.size :])
+    structure, _ = HEADER.unpack_from(frame)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(body) + 1)
+        match draw.randrange(5):
+            case 0 if body:
+                body[at % len(body)] = draw.randrange(256)
+            case 1 if body:
+                body[at % len(body)] ^= 1 << draw.randrange(8)
+            case 2:
+                del body[at : at + draw.randint(1, 8)]
+            case 3:
+                body[at:at] = draw.randbytes(draw.randint(1, 8))
+            case _:
+                part = body[at : at + draw.randint(1, 16)]
+                body[at:at] = part * draw.randint(1, 3)
+    if draw.random() < 0.1:
+        lengths = draw.randrange(2**32), draw.randrange(2**64)
+    else:
+        structure = min(
+            structure + draw.choice((0, 0, len(body) - len(frame) + HEADER.size)), len(body)
+        )
+        lengths = max(structure, 0), len(body) - max(structure, 0)
+    return HEADER.pack(*lengths) + bytes(body)
+
+
+def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> None:
+    draw = random.Random(0)
+    frames = replies()
+    kinds = {"data": 0, "refused": 0}
+    for _ in range(MUTATIONS):
+        try:
+            read(mutated(draw.choice(frames), draw))
+            kinds["data"] += 1
+        except (ProtocolError, ChannelClosed):
+            kinds["refused"] += 1
+    # A mutator that never, or always, breaks a frame would prove nothing.
+    assert min(kinds.values()) > MUTATIONS // 100
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        b"\x81\xa4type\xa8returned",  # a tag alone
+        b"\x91" * 100_000 + b"\x90",  # depth
+        b"\x82\xa4type\xa8returned\xa5value" + b"\x91" * 5_000 + b"\x90",
+        b"\xdd\xff\xff\xff\xff",  # an array of four billion
+        b"\xc6\xff\xff\xff\xff",  # bytes that are not there
+        b"",
+        b"\xc1",
+    ],
+)
+def test_hostile_structures_are_refused(structure: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        read(HEADER.pack(len(structure), 0) + structure)
+
+
+def test_an_announced_length_costs_no_memory(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    theirs.sendall(HEADER.pack(MAX_STRUCTURE_BYTES, MAX_BLOB_BYTES) + b"x")
+    channel = Channel(ours)
+    tracemalloc.start()
+    with pytest.raises(TimeoutError):
+        channel.receive_reply(time.monotonic() + 0.2, wait_for(channel))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 2**20
+
+
+@pytest.mark.parametrize("lengths", [(2**32 - 1, 0), (0, 2**64 - 1), (2**22, 0), (0, 2**30)])
+def test_a_length_above_the_limits_is_refused(lengths: tuple[int, int]) -> None:
+    with pytest.raises(ProtocolError, match="larger than is allowed"):
+        read(HEADER.pack(*lengths) + bytes(64))
+
+
+def test_a_drip_of_bytes_gains_no_time(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    stop = threading.Event()
+
+    def drip() -> None:
+        theirs.sendall(HEADER.pack(1000, 0))
+        while not stop.wait(0.02):
+            theirs.sendall(b"x")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    channel, begin = Channel(ours), time.monotonic()
+    with pytest.raises(TimeoutError):
+        channel.receive_reply(begin + 0.5, wait_for(channel))
+    stop.set()
+    dripping.join()
+    assert time.monotonic() - begin < 2
