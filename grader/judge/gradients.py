@@ -15,7 +15,7 @@ from grader.judge.explanation import explain_type
 from grader.judge.outcomes import CheckFailed, Outcome
 from grader.judge.shapes import explain_shape
 from grader.judge.wording import clean, element, message, sentence
-from grader.sandbox.protocol import Record
+from grader.sandbox.values import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,10 +99,11 @@ def _mismatch(
 ) -> tuple[int, int, NDArray[Any], NDArray[Any]] | None:
     """The first output and input whose Jacobians disagree, with both, as (input, output) elements."""
     outputs = f(*inputs)
-    sources = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad]
+    # Where there is no element there is no derivative to compare.
+    sources = [i for i, x in enumerate(inputs) if is_tensor(x) and x.requires_grad and x.numel()]
     numerical = [_numerical(f, inputs, source) for source in sources]
     for number, output in enumerate(outputs):
-        if not output.dtype.is_floating_point:
+        if not output.dtype.is_floating_point or not output.numel():
             continue
         analytical = _analytical(output, [inputs[source] for source in sources])
         for source, wanted, found in zip(sources, numerical, analytical, strict=True):

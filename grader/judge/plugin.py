@@ -31,7 +31,7 @@ from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.wording import clean
 from grader.results import Outcome, Visibility
-from grader.sandbox.protocol import ProtocolError
+from grader.sandbox.values import ProtocolError
 from grader.source import line_of
 from grader.suite import SuiteTest
 
@@ -41,12 +41,16 @@ MAX_MESSAGE = 2_000
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What the end of a test says about the submission; with a `fault` it says nothing about it."""
+    """What the end of a test says about the submission; with a `fault` it says nothing about it.
+
+    What is not allowed is `refused`: the test did not come to the mistake that its hint is for.
+    """
 
     outcome: Outcome
     message: str
     line: int | None = None
     function: str = ""
+    refused: bool = False
     fault: str = ""
 
 
@@ -102,8 +106,7 @@ class SuitePlugin:
         judged = self._find(self._path)
         if judged is None:
             raise CourseError(f"{self._path} is no suite of a course: it has no student.")
-        probe = probe_of(self._path)
-        return Student(judged.session, probe if probe.is_file() else None)
+        return Student(judged.session, probe_of(self._path))
 
     def begin(self, item: pytest.Item) -> None:
         """Be told which test runs next."""
@@ -154,7 +157,7 @@ def meaning_of(error: BaseException | None) -> Report:
         case NotYet():
             return Report(Outcome.SKIPPED, str(error))
         case Forbidden(frame=Frame(line, function)):
-            return Report(Outcome.FAILED, str(error), line or None, function)
+            return Report(Outcome.FAILED, str(error), line or None, function, refused=True)
         case StudentError():
             return _student_error(error)
         case TimedOut():

@@ -147,4 +147,6 @@ _ODD_END = {True: "pytest passed it, we did not", False: "pytest did not pass it
 
 def _result(exercise: Exercise, test: SuiteTest, said: Report, seconds: float) -> TestResult:
     place = Place(exercise.file, said.line, said.function) if said.line else None
+    if said.refused:
+        test = msgspec.structs.replace(test, hint="")
     return score_test(test, said.outcome, said.message, place, seconds)

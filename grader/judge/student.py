@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.session import Session
-from grader.sandbox.protocol import PROBE_FILE, Call, Packing, Returned
+from grader.sandbox.messages import PROBE_FILE, Call, Returned
+from grader.sandbox.packing import Packing
 
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
@@ -29,7 +30,7 @@ class Student:
     raises is raised here, as a subclass of the builtin exception that it was.
     """
 
-    def __init__(self, session: Session, probe: Path | None) -> None:
+    def __init__(self, session: Session, probe: Path) -> None:
         self._session = session
         self._probe = probe
         self.mutated: list[str] = []
@@ -63,10 +64,13 @@ class Student:
 
         It gets the student's module first, then these arguments, and returns plain data.
         """
-        if self._probe is None:
-            raise FileNotFoundError("there is no probe module beside this suite")
         session, name = self._session, self._probe.stem
-        file = self._probe.stat()
+        try:
+            file = self._probe.stat()
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{probe} is to be run, and there is no {self._probe.name} beside the suite"
+            ) from None
         session.keep_probe(name, _compiled(self._probe, file.st_mtime_ns, file.st_size))
         packing = Packing()
         packed = packing.pack(list(arguments)), packing.pack(keywords)

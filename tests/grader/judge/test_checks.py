@@ -33,7 +33,7 @@ from grader.judge.outcomes import (
     TimedOut,
     student_error,
 )
-from grader.sandbox.protocol import Opaque, Record
+from grader.sandbox.values import Opaque, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -500,6 +500,15 @@ def test_right_gradients_pass() -> None:
     right = cube(lambda x, g: 3 * x**2 * g)
     gradcheck(right, (point(),), what="cube")
     gradgradcheck(right, point(), what="cube")
+
+
+def test_what_is_empty_has_no_gradient_to_compare() -> None:
+    empty = torch.zeros(0, dtype=torch.float64, requires_grad=True)
+    x = randn(2).double().requires_grad_()
+    gradcheck(lambda x, none: (x * 2, none * 2), (x, empty), what="both")
+    gradcheck(lambda none: none * 2, (empty,), what="it")
+    with pytest.raises(CheckFailed):
+        gradcheck(lambda x, none: (none * 2, x * x.detach()), (x, empty), what="both")
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,12 @@ def test_first(student):
         judged("def first():\n    return 1\n", suite)
 
 
+def test_a_probe_that_is_missing_is_named(judged: JudgeSource) -> None:
+    suite = '\ndef test_first(student):\n    """The first part"""\n    student.run("count")\n'
+    with pytest.raises(JudgeError, match=r"count is to be run, and there is no probe_task\.py"):
+        judged("def first():\n    return 1\n", suite)
+
+
 def test_author_cannot_skip_silently(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
