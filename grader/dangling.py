@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
+from pydoc import locate
 
 from grader.course import Course, Exercise
 from grader.source import definitions, parse
@@ -16,7 +17,10 @@ __all__ = ["dangling"]
 
 
 def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
-    """Complaints about functions and classes that nobody defines, and modules that are not there."""
+    """Complaints about functions and classes that nobody defines, and modules that are not there.
+
+    What a rule forbids is imported here.
+    """
     manifest = (course.folder / "course.toml").relative_to(course.root).as_posix()
     known = _defined(course, exercise)
     complaints = [
@@ -24,6 +28,12 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
         for rule in exercise.forbidden
         for name in rule.inside
         if name not in known
+    ]
+    complaints += [
+        f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which there is not.{_meant(name)}"
+        for rule in exercise.forbidden
+        for name in (*rule.names, *map(_attribute_of, rule.operators))
+        if _is_installed(name.partition(".")[0]) and locate(name) is None
     ]
     complaints += [
         f"{exercise.id}: the place of {test.visibility.value} {test.name} is "
@@ -52,9 +62,23 @@ def _defined(course: Course, exercise: Exercise) -> set[str]:
 
 
 def _lost(name: str, known: Iterable[str]) -> str:
+    return f"{name!r}, which neither the stub nor an answer defines.{_close_to(name, known)}"
+
+
+def _close_to(name: str, known: Iterable[str]) -> str:
     meant = difflib.get_close_matches(name, sorted(known), 1)
-    told = f" Did you mean {meant[0]!r}?" if meant else ""
-    return f"{name!r}, which neither the stub nor an answer defines.{told}"
+    return f" Did you mean {meant[0]!r}?" if meant else ""
+
+
+def _attribute_of(operator: str) -> str:
+    """The dotted name of an operator of the dispatcher: of `aten::glu`, torch.ops.aten.glu."""
+    return f"torch.ops.{operator.replace('::', '.')}"
+
+
+def _meant(name: str) -> str:
+    """A name like it beside it, if what it would be in is there."""
+    within, _, last = name.rpartition(".")
+    return _close_to(last, dir(locate(within))) if within else ""
 
 
 def _is_installed(module: str) -> bool:

@@ -128,6 +128,16 @@ def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
     ]
 
 
+def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    replace(manifest, '"collections.Counter"', '"collections.Conuter", "not_installed.Counter"')
+    first, *_ = verified(grade, clone, "word_count")
+    assert first == (
+        "exercises/course.toml: a rule of 'word_count' forbids 'collections.Conuter', which there is not. "
+        "Did you mean 'Counter'?"
+    )
+
+
 def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     (clone / "tests/stubs/text/greeting.py").unlink()
     (complaint,) = verified(grade, clone, "greeting")
