@@ -99,6 +99,18 @@ class Guide(msgspec.Struct, frozen=True):
         line = f":{place.line}" if place is not None else ""
         return shown_path(self._file(exercise_id)) + line
 
+    def fault(self, exercise: ExerciseResult) -> str:
+        """What is wrong with the file as a whole.
+
+        One that is missing is to be handed in under its name; in the student's own folder, where
+        nothing is handed in, it is to be put back.
+        """
+        if not self.standings or not self._is_missing(exercise.name):
+            return exercise.message
+        file = self.course.exercise(exercise.name).file
+        stub = _command(f"grade reset {exercise.name}{self.hint_options}")
+        return f"{file} is missing: {stub} puts the stub there."
+
     def judge(self, exercise_id: str, more: str = "") -> str:
         """The command that judges an exercise again."""
         return _command(f"grade run {exercise_id}{self.run_options}{more}")
@@ -129,12 +141,9 @@ class Guide(msgspec.Struct, frozen=True):
     def _mend(self, exercise: ExerciseResult) -> str:
         first = next((each.first for each in findings(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
-        if not os.path.lexists(self._file(exercise.name)):
-            again = self._again(exercise.name)
-            if not self.standings:
-                return f"Next: put your file at {where}{again}."
-            stub = _command(f"grade reset {exercise.name}{self.hint_options}")
-            return f"Next: put your file at {where}{again}; {stub} puts the stub there."
+        if self._is_missing(exercise.name):
+            what = "your file or the stub" if self.standings else "your file"
+            return f"Next: put {what} at {where}{self._again(exercise.name)}."
         unwritten = first is not None and first.outcome is Outcome.NOT_IMPLEMENTED
         verb = "finish" if unwritten else "fix"
         return f"Next: {verb} {where}{self._again(exercise.name)}."
@@ -184,6 +193,9 @@ class Guide(msgspec.Struct, frozen=True):
                 if state is State.UNTOUCHED:
                     return exercise.id
         return None
+
+    def _is_missing(self, exercise_id: str) -> bool:
+        return not os.path.lexists(self._file(exercise_id))
 
     def _file(self, exercise_id: str) -> Path:
         return file_of(self.submission, self.course.exercise(exercise_id))

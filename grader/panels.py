@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -129,7 +130,10 @@ class _Panel:
             yield from self._introduction(exercise)
         if exercise.message and not untouched:
             # The file itself is at fault, and every test says so: once is enough.
-            yield from self._explanation(exercise, exercise.tests[0])
+            fault = msgspec.structs.replace(
+                exercise.tests[0], message=self._guide.fault(exercise), hint=""
+            )
+            yield from self._explanation(exercise, fault)
         elif self._verbose:
             yield from self._every_test(exercise)
         elif not untouched:
@@ -214,7 +218,7 @@ class _Panel:
         yield from self._place(exercise, test)
         # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
         looked_for = test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED)
-        if test.hint and looked_for and not exercise.message:
+        if test.hint and looked_for:
             prefix = Text(f"      {self._marks.arrow} ")
             yield from hang(self._console, prefix, Text(clean(test.hint, _LONGEST_LINE), "italic"))
 

@@ -63,7 +63,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One exercise: the last verdict, the last full one, and the numbers of the hints seen."""
+    """One exercise: the last verdict, the last full one, and the hints seen, the last one last."""
 
     judged: Verdict | None = None
     passed: Verdict | None = None
@@ -141,10 +141,16 @@ class Logbook:
             return None
         return judged.score if judged.tests == self._tests(exercise) else None
 
-    def next_hint(self, exercise: Exercise) -> int | None:
-        """The number of the first hint that was not seen yet; None if all were."""
-        unseen = set(range(1, len(exercise.hints) + 1)) - set(self.page(exercise).hints)
-        return min(unseen, default=None)
+    def unseen_hints(self, exercise: Exercise) -> list[int]:
+        """The numbers of the hints that were not seen yet."""
+        seen = self.page(exercise).hints
+        return [number for number in range(1, len(exercise.hints) + 1) if number not in seen]
+
+    def next_hint(self, exercise: Exercise) -> int:
+        """The number of the hint to show: the first one not seen; after all of them, round again."""
+        if unseen := self.unseen_hints(exercise):
+            return unseen[0]
+        return self.page(exercise).hints[-1] % len(exercise.hints) + 1
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -163,14 +169,14 @@ class Logbook:
         self._change(exercise, lambda page: msgspec.structs.replace(page, judged=verdict, **passed))
 
     def see_hint(self, exercise: Exercise, number: int) -> None:
-        """Remember that a hint was shown."""
-        if number not in self.page(exercise).hints:
-            self._change(
-                exercise,
-                lambda page: msgspec.structs.replace(
-                    page, hints=tuple(sorted({*page.hints, number}))
-                ),
-            )
+        """Remember that a hint was shown, and that it was the last one."""
+
+        def seen(page: Page) -> Page:
+            others = (each for each in page.hints if each != number)
+            return msgspec.structs.replace(page, hints=(*others, number))
+
+        if self.page(exercise).hints[-1:] != (number,):
+            self._change(exercise, seen)
 
     def _change(self, exercise: Exercise, change: Callable[[Page], Page]) -> None:
         # Read again: a `grade watch` in another window may have written meanwhile.

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from grader.course import Course, Exercise
-from grader.errors import GraderError
-from grader.intake import Handed, file_of, read_submission
+from grader.errors import GraderError, SubmissionError
+from grader.intake import Handed, Submission, file_of, read_submission
 from grader.results import Result
 from grader.state import FOLDER, Logbook, Standing, make_folder, stamp, unused
 
@@ -25,7 +25,7 @@ class Workspace:
     def __init__(self, course: Course) -> None:
         self.course = course
         self.logbook = Logbook(course)
-        self._read = read_submission(course.folder, course)
+        self._read = _read(course)
 
     def handed(self, exercise: Exercise) -> Handed:
         """The file of an exercise as it was read."""
@@ -33,7 +33,7 @@ class Workspace:
 
     def read_again(self) -> None:
         """Look at the files as they are now."""
-        self._read = read_submission(self.course.folder, self.course)
+        self._read = _read(self.course)
 
     def standings(self) -> dict[str, Standing]:
         """How far every exercise is."""
@@ -54,6 +54,17 @@ class Workspace:
             exercise = self.course.exercise(judged.name)
             if set(self.course.suites(exercise)) <= set(suites_named(suite)):
                 self.logbook.record(exercise, self.handed(exercise).source, judged)
+
+
+def _read(course: Course) -> Submission:
+    try:
+        return read_submission(course.folder, course)
+    except SubmissionError as error:
+        # Whoever works here hands nothing in.
+        raise SubmissionError(
+            f"{course.folder} holds no file of {course.title}: "
+            f"`grade reset {course.exercises[0].id}` puts a stub there."
+        ) from error
 
 
 class Reset(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ from grader.cli.own import chosen_exercise, open_workspace, refuse_pack, repeate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.course import Course, Exercise
+    from grader.course import Exercise
+    from grader.workspace import Workspace
 
 __all__ = ["hint", "reset", "solution"]
 
@@ -29,15 +30,16 @@ __all__ = ["hint", "reset", "solution"]
 )
 @course_option
 def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
-    """Show one hint, the next one that you have not seen.
+    """Show one hint, the next one that you have not seen; after the last one the first again.
 
     They go from gentle to nearly the answer, and are there after you have passed, too.
-    Without a name it is the first exercise that is not done.
+    Without a name it is the first exercise that is not done. The key h of `grade watch` shows the
+    same ones.
 
     \b
     Examples:
       grade hint glu          the next one
-      grade hint glu -n 1     the first one again
+      grade hint glu -n 1     the first one, whatever you have seen
     """
     course = open_course(course_path)
     workspace = open_workspace(course)
@@ -45,22 +47,23 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     count = len(found.hints)
     if number is not None and number > count:
         raise click.UsageError(f"{found.id} has {count} hints, and no number {number}.")
-    shown = number or logbook.next_hint(found) or count
+    shown = number or logbook.next_hint(found)
     from grader.console import open_console
     from grader.listings import show_hint
 
     logbook.see_hint(found, shown)
-    more = _more(course, found, logbook.next_hint(found), repeated("course_path"))
+    more = _more(workspace, found, repeated("course_path"))
     show_hint(open_console(sys.stdout), found, shown, more)
     tell_notices(workspace)
 
 
-def _more(course: Course, exercise: Exercise, following: int | None, options: str) -> str:
-    command = f"grade hint {exercise.id}{options}"
-    if following is not None:
+def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
+    logbook, command = workspace.logbook, f"grade hint {exercise.id}{options}"
+    if logbook.unseen_hints(exercise):
         return f"The next one: `{command}`"
-    again = f"You have seen all {len(exercise.hints)}: `{command} -n 1` shows the first again"
-    if course.solution(exercise).is_file():
+    following = logbook.next_hint(exercise)
+    again = f"You have seen all {len(exercise.hints)}: `{command}` shows hint {following} again"
+    if workspace.course.solution(exercise).is_file():
         again += f", `grade solution {exercise.id}{options} --give-up` a whole answer"
     return f"{again}."
 

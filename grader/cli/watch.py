@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from grader.course import Course, Exercise
-    from grader.watch import Event
+    from grader.watch.events import Event
 
 __all__ = ["watch"]
 
@@ -56,10 +56,11 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
 
     from grader.advice import Asked, Guide
     from grader.console import open_console
-    from grader.keys import reading_keys
-    from grader.saves import Saves
-    from grader.screen import Screen
-    from grader.watch import KEYS, Crashed, Pressed, Saved, Watch
+    from grader.watch.events import Crashed, Pressed, Saved
+    from grader.watch.keys import reading_keys
+    from grader.watch.loop import KEYS, Watch
+    from grader.watch.saves import Saves
+    from grader.watch.screen import Screen
 
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
@@ -123,7 +124,7 @@ def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
 
     Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
     """
-    from grader.watch import Redraw
+    from grader.watch.events import Redraw
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -317,9 +317,14 @@ def test_next_step_says_how_it_is_judged_again(own: Guide, asked: Asked, command
 
 def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> None:
     (own.submission / "text" / "word_count.py").unlink()
-    missing = a_test(1, Outcome.ERROR, message="It is missing.", place=None)
-    step = last_line(own, exercise(missing, status=Status.ERROR, message="It is missing."))
-    assert step.endswith("`grade`; `grade reset word_count` puts the stub there.")
+    missing = a_test(1, Outcome.ERROR, message="Hand it in.", place=None)
+    panel = shown(own, exercise(missing, status=Status.ERROR, message="Hand it in."))
+    stub = "text/word_count.py is missing: `grade reset word_count` puts the stub there."
+    assert stub in " ".join(panel.split())
+    assert "Hand it in" not in panel
+    assert panel.endswith(
+        "\nNext: put your file or the stub at exercises/text/word_count.py, then run `grade`.\n"
+    )
 
 
 def test_a_name_is_given_only_where_it_is_needed(own: Guide) -> None:

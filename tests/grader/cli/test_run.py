@@ -257,17 +257,51 @@ def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/word_count.py").unlink()
     write(clone, "text/greeting.py", "def greeting(:\n")
     done = grade("--all", cwd=clone)
-    assert "text/word_count.py is missing: hand it in under this name." in done.stdout
+    stub = "text/word_count.py is missing: `grade reset word_count` puts the stub there."
+    assert stub in " ".join(done.stdout.split())
     assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
     assert "exercises/text/greeting.py:1\n" in done.stdout
-    assert "Next: put your file at exercises/text/word_count.py, then run" in done.stdout
+    assert "Next: put your file or the stub at exercises/text/word_count.py, then" in done.stdout
+
+
+def test_what_is_missing_of_a_submission_is_to_be_handed_in(grade: Grade, clone: Path) -> None:
+    shutil.copytree(clone / "exercises", clone / "alice")
+    (clone / "alice" / "text" / "word_count.py").unlink()
+    done = grade("run", "--submission", "alice", cwd=clone)
+    assert "text/word_count.py is missing: hand it in under this name." in done.stdout
+    assert "grade reset" not in done.stdout
+
+
+def test_without_any_file_a_student_is_told_how_to_get_one(grade: Grade, clone: Path) -> None:
+    shutil.rmtree(clone / "exercises" / "text")
+    shutil.rmtree(clone / "exercises" / "arrays")
+    done = grade(cwd=clone)
+    assert "`grade reset word_count` puts a stub there." in " ".join(done.stderr.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert grade("reset", "word_count", cwd=clone).returncode == 0
+    assert "Start: open exercises/text/word_count.py" in grade(cwd=clone).stdout
+
+
+def test_what_is_not_allowed_comes_without_a_hint(grade: Grade, clone: Path) -> None:
+    right = (clone / "solutions/text/word_count.py").read_text("utf-8")
+    counted = "    return dict(collections.Counter(text.split()))\n\n\ndef most_common"
+    before, _, after = right.partition("    counts: dict")
+    _, _, after = after.partition("def most_common")
+    write(clone, "text/word_count.py", f"import collections\n{before}{counted}{after}")
+    done = grade("run", "word_count", "--json", "result.json", cwd=clone)
+    refused = "collections.Counter is not allowed here: count with a dictionary of your own."
+    assert refused in " ".join(done.stdout.split())
+    assert "> " not in done.stdout
+    (exercise,) = json.loads((clone / "result.json").read_bytes())["exercises"]
+    hints = {test["message"]: test["hint"] for test in exercise["tests"]}
+    assert hints[refused] == ""
 
 
 @pytest.mark.parametrize(
     ("exercise", "never"),
     [
         # Untouched: nothing is loaded that could judge.
-        ("running_mean", ("grader.judge.process", "grader.sandbox.client", "importlib.metadata")),
+        ("running_mean", ("grader.judge.process", "grader.sandbox.forking", "importlib.metadata")),
         # Judged, but elsewhere. (That the judge loads no torch either, its suite says.)
         ("word_count", ()),
     ],

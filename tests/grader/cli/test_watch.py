@@ -121,6 +121,36 @@ def test_a_session(clone: Path, terminal: Terminal) -> None:
     )
 
 
+def test_a_hint_stays_while_it_is_needed(clone: Path, terminal: Terminal) -> None:
+    terminal.until("q quit")
+    terminal.press("h")
+    terminal.until("hint 1 of 3.*q quit")
+    # What was seen here was seen there, and the other way round.
+    hint = [sys.executable, "-m", "grader.cli", "hint", "word_count"]
+    other = subprocess.run(hint, cwd=clone, check=True, capture_output=True, text=True)
+    assert "hint 2 of 3" in other.stdout
+    save(clone, "def word_count(text):\n    return {}\n", "text/word_count.py")
+    assert "Counting words, hint 1 of 3" in terminal.until(r"judged in \d")
+    for number in (3, 1):
+        terminal.press("h")
+        terminal.until(f"hint {number} of 3.*q quit")
+    right = (clone / "solutions" / "text" / "word_count.py").read_text("utf-8")
+    save(clone, right, "text/word_count.py")
+    assert "hint" not in terminal.until(r"10 / 10  passed.*judged in \d").replace("h hint", "")
+
+
+def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> None:
+    terminal.until("q quit")
+    (clone / "exercises" / "text" / "greeting.py").unlink()
+    shown = terminal.until("greeting.py is missing.*q quit")
+    assert "`grade reset greeting` puts the stub there." in shown
+    assert "hand it in" not in shown
+    assert "Next: put your file or the stub at exercises/text/greeting.py and save." in shown
+    reset = [sys.executable, "-m", "grader.cli", "reset", "greeting"]
+    subprocess.run(reset, cwd=clone, check=True, capture_output=True)
+    terminal.until("Start: open exercises/text/greeting.py, write, and save.")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -> None:
     terminal.until("q quit")

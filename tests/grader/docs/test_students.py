@@ -11,7 +11,7 @@ import pytest
 
 from grader.cli import main
 from grader.state import FOLDER, Standing
-from grader.watch import KEYS
+from grader.watch.loop import KEYS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "students.md").read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"`(grade [^`]+)`", PAGE)))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from grader import saves
 from grader.course import load_course
-from grader.saves import Saves, polling_reason
+from grader.watch import saves
+from grader.watch.saves import Saves, polling_reason
 
-PLAIN = Path(__file__).parent / "courses" / "plain"
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 
 

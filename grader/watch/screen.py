@@ -13,7 +13,7 @@ from grader.console import cut, hang, is_plain, marks_for, print_lines
 from grader.judge.wording import clean
 from grader.listings import exercise_lines, hint_lines
 from grader.panels import FIRST_FINDINGS, panel
-from grader.watch import Shows, View
+from grader.watch.view import Shows, View
 from grader.workspace import Workspace
 
 __all__ = ["Screen"]

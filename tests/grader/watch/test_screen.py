@@ -13,11 +13,12 @@ from grader.advice import Asked, Guide
 from grader.console import open_console
 from grader.course import load_course
 from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
-from grader.screen import Screen
-from grader.watch import KEYS, Shows, View
+from grader.watch.loop import KEYS
+from grader.watch.screen import Screen
+from grader.watch.view import Shows, View
 from grader.workspace import Workspace
 
-PLAIN = Path(__file__).parent / "courses" / "plain"
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 CLEAR = "\x1b[H\x1b[J"
 
 

@@ -15,10 +15,12 @@ from grader.course import Course, Exercise, load_course
 from grader.errors import GraderError
 from grader.results import Status
 from grader.state import Standing
-from grader.watch import Crashed, Event, Pressed, Saved, Shows, View, Watch
+from grader.watch.events import Crashed, Event, Pressed, Redraw, Saved
+from grader.watch.loop import Watch
+from grader.watch.view import Shows, View
 from grader.workspace import Workspace
 
-PLAIN = Path(__file__).parent / "courses" / "plain"
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 WRONG = b"def greeting(name):\n    return name\n"
 SLOW = b"import time\ntime.sleep(1.5)\n" + RIGHT
@@ -209,8 +211,41 @@ def test_hints_come_one_by_one_and_round_again(running: Running) -> None:
     for number in (1, 2, 3, 1):
         running.press("h")
         running.drawn(lambda view, number=number: view.hint == number)  # type: ignore[misc]
+
+
+def test_a_hint_stays_until_the_exercise_passes(running: Running) -> None:
+    running.begin()
+    running.press("hh")
+    running.drawn(lambda view: view.hint == 2)
+    running.save(WRONG)
+    assert running.verdicts(1).hint == 2
+    running.save(WRONG + b"# again\n")
+    assert running.verdicts(2).hint == 2
+    running.put(Redraw())
+    running.save(b"def greeting(:\n")
+    assert running.drawn(lambda view: view.results[0].status is Status.ERROR).hint == 2
+    running.press("h")
+    running.drawn(lambda view: view.hint == 3)
     running.save(RIGHT)
-    assert running.verdicts(1).hint is None
+    view = running.drawn(lambda view: view.results[0].status is Status.PASSED)
+    assert view.hint is None
+    # It can be asked for after that, too.
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+
+
+def test_a_hint_waits_where_it_was_shown(running: Running) -> None:
+    running.begin()
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+    running.press("l")
+    assert running.drawn(lambda view: view.shows is Shows.LIST).hint is None
+    running.press("l")
+    assert running.drawn(lambda view: view.shows is Shows.EXERCISE).hint == 1
+    running.press("n")
+    assert running.drawn(lambda view: view.exercise.id == "running_mean").hint is None
+    running.save(WRONG)
+    assert running.verdicts(1).hint == 1
 
 
 def test_list_and_back(running: Running) -> None:
@@ -231,6 +266,18 @@ def test_all(running: Running) -> None:
     assert view.shows is Shows.ALL
     assert [result.name for result in view.results] == ["word_count", "greeting", "running_mean"]
     assert view.results[1].status is Status.PASSED
+
+
+def test_all_though_a_suite_is_at_fault(running: Running) -> None:
+    suite = running.course.root / "tests/public/text/test_word_count.py"
+    suite.write_text(suite.read_text("utf-8").replace('"a b a"', "nobody"), encoding="utf-8")
+    running.begin()
+    running.write(b"x = 1\n", "word_count")
+    running.write(RIGHT)
+    running.press("a")
+    view = running.verdicts(1)
+    assert [result.name for result in view.results] == ["greeting", "running_mean"]
+    assert "is at fault" in view.notes
 
 
 def test_run_again(running: Running) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import warm
 from grader.course import Course, load_course
 from grader.results import Status
-from grader.warm import Answer, Order, WarmJudge
+from grader.watch import warm
+from grader.watch.warm import Answer, Order, WarmJudge
 
-PLAIN = Path(__file__).parent / "courses" / "plain"
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 ENDLESS = b"while True:\n    pass\n"
 

@@ -11,13 +11,13 @@ from typing import IO
 
 import pytest
 
-from grader.keys import keys_pressed, reading_keys
+from grader.watch.keys import keys_pressed, reading_keys
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal needs POSIX")
 
 PROGRAM = """
 import sys, time
-from grader.keys import reading_keys
+from grader.watch.keys import reading_keys
 
 with reading_keys(lambda key: print("key", key, flush=True)) as there_are:
     print("reading", there_are, flush=True)
