@@ -20,9 +20,10 @@ from grader.attention import (
     nothing_found,
     ordinary,
 )
+from grader.belonging import check_course, check_students
 from grader.course import Course, Exercise
 from grader.digests import VerdictKey, exercise_digest, verdict_key
-from grader.gradebook import Attempt, Gradebook, Replaced
+from grader.gradebook import Attempt, Keeper, Replaced
 from grader.grading import environment_of, settle, version_of
 from grader.intake import ClassFound, Handed, read_found
 from grader.pool import Manner, Pool, Task, Verdict
@@ -92,7 +93,7 @@ class _Open(NamedTuple):
 
 def batch(
     found: ClassFound,
-    book: Gradebook,
+    book: Keeper,
     course: Course,
     pool: Pool,
     manner: Manner,
@@ -103,7 +104,12 @@ def batch(
     """Grade what was found of a class; the newest attempt of each student, or all of them.
 
     Older attempts are kept in the gradebook in any case, without a verdict.
+
+    Raises SubmissionError, before anything is written, where the gradebook is that of another course or
+    knows most of these students under other ids.
     """
+    check_course(book, course)
+    check_students(book, found)
     newest = {each.student.id: each.attempt for each in found.attempts}
     for each in found.attempts:
         newest[each.student.id] = max(newest[each.student.id], each.attempt)
@@ -124,14 +130,18 @@ def batch(
 
 
 def regrade(
-    book: Gradebook,
+    book: Keeper,
     course: Course,
     pool: Pool,
     manner: Manner,
     *,
     progress: BatchProgress | None = None,
 ) -> Summary:
-    """Grade again what is in the gradebook, as far as a suite or the grader changed."""
+    """Grade again what is in the gradebook, as far as a suite or the grader changed.
+
+    Raises SubmissionError where the gradebook is that of another course.
+    """
+    check_course(book, course)
     attempts = book.attempts()
 
     def kept() -> Iterator[_Handed]:
@@ -162,7 +172,7 @@ class _Batch:
 
     def __init__(
         self,
-        book: Gradebook,
+        book: Keeper,
         course: Course,
         pool: Pool,
         manner: Manner,

@@ -7,19 +7,21 @@ dumb terminal, the same words stand alone in plain ASCII layout: no color, no cu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from grader.judge.wording import clean
 from grader.results import Outcome, Status
 
 __all__ = [
     "DIFFICULTY",
     "Marks",
     "bar",
+    "called",
     "counted",
     "cut",
     "hang",
@@ -147,6 +149,12 @@ def bar(console: Console, done: float, whole: float) -> Text:
 def number(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def called(student: str, names: Mapping[str, str]) -> str:
+    """A student's id, and behind it the name, where there is another."""
+    name = names.get(student, "")
+    return clean(student, 40) + (f" ({clean(name, 30)})" if name else "")
 
 
 def counted(count: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from grader.course import Course, Exercise, probe_of
 from grader.intake import Handed
 from grader.results import Visibility
 
-__all__ = ["VerdictKey", "exercise_digest", "grader_digest", "verdict_key"]
+__all__ = ["VerdictKey", "exercise_digest", "grader_digest", "source_digest", "verdict_key"]
 
 _HELP = ("difficulty", "hints", "minutes", "prerequisites", "reading", "teaches")
 # What decides on an outcome; how a result is shown, exported or stored does not.
@@ -67,6 +67,11 @@ def grader_digest() -> str:
     return digest.hexdigest()
 
 
+def source_digest(handed: Handed) -> str:
+    """The digest of a file that was handed in; empty where there is none."""
+    return hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
+
+
 def verdict_key(
     exercise: Exercise, handed: Handed, course: str, seed: int, chosen: tuple[Visibility, ...]
 ) -> VerdictKey:
@@ -74,7 +79,7 @@ def verdict_key(
 
     A file that cannot be read has none: what is told about it stands in its place.
     """
-    source = hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
+    source = source_digest(handed)
     suites = ",".join(visibility.value for visibility in chosen)
     parts = (exercise.id, source, handed.problem, course, grader_digest(), str(seed), suites)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 from rich.text import Text
 
-from grader.console import counted, hang, is_plain, open_console, print_lines
+from grader.console import called, counted, hang, is_plain, open_console, print_lines
 from grader.gradebook import Gradebook
 from grader.judge.wording import clean
 from grader.results import Entry
@@ -20,7 +20,6 @@ __all__ = ["each_entry", "show_similarity"]
 
 # On the terminal; all that are kept are in the file and in the report.
 _MOST_SHOWN = 20
-_LONGEST_ID = 40
 
 
 def each_entry(book: Gradebook, what: str) -> Iterator[Entry]:
@@ -37,11 +36,13 @@ def each_entry(book: Gradebook, what: str) -> Iterator[Entry]:
     )
 
 
-def show_similarity(console: Console, similarity: Similarity, path: Path) -> None:
-    """Print what was compared and the most alike pairs of each exercise."""
+def show_similarity(
+    console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
+) -> None:
+    """Print what was compared and the most alike pairs of each exercise; `names` are those of the ids."""
     for survey in similarity.exercises:
         pairs = [pair for pair in similarity.pairs if pair.exercise == survey.exercise]
-        print_lines(console, _survey_lines(survey, pairs))
+        print_lines(console, _survey_lines(survey, pairs, names))
     advice = (
         "Alike is not copied: short exercises are alike by nature, and so is the work of people "
         "who learn together. Look at the code: `grade report` shows each pair side by side."
@@ -51,13 +52,15 @@ def show_similarity(console: Console, similarity: Similarity, path: Path) -> Non
     print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
 
 
-def _survey_lines(survey: ExerciseSurvey, pairs: list[SimilarPair]) -> Iterator[Text]:
+def _survey_lines(
+    survey: ExerciseSurvey, pairs: list[SimilarPair], names: Mapping[str, str]
+) -> Iterator[Text]:
     words = [counted(survey.files, "file"), f"{counted(survey.alike, 'alike pair')}"]
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
     yield Text.assemble((survey.exercise, "bold"), "  ", ", ".join(words))
     for pair in pairs[:_MOST_SHOWN]:
-        left, right = clean(pair.left, _LONGEST_ID), clean(pair.right, _LONGEST_ID)
+        left, right = called(pair.left, names), called(pair.right, names)
         # Rounded down: 100 % is for files that share everything.
         yield Text.assemble(f"  {int(100 * pair.similarity):3} %  ", f"{left}  {right}")
     if survey.alike > _MOST_SHOWN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.text import Text
 from grader.attention import Attention
 from grader.batch import BatchProgress, Change, Summary
 from grader.console import (
+    called,
     counted,
     cut,
     hang,
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
 
     from grader.gradebook import Attempt
 
-__all__ = ["BatchDisplay", "show_changes", "show_class", "show_missing", "show_summary"]
+__all__ = [
+    "BatchDisplay",
+    "show_changes",
+    "show_class",
+    "show_dropped",
+    "show_missing",
+    "show_summary",
+]
 
 _LONGEST_NAME = 60
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
@@ -151,6 +159,16 @@ def show_missing(console: Console, missing: Sequence[Student]) -> None:
     print_lines(console, iter([Text(f"{text}.")]))
 
 
+def show_dropped(console: Console, dropped: Mapping[str, int]) -> None:
+    """Print which exercises were graded once and are none of the course any more."""
+    for exercise, verdicts in dropped.items():
+        text = (
+            f"{clean(exercise, 40)} is none of the course's exercises any more: its "
+            f"{counted(verdicts, 'verdict')} stay in the gradebook and count in no total."
+        )
+        print_lines(console, hang(console, Text(""), Text(text)))
+
+
 def _line(console: Console, entry: Entry) -> Text:
     result, marks = entry.result, marks_for(console)
     marked = {
@@ -167,8 +185,8 @@ def _line(console: Console, entry: Entry) -> Text:
     )
 
 
-def show_summary(console: Console, summary: Summary) -> None:
-    """Print how much was done, and what a person should look at."""
+def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -> None:
+    """Print how much was done, and what a person should look at; `names` are the students', by id."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
@@ -180,20 +198,19 @@ def show_summary(console: Console, summary: Summary) -> None:
     heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
     for each in summary.attention[:_SHOWN_ATTENTION]:
-        print_lines(console, _attention(console, each))
+        print_lines(console, _attention(console, each, names))
     if (more := len(summary.attention) - _SHOWN_ATTENTION) > 0:
         print_lines(console, iter([Text(f"and {more} more; the report has them all.", "dim")]))
 
 
-def _attention(console: Console, each: Attention) -> Iterator[Text]:
+def _attention(console: Console, each: Attention, names: Mapping[str, str]) -> Iterator[Text]:
     prefix = Text.assemble("  ", (f"{each.kind.value:<10}", "yellow"), "  ")
-    return hang(
-        console, prefix, Text(f"{clean(each.student, 40)} {each.exercise}: {clean(each.what, 200)}")
-    )
+    text = f"{called(each.student, names)} {each.exercise}: {clean(each.what, 200)}"
+    return hang(console, prefix, Text(text))
 
 
-def show_changes(console: Console, found: Iterable[Change]) -> None:
-    """Print who gained, who lost, and by which test."""
+def show_changes(console: Console, found: Iterable[Change], names: Mapping[str, str]) -> None:
+    """Print who gained, who lost, and by which test; `names` are the students', by id."""
     changes = list(found)
     gained = sum(each.after > each.before for each in changes)
     lost = sum(each.after < each.before for each in changes)
@@ -201,16 +218,17 @@ def show_changes(console: Console, found: Iterable[Change]) -> None:
     text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
     print_lines(console, iter([Text(text, "bold")]))
     for each in sorted(changes, key=lambda each: each.after - each.before):
-        print_lines(console, _change(console, each))
+        print_lines(console, _change(console, each, names))
 
 
-def _change(console: Console, each: Change) -> Iterator[Text]:
+def _change(console: Console, each: Change, names: Mapping[str, str]) -> Iterator[Text]:
     style = {True: "green", False: "red"}.get(each.after > each.before, "")
     style = "dim" if each.after == each.before else style
     scores = f"{number(each.before)} to {number(each.after)}"
     prefix = Text.assemble("  ", (f"{each.after - each.before:+7.2f}", style), "  ")
     tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in each.tests)
-    body = f"{clean(each.student, 40)} {each.exercise}: {scores}" + (f" ({tests})" if tests else "")
+    body = f"{called(each.student, names)} {each.exercise}: {scores}"
+    body += f" ({tests})" if tests else ""
     return hang(console, prefix, Text(body))
 
 

@@ -114,7 +114,7 @@ def batch(
     """
     course = open_course(course_path)
     from grader.batch import batch as grade_class
-    from grader.gradebook import Gradebook
+    from grader.gradebook import Keeper
     from grader.intake import find_class, read_roster
     from grader.rollcall import BatchDisplay
 
@@ -124,7 +124,7 @@ def batch(
         click.echo(note, err=True)
     manner = _manner(options)
     with (
-        Gradebook.open(results, create=True) as book,
+        Keeper.open(results) as book,
         _pool(course, manner, options) as pool,
         BatchDisplay() as display,
     ):
@@ -164,14 +164,14 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     from grader.batch import changes
     from grader.batch import regrade as grade_again
     from grader.console import open_console
-    from grader.gradebook import Gradebook
+    from grader.gradebook import Gradebook, Keeper
     from grader.rollcall import BatchDisplay, show_changes
 
     manner = _manner(options)
     with Gradebook.open(results) as _:
         pass
     with (
-        Gradebook.open(results, create=True) as book,
+        Keeper.open(results) as book,
         _pool(course, manner, options) as pool,
         BatchDisplay() as display,
     ):
@@ -179,7 +179,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
         display.__exit__()
         found = list(changes(book.replaced()))
         _show(book, summary)
-    show_changes(open_console(sys.stdout), found)
+        show_changes(open_console(sys.stdout), found, book.names())
     if json_file is not None:
         import msgspec
 
@@ -208,12 +208,13 @@ def _pool(course: Course, manner: Manner, options: dict[str, Any]) -> AbstractCo
 
 def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
     from grader.console import open_console
-    from grader.rollcall import show_class, show_missing, show_summary
+    from grader.rollcall import show_class, show_dropped, show_missing, show_summary
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
+    show_dropped(console, book.dropped())
     show_missing(console, missing)
-    show_summary(console, summary)
+    show_summary(console, summary, book.names())
 
 
 def _exit(summary: Summary) -> None:

@@ -48,13 +48,18 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
       grade similar results/ --threshold 80
     """
     course = open_course(course_path)
+    from grader.belonging import check_course
     from grader.console import open_console
     from grader.gradebook import Gradebook
+    from grader.judge.wording import clean
     from grader.pairs import each_entry, show_similarity
     from grader.similarity import find_similar, write_similar
 
     stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}
     with Gradebook.open(results) as book:
+        check_course(book, course)
+        if book.unfinished:
+            click.echo(clean(book.unfinished, 1000), err=True)
         found = find_similar(
             each_entry(book, "Reading"),
             book.sources,
@@ -62,5 +67,6 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
             threshold=threshold / 100,
             most_pairs=most,
         )
+        names = book.names()
     path = write_similar(results, found)
-    show_similarity(open_console(sys.stdout), found, path)
+    show_similarity(open_console(sys.stdout), found, path, names)

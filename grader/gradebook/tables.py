@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader.errors import GraderError
 
-__all__ = ["FILE", "connect", "only_writer", "unusable"]
+__all__ = ["FILE", "connected", "only_writer"]
 
 FORMAT_VERSION = 1
 FILE = "gradebook.sqlite"
@@ -63,9 +63,27 @@ CREATE TABLE replaced (
 ) WITHOUT ROWID;
 """
 
+# What counts of `grades`: the verdicts on exercises that the course of the last grading has.
+_STANDING = """
+CREATE TEMP VIEW standing AS SELECT * FROM grades WHERE instr(
+    (SELECT ',' || value || ',' FROM facts WHERE name = 'exercises'), ',' || exercise || ',')
+"""
 
-def connect(file: Path, *, create: bool) -> sqlite3.Connection:
-    """Open the file, made anew where `create` is set; raises GraderError if it is none of ours."""
+
+@contextlib.contextmanager
+def connected(file: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
+    """The open file, made anew where `create` is set and there is none.
+
+    Raises GraderError if it is none of ours, and for whatever SQLite cannot do while it is open.
+    """
+    with contextlib.closing(_connect(file, create=create)) as connection:
+        try:
+            yield connection
+        except sqlite3.DatabaseError as error:
+            raise _unusable(file, error) from error
+
+
+def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
     try:
         connection = _opened(file, create=create)
         connection.execute("PRAGMA busy_timeout = 10000")
@@ -80,8 +98,10 @@ def connect(file: Path, *, create: bool) -> sqlite3.Connection:
                 )
                 version = FORMAT_VERSION
     except sqlite3.DatabaseError as error:
-        raise unusable(file, error) from error
-    if version != FORMAT_VERSION:
+        raise _unusable(file, error) from error
+    if version == FORMAT_VERSION:
+        connection.execute(_STANDING)
+    else:
         connection.close()
         raise GraderError(
             f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
@@ -98,7 +118,7 @@ def _opened(file: Path, *, create: bool) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
 
 
-def unusable(file: Path, error: sqlite3.DatabaseError) -> GraderError:
+def _unusable(file: Path, error: sqlite3.DatabaseError) -> GraderError:
     """What to tell whoever grades when SQLite cannot go on."""
     if _code(error) in _NOT_WRITABLE:
         return GraderError(
@@ -125,7 +145,7 @@ def only_writer(folder: Path) -> Iterator[None]:
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY:
-                raise unusable(folder / _LOCK, error) from error
+                raise _unusable(folder / _LOCK, error) from error
             raise GraderError(
                 f"Another grading writes to {folder}; wait until it has ended, or stop it."
             ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,36 @@ def test_regrade_shows_who_gained_and_who_lost(school: School, tmp_path: Path) -
     # The next one compares with this one.
     again = run(school.command("regrade", str(school.results)))
     assert "0 gained, 0 lost" in again.stdout
+
+
+def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
+    manifest = school.course / "exercises" / "course.toml"
+    before = manifest.read_text()
+    entry = before[before.index("[[exercise]]") :]
+    manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
+    for path in school.course.rglob("*task.py"):
+        shutil.copy(path, path.with_name(path.name.replace("task", "more")))
+    for student in ("ann", "bob"):
+        shutil.copy(
+            school.submissions / student / "one" / "task.py",
+            school.submissions / student / "one" / "more.py",
+        )
+    school.batch()
+    ann = school.entries()["ann"].result
+    assert (ann.score, ann.max_score) == (20, 20)
+    manifest.write_text(before)
+    done = run(school.command("regrade", str(school.results)))
+    assert "more is none of the course's exercises any more: its 7 verdicts stay" in done.stdout
+    assert scores(school) == EXPECTED
+    assert {each.result.max_score for each in school.entries().values()} == {10}
+    assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10
+    # The same download is no further attempt.
+    assert "0 exercises judged" in school.batch().stdout
+    assert {each.attempt for each in school.entries().values()} == {1}
+    # Taken back, it counts again, and nothing is judged anew.
+    manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
+    assert "0 exercises judged" in school.batch().stdout
+    assert school.entries()["ann"].result == ann
 
 
 def test_a_folder_without_a_gradebook_is_told(school: School, tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""A gradebook is that of one course, and everybody is in it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from grader.gradebook import Gradebook
+
+from .conftest import SUITE, School, run
+
+ROSTER = "id,name,username\n" + "".join(
+    f"{number},{name.title()} Doe,{name}\n"
+    for number, name in enumerate(("ann", "bob", "cem", "dee", "eva", "fay", "gus"), start=100)
+)
+
+
+def test_another_course_is_kept_out_of_a_gradebook(
+    school: School, tmp_path: Path, write_course: Callable[..., object]
+) -> None:
+    assert school.batch().returncode == 0
+    before = school.rows()
+    other = tmp_path / "other"
+    write_course(other, SUITE)
+    manifest = other / "exercises" / "course.toml"
+    manifest.write_text(manifest.read_text().replace('name = "', 'name = "other_', 1))
+    elsewhere = school._replace(course=other)
+    for done in (
+        elsewhere.batch(),
+        run(elsewhere.command("regrade", str(school.results))),
+        run(elsewhere.command("similar", str(school.results))),
+    ):
+        assert done.returncode == 2, done.stdout
+        assert "is the gradebook of the course" in " ".join(done.stderr.split())
+    assert school.rows() == before
+    assert not (school.results / "similar.json").exists()
+
+
+def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_was_left_out(
+    school: School, tmp_path: Path
+) -> None:
+    roster = tmp_path / "class.csv"
+    roster.write_text(ROSTER)
+    assert school.batch("--roster", str(roster)).returncode == 0
+    done = school.batch()
+    assert done.returncode == 2
+    told = " ".join(done.stderr.split())
+    assert "7 of these 7 students are in" in told and "such as ann under 100" in told
+    with Gradebook.open(school.results) as book:
+        assert set(book.attempt_counts()) == {str(number) for number in range(100, 107)}
+
+
+def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_came_later(
+    school: School, tmp_path: Path
+) -> None:
+    assert school.batch().returncode == 0
+    roster = tmp_path / "class.csv"
+    roster.write_text(ROSTER)
+    done = school.batch("--roster", str(roster))
+    assert done.returncode == 2
+    assert "such as 100 under ann" in " ".join(done.stderr.split())
+    with Gradebook.open(school.results) as book:
+        assert "100" not in book.attempt_counts() and len(book.absent()) == 0

@@ -1,0 +1,75 @@
+"""A gradebook about a course of one exercise, to which a test adds what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.course import Course
+from grader.digests import VerdictKey
+from grader.gradebook import Attempt, Keeper
+from grader.intake import Found, Handed, Submission
+from grader.results import Environment, ExerciseResult, Status, Student
+
+HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
+SUITE = '''
+def test_double(student):
+    """The double is twice the number."""
+'''
+
+
+class School:
+    """A course and the folder of its results."""
+
+    def __init__(self, course: Course, results: Path) -> None:
+        self.course, self.results = course, results
+
+    def hand_in(
+        self, book: Keeper, student: str, source: bytes, *, counted: bool = True
+    ) -> Attempt:
+        """Register the one file of a student."""
+        found = Found(student=Student(id=student), origin=f"{student}.zip", path=Path(student))
+        submission = Submission(student, {"task": Handed(source)})
+        with book.transaction():
+            return book.register(found, submission, counted=counted)
+
+    def keep(
+        self,
+        book: Keeper,
+        attempt: Attempt,
+        score: float,
+        source: bytes = b"x = 1\n",
+        environment: Environment = HERE,
+        exercise: str = "task",
+    ) -> None:
+        """Keep a verdict of so many points of ten."""
+        status = Status.PASSED if score == 10 else Status.PARTIAL
+        judged = result(status, score, exercise)
+        with book.transaction():
+            book.keep(attempt, key_of(source), 0, source, judged, environment)
+
+    def wait_for(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+        """Keep that a verdict is waited for."""
+        with book.transaction():
+            open_one = result(Status.UNJUDGED, 0)
+            book.wait_for(attempt, key_of(source), 0, source, open_one, HERE)
+
+    def fault(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+        """Keep that a fault of ours left it unjudged."""
+        with book.transaction():
+            book.keep(attempt, key_of(source), 0, source, result(Status.UNJUDGED, 0), HERE)
+
+
+def key_of(source: bytes) -> VerdictKey:
+    return VerdictKey(f"digest of {source!r}", "course", "grader", f"key of {source!r}")
+
+
+def result(status: Status, score: float, exercise: str = "task") -> ExerciseResult:
+    return ExerciseResult(exercise, "A task", "one", status, score, 10.0, 0.5, "", (), "")
+
+
+@pytest.fixture
+def school(tmp_path: Path, write_course: Callable[..., Course]) -> School:
+    return School(write_course(tmp_path / "course", SUITE), tmp_path / "results")

@@ -1,0 +1,80 @@
+"""What a gradebook says to whoever reads it: entries, sources, who is absent, and that it is not finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.attention import Attention, Kind
+from grader.errors import GraderError, SubmissionError
+from grader.gradebook import Gradebook, Keeper
+from grader.results import Student
+
+from .conftest import HERE, School
+
+
+def test_reading_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match="no gradebook"), Gradebook.open(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_gradebook_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gradebook.sqlite").write_bytes(b"nothing of the kind" * 100)
+    with pytest.raises(GraderError, match="cannot be opened"), Gradebook.open(tmp_path):
+        pass
+
+
+def test_it_is_read_while_it_is_written(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
+        with Gradebook.open(school.results) as reader:
+            assert [entry.student.id for entry in reader.entries()] == ["ann"]
+            assert "not at its end" in reader.unfinished
+        found = (Attention(Kind.FORGER, "ann", "task", "odd"),)
+        book.finish(found)
+    with Gradebook.open(school.results) as reader:
+        assert reader.unfinished == ""
+        assert reader.attention() == found
+        assert (reader.fact("title"), reader.revision) == ("A small course", 1)
+        assert reader.course == school.course.info()
+
+
+def test_an_entry_is_the_counted_attempt_with_its_files(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10)):
+            school.keep(book, school.hand_in(book, "bob", source), score, source)
+        school.hand_in(book, "ann", b"x = 3\n")
+        (entry,) = book.entries()
+        assert (entry.student.id, entry.attempt, entry.origin) == ("bob", 2, "bob.zip")
+        assert (entry.result.score, entry.result.max_score) == (10, 10)
+        assert book.sources(entry) == {"task": b"x = 2\n"}
+        assert [(each.student, each.number) for each in book.attempts()] == [("bob", 1), ("bob", 2)]
+        assert book.attempt_counts() == {"ann": 1, "bob": 2}
+
+
+def test_who_handed_in_nothing_is_absent(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        cem = Student(id="cem", name="Cem", email="c@example.org", ids={"canvas_id": "7"})
+        with book.transaction():
+            book.keep_student(cem)
+        school.hand_in(book, "ann", b"x = 1\n")
+        assert book.absent() == [cem]
+
+
+def test_the_walls_of_a_result_are_those_that_held_every_time(school: School) -> None:
+    fewer = msgspec.structs.replace(HERE, isolation=("seccomp",))
+    settled = msgspec.structs.replace(HERE, torch="", isolation=())
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        attempt = school.hand_in(book, "ann", b"x = 1\n")
+        found = []
+        for number, environment in enumerate((settled, HERE, fewer)):
+            name = f"task{number}"
+            school.keep(book, attempt, 10, environment=environment, exercise=name)
+            found.append(book.entry(attempt.id).result.environment)
+    assert found == [settled, HERE, fewer]
