@@ -89,8 +89,10 @@ def attention(
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
         yield Attention(Kind.TIMEOUT, student, exercise.id, late.message or result.message)
-    if handed.source is None and handed.path is not None:
+    if handed.source is None and (handed.path is not None or handed.seems_misnamed):
         yield Attention(Kind.UNREADABLE, student, exercise.id, handed.problem)
+    if handed.source is not None and b"\0" in handed.source:
+        yield Attention(Kind.UNREADABLE, student, exercise.id, result.message)
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
     if handed.source is not None and not untouched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -28,6 +29,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 def parse(source: bytes) -> ast.Module:
     """The syntax tree; raises SyntaxError (a null byte and a bad encoding among them)."""
+    if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SyntaxError("it is saved as UTF-16, and has to be saved as UTF-8")
+    if b"\0" in source:
+        raise SyntaxError("it holds null bytes, which no text file does")
     try:
         return ast.parse(source)
     except SyntaxError:

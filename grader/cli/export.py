@@ -32,6 +32,13 @@ FORMAT_NAMES = (
     "markdown",
     "annotations",
 )
+# Which formats read an option; to another it would be lost without a word.
+_READERS = {
+    "template": ("canvas", "moodle"),
+    "column": ("canvas", "moodle", "nbgrader"),
+    "out_of": ("canvas", "moodle", "nbgrader", "csv"),
+    "excel": ("csv",),
+}
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
 
@@ -72,6 +79,11 @@ _LONGEST_NOTE = 1000
     help="canvas, moodle, nbgrader, csv: scale the total to so many points.",
 )
 @click.option(
+    "--excel",
+    is_flag=True,
+    help="csv: begin with the mark by which Excel knows UTF-8, so that names keep their letters.",
+)
+@click.option(
     "--submission",
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
@@ -85,6 +97,7 @@ def export(
     template: Path | None,
     column: str,
     out_of: float | None,
+    excel: bool,
     submission: Path,
 ) -> None:
     """Write results in the format of a gradebook, a platform or a CI system.
@@ -103,6 +116,7 @@ def export(
     from grader.exports import FORMATS
     from grader.exports.format import ClassFormat, Options
 
+    _refuse_unread(name, template=template, column=column, out_of=out_of, excel=excel)
     if source.is_dir():
         _tell_unfinished(source)
     chosen = FORMATS[name]
@@ -110,6 +124,7 @@ def export(
         template=template,
         column=column,
         out_of=out_of,
+        excel=excel,
         environment=os.environ,
         submission=submission,
     )
@@ -123,6 +138,14 @@ def export(
         _write_students(chosen, source, output, options)
     else:
         _write_one(chosen, source, output, options)
+
+
+def _refuse_unread(name: str, **given: object) -> None:
+    for option, value in given.items():
+        if value and name not in _READERS[option]:
+            readers = ", ".join(_READERS[option])
+            flag = "--" + option.replace("_", "-")
+            raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
 
 
 def _write_class(chosen: ClassFormat, source: Path, output: Path, options: Options) -> None:

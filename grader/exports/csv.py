@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from typing import IO
 
@@ -19,6 +20,8 @@ _AFTER = ("total", "max_score", "status", "origin")
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
     """Write every entry; what nobody judged is an empty cell, and so is the total over it."""
     columns = exercise_columns(entries)
+    if options.excel:
+        out.write(codecs.BOM_UTF8)
     table = Table(out)
     table.row([*_BEFORE, *columns, *_AFTER])
     unfinished = 0

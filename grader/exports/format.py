@@ -29,12 +29,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     `template` is the file to fill in, `column` the name of the assignment or of its column, `out_of`
     the points that the total is scaled to (as they are where it is None). `environment` holds
-    variables, `submission` says where the graded files lie, relative to the current folder.
+    variables, `excel` asks for a byte order mark, `submission` says where the graded files lie, relative
+    to the current folder.
     """
 
     template: Path | None = None
     column: str = ""
     out_of: float | None = None
+    excel: bool = False
     environment: Mapping[str, str] = {}
     submission: Path = Path()
 

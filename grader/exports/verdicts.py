@@ -61,7 +61,7 @@ def left_open(count: int) -> list[str]:
     if not count:
         return []
     who = "1 student has" if count == 1 else f"{count} students have"
-    return [f"{who} no total: something was not judged, by a fault of ours. See `grade batch`."]
+    return [f"{who} no total: something is not judged. Run `grade batch` again; it says why."]
 
 
 def overall(result: Result) -> Status:

@@ -29,6 +29,7 @@ __all__ = [
     "Listing",
     "format_of",
     "list_archive",
+    "looks_like_code",
     "looks_packed",
     "stored_members",
 ]
@@ -36,6 +37,7 @@ __all__ = [
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
 _NAMES_SHOWN = 3
+MAX_CODE_NAMES = 10
 
 _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
 
@@ -62,6 +64,11 @@ class Listing(NamedTuple):
 
     candidates: list[Candidate]
     others: list[str]
+
+
+def looks_like_code(name: str) -> bool:
+    """Whether a file of this name may hold an exercise, though it is named after none."""
+    return name.lower().endswith((".py", ".pyw", ".py.txt", ".ipynb"))
 
 
 def looks_packed(name: str) -> bool:
@@ -141,7 +148,7 @@ class _Contents:
         if any(is_ignored(part) for part in parent.split("/") if parent) or is_ignored(name):
             return False
         if not self._is_wanted(name):
-            if len(self.others) < _NAMES_SHOWN:
+            if len(self.others) < (MAX_CODE_NAMES if looks_like_code(name) else _NAMES_SHOWN):
                 self.others.append(name)
             return False
         if len(self.kept) >= _MAX_CANDIDATES:

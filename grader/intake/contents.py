@@ -13,7 +13,12 @@ import msgspec
 
 from grader.course import Course
 from grader.errors import SubmissionError
-from grader.intake.archive import looks_packed, stored_members
+from grader.intake.archive import (
+    MAX_CODE_NAMES,
+    looks_like_code,
+    looks_packed,
+    stored_members,
+)
 from grader.intake.disk import (
     Kind,
     Unreadable,
@@ -226,7 +231,8 @@ class _Collected:
         if member.kind is Kind.FOLDER or any(map(is_ignored, below)):
             return
         wanted = is_named_after(self._course, below[-1]) or looks_packed(below[-1])
-        if not wanted and len(item.pieces) >= _MAX_OTHERS:
+        others = MAX_CODE_NAMES if looks_like_code(below[-1]) else _MAX_OTHERS
+        if not wanted and len(item.pieces) >= others:
             return
         if len(item.pieces) >= _MAX_PIECES:
             item.problem = (

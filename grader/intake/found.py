@@ -18,7 +18,14 @@ from typing import BinaryIO
 import msgspec
 
 from grader.course import Course, Exercise
-from grader.intake.archive import Candidate, Listing, list_archive, looks_packed
+from grader.intake.archive import (
+    MAX_CODE_NAMES,
+    Candidate,
+    Listing,
+    list_archive,
+    looks_like_code,
+    looks_packed,
+)
 from grader.intake.disk import Unreadable, open_regular, walk
 from grader.intake.handed import MAX_FILE_BYTES, Handed, Submission
 from grader.intake.member import Member, read_member
@@ -102,6 +109,11 @@ def _likeness(exercise: Exercise, name: str) -> int | None:
     return 1 if match["stem"] == exercise.id else 2
 
 
+def _squeezed(name: str) -> str:
+    """A name without what is mistaken most easily in it: capitals and signs."""
+    return re.sub(r"[\W_]", "", name.casefold())
+
+
 def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
     """How well a path fits an exercise, the smaller the better: by its name, and by how deep it lies."""
     *folders, name = path.split("/")
@@ -154,7 +166,7 @@ class _Gathering:
             self._open.append((candidate, self._path_of(piece)))
         elif looks_packed(name):
             self._packed.append(piece)
-        elif len(self._others) < 3:
+        elif len(self._others) < (MAX_CODE_NAMES if looks_like_code(name) else 3):
             is_link = isinstance(piece.place, Path) and piece.place.is_symlink()
             self._others.append(f"{name} (a link)" if is_link else name)
 
@@ -229,7 +241,13 @@ class _Gathering:
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
             if any(looks_packed(name) for name in self._others[:3]):
                 problem += " An archive in an archive is not opened."
-        return Handed(None, problem)
+            return Handed(None, problem)
+        # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
+        code = [name for name in self._others if looks_like_code(name)]
+        near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
+        if names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
+            problem += f" Handed in besides: {names}."
+        return Handed(None, problem, seems_misnamed=bool(near))
 
     def _is_wanted(self, name: str) -> bool:
         return is_named_after(self._course, name)

@@ -30,12 +30,14 @@ class State(enum.Enum):
 class Handed(msgspec.Struct, frozen=True):
     """One exercise as it was handed in: its source, or why there is none.
 
-    `path` is the file, or the archive that holds it; there is none where nothing was found.
+    `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
+    file `seems_misnamed`, one of nearly its name was handed in instead.
     """
 
     source: bytes | None
     problem: str = ""
     path: Path | None = None
+    seems_misnamed: bool = False
 
     def state(self, stub: Path) -> State:
         """Where the student stands, from the syntax tree beside that of the stub.

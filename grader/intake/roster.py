@@ -105,7 +105,12 @@ def read_roster(path: Path) -> Roster:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise SubmissionError(f"{path} is larger than {MAX_BYTES >> 20} MiB: is it a roster?")
-        students = list(_students(path, _rows(_decoded(path.read_bytes()))))
+        data = path.read_bytes()
+        if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+            raise SubmissionError(
+                f"The roster {path} is a workbook or an archive: save the list as CSV, and name that."
+            )
+        students = list(_students(path, _rows(_decoded(data))))
     except (OSError, csv.Error) as error:
         raise SubmissionError(f"The roster {path} cannot be read: {error}.") from error
     if not students:

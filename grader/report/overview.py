@@ -42,13 +42,17 @@ class TestView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExerciseView(msgspec.Struct, frozen=True, kw_only=True):
-    """One exercise, over those who attempted it and were judged; `difficulty` is 1 - mean share."""
+    """One exercise, over those who attempted it and were judged; `difficulty` is 1 - mean share.
+
+    Of `missing` students there is no file that could be read.
+    """
 
     name: str
     title: str
     chapter: str
     max_score: float
     statuses: dict[Status, int]
+    missing: int
     attempted: int
     passed: float | None
     mean: float | None
@@ -87,6 +91,7 @@ def exercise_view(tally: Tally, exercise: ExerciseTally) -> ExerciseView:
         chapter=exercise.chapter,
         max_score=exercise.max_score,
         statuses={status: count for status, count in exercise.statuses.items() if count},
+        missing=exercise.missing,
         attempted=attempted,
         passed=exercise.statuses[Status.PASSED] / attempted if attempted else None,
         mean=average,

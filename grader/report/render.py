@@ -17,9 +17,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from grader.exports.verdicts import shares
 from grader.intake import safe_name
 from grader.judge.wording import clean
-from grader.results import Outcome, Status
+from grader.results import ExerciseResult, Outcome, Status
 
 __all__ = ["Renderer", "code_lines", "page_name", "shown"]
 
@@ -77,6 +78,8 @@ class Renderer:
             lines=text_lines,
             code_lines=code_lines,
             points=points,
+            missed=missed,
+            lost=lost,
             percent=percent,
             seconds=seconds,
             correlation=correlation,
@@ -123,6 +126,19 @@ def code_lines(source: bytes | str) -> list[str]:
 def points(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
+    """By suite and name of a test the points that it did not earn; their sum is what the exercise lacks."""
+    return {
+        (test.visibility.value, test.name): (share.max_score - share.score) / 100
+        for test, share in zip(exercise.tests, shares(exercise), strict=True)
+    }
+
+
+def lost(value: float) -> str:
+    """Points that were not earned, with a sign before them."""
+    return f"{_MINUS}{points(value)}"
 
 
 def percent(share: float | None) -> str:

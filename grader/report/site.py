@@ -114,7 +114,7 @@ class _Site:
             if pair.exercise in sources:
                 self._paired[student.id, pair.exercise] = sources[pair.exercise]
         attempts = self._attempts.get(student.id, entry.attempt)
-        row = self.tally.add(entry, attempts=attempts, alike=len(pairs))
+        row = self.tally.add(entry, attempts=attempts, alike=len(pairs), files=sources)
         title = self._title or entry.result.course.name
         self._renderer.write(
             self._folder / "students" / page,

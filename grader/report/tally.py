@@ -6,7 +6,7 @@ The entries themselves are too large to be kept: a result with its messages is a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -77,14 +77,21 @@ class ExerciseTally:
         self.chapter = result.chapter
         self.max_score = result.max_score
         self.statuses: dict[Status, int] = dict.fromkeys(Status, 0)
+        self.missing = 0
         self.rows = array("I")
         self.scores = array("d")
         self.seconds = array("d")
         self.tests: dict[tuple[Visibility, str], TestTally] = {}
         self.mistakes = Mistakes()
 
-    def add(self, row: int, result: ExerciseResult) -> None:
-        """Add one student's exercise; only what was attempted and judged says something about it."""
+    def add(self, row: int, result: ExerciseResult, *, is_there: bool = True) -> None:
+        """Add one student's exercise; only what was attempted and judged says something about it.
+
+        A file that is missing or could not be read is no attempt either.
+        """
+        if result.status is Status.ERROR and not is_there:
+            self.missing += 1
+            return
         self.statuses[result.status] += 1
         if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
@@ -108,8 +115,10 @@ class Tally:
         self.rows: list[Row] = []
         self.exercises: dict[str, ExerciseTally] = {}
 
-    def add(self, entry: Entry, *, attempts: int, alike: int) -> Row:
-        """Add a student and return the row."""
+    def add(
+        self, entry: Entry, *, attempts: int, alike: int, files: Container[str] | None = None
+    ) -> Row:
+        """Add a student and return the row; `files` are the exercises of which a file was read."""
         result = entry.result
         row = Row(
             id=entry.student.id,
@@ -126,7 +135,8 @@ class Tally:
         for exercise in result.exercises:
             if exercise.name not in self.exercises:
                 self.exercises[exercise.name] = ExerciseTally(exercise)
-            self.exercises[exercise.name].add(len(self.rows), exercise)
+            is_there = files is None or exercise.name in files
+            self.exercises[exercise.name].add(len(self.rows), exercise, is_there=is_there)
         self.rows.append(row)
         return row
 

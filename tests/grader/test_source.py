@@ -62,3 +62,16 @@ def test_aliases_of_aliases_do_not_grow() -> None:
     lines = "".join(f"        a = a.b{i}\n" for i in range(2000))
     source = HEAD.format("a = F.glu") + lines + "        return a\n"
     assert set(found(source)) == {"torch.nn.functional.glu"}
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("x = 1\n".encode("utf-16"), "saved as UTF-16"),
+        (b"\x89PNG\r\n\x00\x00", "null bytes"),
+        (b"x = 1\x00", "null bytes"),
+    ],
+)
+def test_a_file_in_another_encoding_is_told_what_it_is(source: bytes, told: str) -> None:
+    with pytest.raises(SyntaxError, match=told):
+        parse(source)

@@ -225,3 +225,21 @@ def test_a_place_that_cannot_be_written(one: Path, tmp_path: Path) -> None:
     if Path("/dev/full").exists():
         done = grade("export", one, "--format", "csv", "-o", "/dev/full")
         assert (done.returncode, b"cannot be written" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("csv", ("--template", __file__)),
+        ("jsonl", ("--column", "Lab 1")),
+        ("gradescope", ("--out-of", "10")),
+        ("canvas", ("--excel",)),
+    ],
+)
+def test_an_option_that_a_format_does_not_read_is_refused(
+    results: Path, tmp_path: Path, name: str, option: tuple[str, ...]
+) -> None:
+    done = grade("export", results, "--format", name, *option, "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert f"{name} has no use for {option[0]}".encode() in done.stderr
+    assert not (tmp_path / "out").exists()

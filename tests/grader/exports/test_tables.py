@@ -155,3 +155,9 @@ def test_a_dash_alone_is_no_formula_and_one_line_keeps_words() -> None:
     assert guarded("-") == "-"
     assert guarded("-1") == "'-1"
     assert one_line("  می‌خواهم \u200b=x\n") == "می‌خواهم =x"
+
+
+def test_excel_is_told_that_it_is_utf_8_and_nobody_else_is() -> None:
+    out, _ = written(FORMATS["csv"], [entry(name="Zoë")], excel=True)
+    assert out.startswith("\ufeffstudent,")
+    assert out[1:] == written(FORMATS["csv"], [entry(name="Zoë")])[0]

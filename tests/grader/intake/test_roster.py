@@ -95,6 +95,14 @@ def test_what_is_no_roster_is_refused(tmp_path: Path, text: str, told: str) -> N
         roster(tmp_path, text)
 
 
+@pytest.mark.parametrize("magic", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
+def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path, magic: bytes) -> None:
+    path = tmp_path / "class.xlsx"
+    path.write_bytes(magic + b"id,name\n1,A\n")
+    with pytest.raises(SubmissionError, match="save the list as CSV"):
+        read_roster(path)
+
+
 def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
     read = roster(tmp_path, 'id,name\n"=cmd()","<b>\x1b[31m\x00"\n"a\nb",x\n')
     assert read.students[0] == Student(id="=cmd()", name="<b>\ufffd[31m\ufffd")

@@ -138,3 +138,35 @@ def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path,
     (tmp_path / "mine" / "modules").unlink()
     (tmp_path / "mine" / "exercises").symlink_to(tmp_path / "other")
     assert read_submission(tmp_path / "mine", course).files["glu"].source is None
+
+
+@pytest.mark.parametrize(
+    ("name", "seems_misnamed"),
+    [
+        ("gelu.py.txt", True),
+        ("GELU_final_v2.py", True),
+        ("my-gelu.ipynb", True),
+        ("activation.py", False),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_under_another_name_is_told_beside_those_that_are_right(
+    course: Course,
+    tmp_path: Path,
+    lay: Lay,
+    zipped: Pack,
+    name: str,
+    seems_misnamed: bool,
+    packed: bool,
+) -> None:
+    files = {"glu.py": GLU, "a.pdf": b"", "b.pdf": b"", "c.pdf": b"", name: GLU}
+    path = tmp_path / "alice.zip"
+    if packed:
+        path.write_bytes(zipped(files))
+    else:
+        path = lay(tmp_path / "alice", files)
+    handed = read_submission(path, course).files["gelu"]
+    assert handed.problem == (
+        f"autograd/gelu.py is missing: hand it in under this name. Handed in besides: {name}."
+    )
+    assert handed.seems_misnamed is seems_misnamed

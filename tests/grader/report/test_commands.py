@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,24 @@ def test_pairs_are_told_and_then_stand_in_the_report(graded: Path, tmp_path: Pat
     assert len(list((tmp_path / "report" / "staff" / "alike").iterdir())) == len(found.pairs)
     page = (tmp_path / "report" / "students" / "cyd.html").read_text(encoding="utf-8")
     assert "is not valid Python: line 1" in page
+
+
+def test_pairs_are_told_with_names_and_an_unfinished_grading_is_said(
+    graded: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(graded / "results", results)
+    with contextlib.closing(sqlite3.connect(results / "gradebook.sqlite")) as connection:
+        connection.execute("UPDATE students SET name = 'Ada L.' WHERE id = 'ada'")
+        connection.execute("UPDATE facts SET value = 'no' WHERE name = 'finished'")
+        connection.commit()
+    done = run_grade("similar", results)
+    assert done.returncode == 0, done.stderr
+    assert "100 %  ada (Ada L.)  bob" in done.stdout
+    assert "is not at its end" in done.stderr
+    done = run_grade("report", results, "-o", tmp_path / "report")
+    staff = (tmp_path / "report" / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "<bdi>Ada L.</bdi> (<bdi>ada</bdi>) and" in staff
 
 
 def test_a_report_without_a_comparison_says_how_to_get_one(graded: Path, tmp_path: Path) -> None:

@@ -73,6 +73,24 @@ def test_what_was_not_judged_is_nobodys_zero() -> None:
     assert sum(bar.count for bar in seen.distribution.bars) == 1
 
 
+def test_a_file_that_is_missing_is_no_attempt() -> None:
+    tally = Tally()
+    whole = an_exercise("glu", "pp")
+    missing = an_exercise("glu", "ff", status=Status.ERROR)
+    for student, exercise, files in (
+        ("a", whole, {"glu"}),
+        ("b", missing, set[str]()),
+        ("c", missing, set[str]()),
+        ("d", missing, {"glu"}),
+    ):
+        tally.add(an_entry(student, [exercise]), attempts=1, alike=0, files=files)
+    view = view_of(tally, "glu")
+    assert (view.attempted, view.missing, view.mean) == (2, 2, 5.0)
+    assert view.statuses == {Status.PASSED: 1, Status.ERROR: 1}
+    assert [test.attempted for test in view.tests] == [2, 2]
+    assert [row.score for row in tally.rows] == [10.0, 0.0, 0.0, 0.0]
+
+
 def test_an_exercise_that_nobody_attempted_has_no_numbers() -> None:
     view = view_of(tally_of(an_entry("a", [an_exercise("glu", "nn")])), "glu")
     assert (view.attempted, view.passed, view.mean, view.difficulty) == (0, None, None, None)

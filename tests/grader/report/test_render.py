@@ -9,6 +9,8 @@ import pytest
 
 from grader.report import render
 from grader.report.render import Renderer, code_lines, shown
+from grader.results import Status
+from tests.grader.report.classes import an_entry, an_exercise
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,26 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 def test_a_name_that_a_template_misspells_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(jinja2.UndefinedError):
         Renderer().write(tmp_path / "page.html", "student.html", unjudged=0)
+
+
+def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path: Path) -> None:
+    exercise = an_exercise("glu", "ppfpff", points=10.0)
+    missed = render.missed(exercise)
+    assert list(missed.values()) == pytest.approx([0, 0, 1.67, 0, 1.67, 1.66])
+    entry = an_entry("ada", [exercise, an_exercise("gelu", "ff")])
+    page = tmp_path / "page.html"
+    Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0)
+    text = page.read_text(encoding="utf-8")
+    assert text.count("\N{MINUS SIGN}1.67") == 2
+    assert text.count("\N{MINUS SIGN}1.66") == 1
+    # Of what earned nothing, everything is missing: that is no news of each test.
+    assert text.count("\N{MINUS SIGN}") == 3
+
+
+def test_what_is_said_of_the_whole_is_not_followed_by_a_wall_of_tests(tmp_path: Path) -> None:
+    broken = an_exercise("glu", "ffff", status=Status.ERROR, message="glu.py is not valid Python.")
+    page = tmp_path / "page.html"
+    for exercise, is_open in ((broken, False), (an_exercise("glu", "ffff"), True)):
+        entry = an_entry("ada", [exercise])
+        Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0)
+        assert ("<details open" in page.read_text(encoding="utf-8")) is is_open
