@@ -20,6 +20,7 @@ from grader.cli.package import package
 from grader.cli.plot import plot
 from grader.cli.report import report
 from grader.cli.run import run
+from grader.cli.show import show
 from grader.cli.similar import similar
 from grader.cli.student import hint, reset, solution
 from grader.cli.verify import verify
@@ -43,6 +44,6 @@ def main() -> None:
 
 
 main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
-main.add_family("For instructors", batch, regrade, report, similar, export, package)
+main.add_family("For instructors", batch, regrade, show, report, similar, export, package)
 main.add_family("For authors", new, stub, verify, release, pack)
 main.add_family("For whoever must trust it", doctor, audit, schema)

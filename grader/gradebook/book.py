@@ -120,6 +120,11 @@ class Gradebook:
         rows = self._connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
 
+    def students(self) -> list[Student]:
+        """Every student that is known, by id."""
+        rows = self._connection.execute("SELECT id, name, email, ids FROM students ORDER BY id")
+        return [read_student(row) for row in rows]
+
     def names(self) -> dict[str, str]:
         """The name of each student, by id; without those who have none, or no other."""
         rows = self._connection.execute("SELECT id, name FROM students WHERE name NOT IN ('', id)")
@@ -157,6 +162,13 @@ class Gradebook:
         for attempt in self.attempts():
             if attempt.counted:
                 yield self.entry(attempt.id)
+
+    def entry_of(self, student: str) -> Entry | None:
+        """The counted attempt of a student; None where there is no verdict."""
+        for attempt in self.attempts():
+            if attempt.student == student and attempt.counted:
+                return self.entry(attempt.id)
+        return None
 
     def verdicts_of(self, attempt: int) -> dict[str, ExerciseResult]:
         """The verdicts on an attempt, by exercise."""

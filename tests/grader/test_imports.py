@@ -36,7 +36,7 @@ LAYERS = (
     },
     {"batch", "workspace"},
     {"console", "advice"},
-    {"displays", "findings", "listings", "notebook", "pairs", "panels", "rollcall"},
+    {"displays", "findings", "listings", "notebook", "pairs", "panels", "rollcall", "scorecard"},
     {"watch"},
     {"cli"},
 )

@@ -1,0 +1,43 @@
+"""`grade show`: one student's result, to be explained to the student."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from grader.cli.border import Command
+
+__all__ = ["show"]
+
+
+@click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
+@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("student")
+@click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
+def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
+    """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
+
+    RESULTS is the folder that `grade batch` wrote. STUDENT is an id, or a part of an id, name or
+    email that only one has. What is shown is for staff: it has the messages of hidden tests.
+
+    \b
+    Examples:
+      grade show results/ ann
+      grade show results/ "Ann Lee" glu
+    """
+    from grader.console import open_console
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+    from grader.scorecard import find_student, show_scorecard
+
+    with Gradebook.open(results) as book:
+        found = find_student(book.students(), student)
+        entry = book.entry_of(found.id)
+    if entry is None:
+        raise SubmissionError(f"{found.id} handed in nothing that was graded.")
+    known = [each.name for each in entry.result.exercises]
+    if unknown := [each for each in exercises if each not in known]:
+        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(known)}.")
+    show_scorecard(open_console(sys.stdout), entry, exercises)
