@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from grader.errors import GraderError
+from grader.errors import ExportError, GraderError
 
 __all__ = ["folder_at", "written"]
 
@@ -22,8 +22,10 @@ def written(path: Path) -> Iterator[IO[bytes]]:
         with _explained(path), path.open("wb") as out:
             yield out
         return
+    target = path.resolve()
+    if not target.parent.exists():
+        raise ExportError(f"There is no folder {path.parent}: make it, or name another with -o.")
     with _explained(path):
-        target = path.resolve()
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.")
     draft = Path(name)
     try:

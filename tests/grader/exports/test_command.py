@@ -220,8 +220,11 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written(one: Path, tmp_path: Path) -> None:
     done = grade("export", one, "--format", "csv", "-o", tmp_path / "no" / "grades.csv")
-    assert done.returncode == 3
-    assert b"cannot be written" in done.stderr
+    assert done.returncode == 2
+    assert b"There is no folder" in done.stderr
+    (tmp_path / "file").touch()
+    done = grade("export", one, "--format", "csv", "-o", tmp_path / "file" / "grades.csv")
+    assert (done.returncode, b"cannot be written" in done.stderr) == (3, True)
     if Path("/dev/full").exists():
         done = grade("export", one, "--format", "csv", "-o", "/dev/full")
         assert (done.returncode, b"cannot be written" in done.stderr) == (3, True)
