@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from grader.errors import ExportError, GraderError
+from grader.errors import GraderError
+from grader.exports.format import ExportError
 
 __all__ = ["folder_at", "written"]
 
