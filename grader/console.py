@@ -14,7 +14,6 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.judge.wording import clean
 from grader.results import Outcome, Status
 
 __all__ = [
@@ -153,6 +152,9 @@ def number(value: float) -> str:
 
 def called(student: str, names: Mapping[str, str]) -> str:
     """A student's id, and behind it the name, where there is another."""
+    # Not above: what answers at once prints through this module, and needs nothing of the judge's.
+    from grader.judge.wording import clean
+
     name = names.get(student, "")
     return clean(student, 40) + (f" ({clean(name, 30)})" if name else "")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import io
 import os
 import sys
@@ -52,6 +53,7 @@ class Collections:
         kept = self._kept.pop(key, None)
         if kept is not None and (kept.sources != sources or not kept.intact):
             kept.close()
+            _forget_bytecode(files)
             kept = None
         if kept is None:
             kept = Collection(root, key, sources)
@@ -155,6 +157,13 @@ def _forget(files: Sequence[Path]) -> None:
     for name in list(sys.modules):
         if any(name == each or name.endswith(f".{each}") for each in names):
             del sys.modules[name]
+
+
+def _forget_bytecode(files: Sequence[Path]) -> None:
+    """Have edited suites compiled again: Python sees no change within a second that keeps the size."""
+    for file in files:
+        with contextlib.suppress(OSError):
+            Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
 
 
 def _freeze_modules() -> None:
