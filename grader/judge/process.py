@@ -99,7 +99,7 @@ class Judge:
             pass_fds=descriptors,
             # Not the terminal's group: a Ctrl-C is for the grader, which hangs up.
             start_new_session=os.name == "posix",
-            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"},
+            env=_environment(),
         )
 
     def judge(
@@ -142,6 +142,20 @@ class Judge:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(_encode(assignment) + b"\n")
             self._process.stdin.flush()
+
+
+# What has Python run code otherwise than it is written, or stop for somebody who is not there.
+_MEDDLING = ("PYTHONBREAKPOINT", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONWARNINGS")
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment without what would judge otherwise: a suite stands on its asserts."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_") and name not in _MEDDLING
+    }
+    return {**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
 
 
 @contextlib.contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from grader.course import Course
 from grader.errors import JudgeError
-from grader.judge.process import Judged
-from grader.results import Outcome, Status
+from grader.grading import judge_source
+from grader.judge.process import Judged, judges
+from grader.results import Outcome, Status, Visibility
 
 JudgeSource = Callable[..., Judged]
 
@@ -149,6 +152,32 @@ def test_first(student):
 '''
     with pytest.raises(JudgeError, match=r"at fault in test_first: TypeError.*test_task.py, line"):
         judged("def first():\n    return 1\n", suite)
+
+
+def test_the_environment_does_not_change_the_verdict(
+    write_course: Callable[..., Course], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+    assert student.function("first")() == 2, "one is not two"
+'''
+    course = write_course(tmp_path, suite)
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
+    with judges() as (judge,):
+        judged = judge_source(
+            judge,
+            course,
+            course.exercises[0],
+            b"def first():\n    return 1\n",
+            seed=0,
+            chosen=(Visibility.HIDDEN,),
+        )
+    (test,) = judged.result.tests
+    assert (test.outcome, test.message) == (Outcome.FAILED, "one is not two")
 
 
 def test_a_probe_that_is_missing_is_named(judged: JudgeSource) -> None:
