@@ -35,7 +35,7 @@ def check_students(book: Gradebook, found: ClassFound) -> None:
     new = {name: student for name, student in students.items() if name not in known}
     if not known or 2 * len(new) <= len(students):
         return
-    called = {name: e.student.id for e in book.entries() for name in _names_of(e.student)}
+    called = {name: s.id for s in book.students() if s.id in known for name in _names_of(s)}
     there = {name: called[name] for name in new if name in called}
     for name, student in new.items():
         for other in _names_of(student) & set(known):

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
-from pydoc import locate
+from pydoc import ErrorDuringImport, locate
 
 from grader.course import Course, Exercise
 from grader.source import definitions, parse
@@ -33,7 +33,7 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
         f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which there is not.{_meant(name)}"
         for rule in exercise.forbidden
         for name in (*rule.names, *map(_attribute_of, rule.operators))
-        if _is_installed(name.partition(".")[0]) and locate(name) is None
+        if _is_installed(name.partition(".")[0]) and not _is_there(name)
     ]
     complaints += [
         f"{exercise.id}: the place of {test.visibility.value} {test.name} is "
@@ -68,6 +68,13 @@ def _lost(name: str, known: Iterable[str]) -> str:
 def _close_to(name: str, known: Iterable[str]) -> str:
     meant = difflib.get_close_matches(name, sorted(known), 1)
     return f" Did you mean {meant[0]!r}?" if meant else ""
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return locate(name) is not None
+    except ErrorDuringImport:
+        return True  # it is there, and lacks something here
 
 
 def _attribute_of(operator: str) -> str:

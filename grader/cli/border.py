@@ -7,13 +7,16 @@ import enum
 import gc
 import io
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grader.errors import GraderError, SubmissionError
 
-__all__ = ["Command", "ExitCode", "Group"]
+if TYPE_CHECKING:
+    from grader.gradebook import Gradebook
+
+__all__ = ["Command", "ExitCode", "Group", "tell_unfinished"]
 
 
 _LONGEST_ERROR = 10_000
@@ -43,6 +46,9 @@ class Command(click.Command):
             context.exit(error.exit_code)
         except KeyboardInterrupt:
             _say("grade: interrupted.")
+            # Python would end by the signal instead, had it come while a text was being exec'ed, as
+            # dataclasses do when they are imported; the next text makes it forget that.
+            exec("")  # noqa: S102
             context.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -129,6 +135,14 @@ def _exercise_meant(name: str) -> str | None:
         ids = [exercise.id for exercise in load_course().exercises]
         return next(iter(get_close_matches(Path(name).stem, ids, n=1)), None)
     return None
+
+
+def tell_unfinished(book: Gradebook) -> None:
+    """Say on stderr that the last grading is not at its end, if so."""
+    from grader.judge.wording import clean
+
+    if book.unfinished:
+        _say(clean(book.unfinished, _LONGEST_ERROR))
 
 
 def _harmless(error: GraderError) -> str:

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command, ExitCode, tell_unfinished
 
 if TYPE_CHECKING:
     from grader.exports.format import ClassFormat, Options, StudentFormat
@@ -32,13 +32,6 @@ FORMAT_NAMES = (
     "markdown",
     "annotations",
 )
-# Which formats read an option; to another it would be lost without a word.
-_READERS = {
-    "template": ("canvas", "moodle"),
-    "column": ("canvas", "moodle", "nbgrader"),
-    "out_of": ("canvas", "moodle", "nbgrader", "csv"),
-    "excel": ("csv",),
-}
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
 
@@ -115,10 +108,12 @@ def export(
     """
     from grader.exports import FORMATS
     from grader.exports.format import ClassFormat, Options
+    from grader.gradebook import Gradebook
 
     _refuse_unread(name, template=template, column=column, out_of=out_of, excel=excel)
     if source.is_dir():
-        _tell_unfinished(source)
+        with Gradebook.open(source) as book:
+            tell_unfinished(book)
     chosen = FORMATS[name]
     options = Options(
         template=template,
@@ -141,9 +136,14 @@ def export(
 
 
 def _refuse_unread(name: str, **given: object) -> None:
+    """Refuse an option that the format does not read: it would be lost without a word."""
+    from grader.exports import FORMATS
+    from grader.exports.format import ClassFormat
+
+    reads = {n: each.reads for n, each in FORMATS.items() if isinstance(each, ClassFormat)}
     for option, value in given.items():
-        if value and name not in _READERS[option]:
-            readers = ", ".join(_READERS[option])
+        if value and option not in reads.get(name, ()):
+            readers = ", ".join(each for each in reads if option in reads[each])
             flag = "--" + option.replace("_", "-")
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
 
@@ -198,14 +198,6 @@ def _write_students(chosen: StudentFormat, source: Path, output: Path, options: 
 
 def _stdout() -> IO[bytes]:
     return sys.stdout.buffer
-
-
-def _tell_unfinished(source: Path) -> None:
-    from grader.gradebook import Gradebook
-
-    with Gradebook.open(source) as book:
-        if book.unfinished:
-            _tell([book.unfinished])
 
 
 def _tell(notes: list[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command
+from grader.cli.border import Command, tell_unfinished
 
 __all__ = ["report"]
 
@@ -43,8 +43,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
     from grader.similarity import read_similar
 
     with Gradebook.open(results) as book:
-        if book.unfinished:
-            click.echo(clean(book.unfinished, 1000), err=True)
+        tell_unfinished(book)
         written = write_report(
             each_entry(book, "Writing"),
             folder,

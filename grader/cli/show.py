@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command
+from grader.cli.border import Command, tell_unfinished
 
 __all__ = ["show"]
 
@@ -33,6 +33,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     from grader.scorecard import find_student, show_scorecard
 
     with Gradebook.open(results) as book:
+        tell_unfinished(book)
         found = find_student(book.students(), student)
         entry = book.entry_of(found.id)
     if entry is None:

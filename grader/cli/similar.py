@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from grader.cli.border import Command
+from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import course_option, open_course
 
 __all__ = ["similar"]
@@ -51,15 +51,13 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
     from grader.belonging import check_course
     from grader.console import open_console
     from grader.gradebook import Gradebook
-    from grader.judge.wording import clean
     from grader.pairs import each_entry, show_similarity
     from grader.similarity import find_similar, write_similar
 
     stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}
     with Gradebook.open(results) as book:
         check_course(book, course)
-        if book.unfinished:
-            click.echo(clean(book.unfinished, 1000), err=True)
+        tell_unfinished(book)
         found = find_similar(
             each_entry(book, "Reading"),
             book.sources,

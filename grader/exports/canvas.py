@@ -189,4 +189,6 @@ def _title_and_id(title: str) -> tuple[str, ...]:
     return (found["name"].strip(), found["id"]) if found else ()
 
 
-FORMAT = ClassFormat("Canvas's gradebook; --template fills in its export", write)
+FORMAT = ClassFormat(
+    "Canvas's gradebook; --template fills in its export", write, ("template", "column", "out_of")
+)

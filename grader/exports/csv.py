@@ -62,4 +62,4 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
     ]
 
 
-FORMAT = ClassFormat("a row a student, a column an exercise", write)
+FORMAT = ClassFormat("a row a student, a column an exercise", write, ("out_of", "excel"))

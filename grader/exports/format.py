@@ -46,10 +46,12 @@ class ClassFormat(msgspec.Struct, frozen=True):
 
     `write` takes the entries (an iterable that may be iterated more than once), a binary stream and
     the options, and returns sentences for whoever exports: rows that matched nobody, and the like.
+    `reads` are the options that not every format has a use for: template, column, out_of, excel.
     """
 
     summary: str
     write: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
+    reads: tuple[str, ...] = ()
 
 
 class StudentFormat(msgspec.Struct, frozen=True):

@@ -173,4 +173,8 @@ class _Worksheet:
         return [note]
 
 
-FORMAT = ClassFormat("Moodle's grade import; --template fills in its worksheet", write)
+FORMAT = ClassFormat(
+    "Moodle's grade import; --template fills in its worksheet",
+    write,
+    ("template", "column", "out_of"),
+)

@@ -66,4 +66,4 @@ def split_name(name: str) -> tuple[str, str]:
     return family, given
 
 
-FORMAT = ClassFormat("the columns of `nbgrader export`", write)
+FORMAT = ClassFormat("the columns of `nbgrader export`", write, ("column", "out_of"))

@@ -123,22 +123,26 @@ class Keeper(Gradebook):
         return Attempt(row[0], row[1], row[2], bool(row[3]))
 
     def _know_again(self, student: str, submission: Submission) -> None:
-        """Give an attempt its digest of today, if it is of these files and the course had other exercises."""
-        info = submission.info()
+        """Give an attempt its digest of today, if it is of these files and the course dropped exercises.
+
+        A file for an exercise that is new in the course makes an attempt of its own.
+        """
+        digest = submission.info().digest
         handed = {exercise: source_digest(each) for exercise, each in submission.files.items()}
         known: dict[str, dict[str, str]] = {}
-        for digest, exercise, source in self._connection.execute(
+        for of_attempt, exercise, source in self._connection.execute(
             "SELECT digest, exercise, source FROM attempts JOIN grades ON attempt = attempts.id"
-            " WHERE student = ?",
+            " WHERE student = ? ORDER BY number DESC",
             (student,),
         ):
-            known.setdefault(digest, {})[exercise] = source
-        for digest, sources in known.items():
-            both = sources.keys() & handed.keys()
-            if info.digest not in known and both and all(sources[e] == handed[e] for e in both):
+            known.setdefault(of_attempt, {})[exercise] = source
+        if digest in known:
+            return
+        for before, sources in known.items():
+            if all(sources.get(exercise, "") == source for exercise, source in handed.items()):
                 self._connection.execute(
                     "UPDATE OR IGNORE attempts SET digest = ? WHERE student = ? AND digest = ?",
-                    (info.digest, student, digest),
+                    (digest, student, before),
                 )
                 return
 

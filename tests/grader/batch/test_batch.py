@@ -15,7 +15,7 @@ import pytest
 
 from grader.results import Status
 
-from .conftest import HALF, RIGHT, School, run
+from .conftest import HALF, RIGHT, SOURCES, School, run
 
 EXPECTED = {
     "ann": (10.0, Status.PASSED),
@@ -190,6 +190,21 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
     assert "0 exercises judged" in school.batch().stdout
     assert school.entries()["ann"].result == ann
+
+
+def test_a_file_for_a_new_exercise_is_an_attempt_of_its_own(school: School) -> None:
+    school.batch()
+    manifest = school.course / "exercises" / "course.toml"
+    before = manifest.read_text()
+    manifest.write_text(
+        before + "\n" + before[before.index("[[exercise]]") :].replace('"task"', '"more"')
+    )
+    for path in school.course.rglob("*task.py"):
+        shutil.copy(path, path.with_name(path.name.replace("task", "more")))
+    (school.submissions / "bob" / "one" / "more.py").write_text(RIGHT)
+    school.batch()
+    attempts = {name: each.attempt for name, each in school.entries().items()}
+    assert attempts == {**dict.fromkeys(SOURCES, 1), "bob": 2}
 
 
 def test_a_folder_without_a_gradebook_is_told(school: School, tmp_path: Path) -> None:

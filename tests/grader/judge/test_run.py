@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,6 +179,13 @@ def test_first(student):
         )
     (test,) = judged.result.tests
     assert (test.outcome, test.message) == (Outcome.FAILED, "one is not two")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the policy is Linux's")
+def test_a_sandbox_gives_way(judged: JudgeSource) -> None:
+    first = "return int(os.sched_getscheduler(0) == os.SCHED_BATCH)"
+    source = f"import os\ndef first():\n    {first}\n{SECOND}"
+    assert judged(source, SUITE).result.tests[0].outcome is Outcome.PASSED
 
 
 def test_a_probe_that_is_missing_is_named(judged: JudgeSource) -> None:
