@@ -20,7 +20,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from grader.course import Course, load_course
+from grader.course.manifest import Course, load_course
 from grader.grading import judge_source, modules_of
 from grader.judge.process import Judge, judges
 from grader.results import Visibility

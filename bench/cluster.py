@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.growth import write_class
-from grader.course import load_course
+from grader.course.manifest import load_course
 
 JUDGES = 2
 

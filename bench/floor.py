@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from grader.course import Course, Exercise, load_course, probe_of
+from grader.course.manifest import Course, Exercise, load_course, probe_of
+from grader.course.suite import MARKS, tests_of
 from grader.judge.outcomes import student_error
 from grader.judge.plugin import Judged, SuitePlugin
 from grader.results import Visibility
-from grader.sandbox.values import Opaque, Record
-from grader.source import parse
-from grader.suite import MARKS, tests_of
+from grader.sandbox.wire.values import Opaque, Record
+from grader.submissions.source import parse
 
 __all__ = ["judge_here"]
 

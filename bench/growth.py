@@ -19,7 +19,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from grader.course import Course, load_course
+from grader.course.manifest import Course, load_course
 
 MIB = 2**20
 

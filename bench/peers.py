@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.assignments import PEERS, Cost, cost
-from grader.course import Course, load_course
-from grader.pool import LocalPool, Manner, Task
+from grader.course.manifest import Course, load_course
+from grader.judge.pool import LocalPool, Manner, Task
 
 CAPTION = (
     "Seconds are of one more submission of glu; a grader's start is apart. The ratios understate ours: "

@@ -23,8 +23,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from grader.course import Course, load_course
-from grader.pool import LocalPool, Manner, Task
+from grader.course.manifest import Course, load_course
+from grader.judge.pool import LocalPool, Manner, Task
 
 CLASSES = (((), "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
 WRONG = ("a third of the files wrong", 3)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import click
 
-from grader.course import Course, load_course
+from grader.course.manifest import Course, load_course
 
 __all__ = ["save_to_verdict"]
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import grader
-from grader.course import Course, Exercise, load_course
+from grader.course.manifest import Course, Exercise, load_course
+from grader.course.suite import tests_of
 from grader.errors import CourseError, SubmissionError
-from grader.intake import Handed, State, Submission, read_submission
+from grader.judge.scoring import score_exercise, score_test
 from grader.results import (
     Environment,
     ExerciseResult,
@@ -26,9 +27,8 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.scoring import score_exercise, score_test
-from grader.source import parse
-from grader.suite import tests_of
+from grader.submissions import Handed, State, Submission, read_submission
+from grader.submissions.source import parse
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def grade(
     grading = _Grading(course, read, seed, chosen, progress or Progress())
     if require_isolation != "none":
         # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
-        from grader.sandbox.levels import Level, walls_of
+        from grader.sandbox.walls.levels import Level, walls_of
 
         grading.required_walls = walls_of(Level(require_isolation))
     with grading.judges_started(selected, walls=walls):

@@ -14,10 +14,10 @@ from grader.audit.catalogue import Attack, Proof, arm, read_catalogue
 from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.field import Field
 from grader.audit.leavings import adopt_orphans
-from grader.course import Course, load_course
+from grader.course.manifest import Course, load_course
 from grader.grading import judge_source, settle
-from grader.intake import Handed
 from grader.results import ExerciseResult, Visibility
+from grader.submissions import Handed
 
 __all__ = ["Auditor", "Finding", "audit"]
 

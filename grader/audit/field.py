@@ -15,13 +15,13 @@ from grader.audit.evidence import Evidence
 from grader.audit.leavings import Leavings, descendants
 from grader.errors import GraderError, JudgeError
 from grader.judge.process import Judge
-from grader.sandbox.channel import ChannelClosed
 from grader.sandbox.client import Sandbox
-from grader.sandbox.confinement import Limits
 from grader.sandbox.forking import ForkServerProcess, ForkServerSandboxes
-from grader.sandbox.messages import Call, Load, Returned
-from grader.sandbox.packing import Packing
-from grader.sandbox.values import ProtocolError
+from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.wire.channel import ChannelClosed
+from grader.sandbox.wire.messages import Call, Load, Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import ProtocolError
 
 __all__ = ["Field"]
 

@@ -24,7 +24,7 @@ from grader.cli.show import show
 from grader.cli.similar import similar
 from grader.cli.student import hint, reset, solution
 from grader.cli.verify import verify
-from grader.cli.watch import watch
+from grader.cli.watch.command import watch
 
 __all__ = ["main"]
 

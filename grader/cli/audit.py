@@ -57,8 +57,8 @@ def audit(names: tuple[str, ...], catalogue: Path, no_bubblewrap: bool, no_walls
         read_catalogue(folder, names)
     except CourseError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    from grader.console import open_console
-    from grader.findings import show_findings
+    from grader.cli.terminal.audit import show_findings
+    from grader.cli.terminal.console import open_console
 
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(sys.stdout), findings)

@@ -14,8 +14,8 @@ from grader.cli.options import course_option, exercises_argument, known_exercise
 from grader.errors import CourseError
 
 if TYPE_CHECKING:
-    from grader.course import Course, Exercise
-    from grader.scaffold.exercise import Scaffolded
+    from grader.authoring.scaffold import Scaffolded
+    from grader.course.manifest import Course, Exercise
 
 __all__ = ["new", "pack", "release", "stub"]
 
@@ -61,7 +61,7 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
 def _new(
     exercise: str | None, folder: Path | None, chapter: str | None, title: str | None
 ) -> Scaffolded:
-    from grader.scaffold.exercise import is_empty, new_course, new_exercise
+    from grader.authoring.scaffold import is_empty, new_course, new_exercise
 
     if folder is not None and (is_empty(folder) or not _has_course(folder)):
         return new_course(folder, exercise or _EXAMPLE, chapter=chapter, title=title)
@@ -77,7 +77,7 @@ def _new(
 
 
 def _has_course(folder: Path) -> bool:
-    from grader.course import find_course
+    from grader.course.manifest import find_course
 
     with contextlib.suppress(CourseError):
         return find_course(folder).is_file()
@@ -105,7 +105,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
     if check:
         drifted = [_check(course, each) for each in selected if course.solution(each).is_file()]
         click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
-    from grader.stubs import write_stub
+    from grader.authoring.stub import write_stub
 
     marked = selected if exercises else [each for each in selected if _is_marked(course, each)]
     if not marked:
@@ -121,7 +121,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
 
 
 def _is_marked(course: Course, exercise: Exercise) -> bool:
-    from grader.stubs import has_markers
+    from grader.authoring.stub import has_markers
 
     path = course.solution(exercise)
     return path.is_file() and has_markers(path.read_text(encoding="utf-8", errors="replace"))
@@ -129,8 +129,8 @@ def _is_marked(course: Course, exercise: Exercise) -> bool:
 
 def _check(course: Course, exercise: Exercise) -> bool:
     """Say whether a stub has drifted."""
-    from grader.judge.wording import clean_lines
-    from grader.stubs import drift
+    from grader.authoring.stub import drift
+    from grader.text import clean_lines
 
     complaints = drift(course, exercise)
     for complaint in complaints:
@@ -170,7 +170,7 @@ def release(folder: Path, course_path: Path, grader: str, action: str, force: bo
       grade release ../students --force        replace the one from last week
     """
     course = _folder_of(course_path)
-    from grader.release import release as write
+    from grader.authoring.release import release as write
 
     released = write(course, folder, requirement=grader, action=action, force=force)
     earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
@@ -199,7 +199,7 @@ def pack(course_path: Path, output: Path) -> None:
       grade pack -o course.pack
     """
     course = _folder_of(course_path)
-    from grader.pack import write_pack
+    from grader.course.pack import write_pack
 
     manifest = f"{course.folder.name}/course.toml"
     info, files = course.info(), course.files()
@@ -234,6 +234,6 @@ def _path(path: Path) -> str:
     """A path as it is shown and typed again."""
     import shlex
 
-    from grader.judge.wording import clean
+    from grader.text import clean
 
     return clean(shlex.quote(str(path)), 1000)

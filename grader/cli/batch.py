@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from grader.batch import Summary
-    from grader.course import Course
-    from grader.pool import Manner, Pool
+    from grader.course.manifest import Course
+    from grader.gradebook.batch import Summary
+    from grader.judge.pool import Manner, Pool
     from grader.results import Student
 
 __all__ = ["batch", "regrade"]
@@ -113,10 +113,10 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     course = open_course(course_path)
-    from grader.batch import batch as grade_class
+    from grader.cli.terminal.class_summary import BatchDisplay
     from grader.gradebook import Keeper
-    from grader.intake import find_class, read_roster
-    from grader.rollcall import BatchDisplay
+    from grader.gradebook.batch import batch as grade_class
+    from grader.submissions import find_class, read_roster
 
     roster = read_roster(roster_file) if roster_file is not None else None
     found = find_class(submissions, course, roster)
@@ -161,11 +161,11 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
       grade regrade results --json changes.json
     """
     course = open_course(course_path)
-    from grader.batch import changes
-    from grader.batch import regrade as grade_again
-    from grader.console import open_console
+    from grader.cli.terminal.class_summary import BatchDisplay, show_changes
+    from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
-    from grader.rollcall import BatchDisplay, show_changes
+    from grader.gradebook.batch import changes
+    from grader.gradebook.batch import regrade as grade_again
 
     manner = _manner(options)
     with Gradebook.open(results) as _:
@@ -189,8 +189,8 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 
 def _manner(options: dict[str, Any]) -> Manner:
     from grader.grading import suites_named
-    from grader.pool import Manner
-    from grader.sandbox.levels import Level, walls_of
+    from grader.judge.pool import Manner
+    from grader.sandbox.walls.levels import Level, walls_of
 
     walls = walls_of(Level(options["require_isolation"]))
     return Manner(options["seed"], suites_named(options["suite"]), walls)
@@ -198,17 +198,22 @@ def _manner(options: dict[str, Any]) -> Manner:
 
 def _pool(course: Course, manner: Manner, options: dict[str, Any]) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
-        from grader.cluster import ClusterPool
+        from grader.gradebook.cluster import ClusterPool
 
         return ClusterPool(course, options["scheduler"], manner)
-    from grader.pool import LocalPool
+    from grader.judge.pool import LocalPool
 
     return LocalPool(course, options["jobs"], manner)
 
 
 def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
-    from grader.console import open_console
-    from grader.rollcall import show_class, show_dropped, show_missing, show_summary
+    from grader.cli.terminal.class_summary import (
+        show_class,
+        show_dropped,
+        show_missing,
+        show_summary,
+    )
+    from grader.cli.terminal.console import open_console
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
@@ -218,7 +223,7 @@ def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
 
 
 def _exit(summary: Summary) -> None:
-    from grader.attention import Kind
+    from grader.gradebook.review import Kind
 
     open_ones = any(each.kind is Kind.FAULT for each in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if open_ones else ExitCode.FULL_MARKS)

@@ -129,7 +129,7 @@ def _exercise_meant(name: str) -> str | None:
     from difflib import get_close_matches
     from pathlib import Path
 
-    from grader.course import load_course
+    from grader.course.manifest import load_course
 
     with contextlib.suppress(GraderError):
         ids = [exercise.id for exercise in load_course().exercises]
@@ -139,7 +139,7 @@ def _exercise_meant(name: str) -> str | None:
 
 def tell_unfinished(book: Gradebook) -> None:
     """Say on stderr that the last grading is not at its end, if so."""
-    from grader.judge.wording import clean
+    from grader.text import clean
 
     if book.unfinished:
         _say(clean(book.unfinished, _LONGEST_ERROR))
@@ -147,7 +147,7 @@ def tell_unfinished(book: Gradebook) -> None:
 
 def _harmless(error: GraderError) -> str:
     """The text of an error, in which a path may be a stranger's."""
-    from grader.judge.wording import clean_lines
+    from grader.text import clean_lines
 
     return clean_lines(str(error), _LONGEST_ERROR)
 

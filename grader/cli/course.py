@@ -37,8 +37,8 @@ def list_exercises(course_path: Path) -> None:
       grade list
     """
     course = open_course(course_path)
-    from grader.console import open_console
-    from grader.listings import show_exercises
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_exercises
 
     show_exercises(open_console(sys.stdout), open_workspace(course))
 
@@ -58,8 +58,8 @@ def explain(exercise: str | None, course_path: Path) -> None:
     course = open_course(course_path)
     workspace = open_workspace(course)
     found = chosen_exercise(workspace, exercise)
-    from grader.console import open_console
-    from grader.listings import show_explanation
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_explanation
 
     show_explanation(open_console(sys.stdout), workspace, found)
 

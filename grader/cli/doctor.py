@@ -31,10 +31,10 @@ def doctor(level: str) -> None:
     Example:
       grade doctor
     """
-    from grader.console import open_console
-    from grader.listings import show_walls
-    from grader.sandbox.levels import Level, missing, reached
-    from grader.sandbox.survey import survey
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_walls
+    from grader.sandbox.walls.levels import Level, missing, reached
+    from grader.sandbox.walls.survey import survey
 
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]

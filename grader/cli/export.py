@@ -179,7 +179,7 @@ def _write_students(chosen: StudentFormat, source: Path, output: Path, options: 
     from grader.exports.files import folder_at, written
     from grader.exports.format import NoVerdict
     from grader.exports.source import ClassSource
-    from grader.intake import safe_name
+    from grader.submissions import safe_name
 
     folder, left_out = folder_at(output), 0
     for entry in ClassSource(source):
@@ -201,7 +201,7 @@ def _stdout() -> IO[bytes]:
 
 
 def _tell(notes: list[str]) -> None:
-    from grader.judge.wording import clean_lines
+    from grader.text import clean_lines
 
     for note in notes:
         click.echo(clean_lines(note, _LONGEST_NOTE), err=True)

@@ -12,11 +12,11 @@ from grader.errors import CourseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grader.course import Course, Exercise
+    from grader.course.manifest import Course, Exercise
 
 __all__ = ["LEVELS", "course_option", "exercises_argument", "known_exercises", "open_course"]
 
-# As in grader.sandbox.levels, which would have to be imported for every `grade --help`.
+# As in grader.sandbox.walls.levels, which would have to be imported for every `grade --help`.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
 course_option = click.option(
@@ -33,7 +33,7 @@ exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]..
 
 def open_course(path: Path) -> Course:
     """The course at or above `path`, or in that pack; that there is none is a matter of usage."""
-    from grader.course import find_course, is_pack, load_course
+    from grader.course.manifest import find_course, is_pack, load_course
 
     if is_pack(path):
         return load_course(path)

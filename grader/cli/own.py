@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from grader.cli.options import known_exercises
 
 if TYPE_CHECKING:
-    from grader.course import Course, Exercise
-    from grader.workspace import Workspace
+    from grader.course.manifest import Course, Exercise
+    from grader.student.workspace import Workspace
 
 __all__ = ["chosen_exercise", "given", "open_workspace", "refuse_pack", "repeated", "tell_notices"]
 
@@ -21,7 +21,7 @@ _LONGEST_NOTICE = 2000
 
 def open_workspace(course: Course) -> Workspace:
     """The course's own folder; what is wrong with the file of the progress is said on stderr."""
-    from grader.workspace import Workspace
+    from grader.student.workspace import Workspace
 
     refuse_pack(course)
     workspace = Workspace(course)
@@ -43,7 +43,7 @@ def refuse_pack(course: Course) -> None:
 def tell_notices(workspace: Workspace) -> None:
     """Say on stderr, once, what the student has to know about the file of the progress."""
     for notice in workspace.logbook.take_notices():
-        from grader.judge.wording import clean
+        from grader.text import clean
 
         click.echo(f"grade: {clean(notice, _LONGEST_NOTICE)}", err=True)
 

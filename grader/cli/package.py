@@ -65,7 +65,7 @@ def package(
     """
     course = open_course(course_path)
     selected = known_exercises(course, exercises) if exercises else ()
-    from grader.packages import GradescopeOptions, write_gradescope
+    from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
 
     options = GradescopeOptions(
         require_isolation=require_isolation,

@@ -14,9 +14,9 @@ from grader.cli.own import repeated
 from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
-    from grader.course import Course, Exercise
-    from grader.plots.plot import Drawn
+    from grader.course.manifest import Course, Exercise
     from grader.results import Place
+    from grader.student.plots.plot import Drawn
 
 __all__ = ["plot"]
 
@@ -79,9 +79,9 @@ def plot(
     drawn = _draw(course, found, submission, reference)
     if drawn is None:
         click.get_current_context().exit(ExitCode.BELOW)
-    from grader.advice import shown_path
-    from grader.judge.wording import clean
-    from grader.plots.plot import keep
+    from grader.student.advice import shown_path
+    from grader.student.plots.plot import keep
+    from grader.text import clean
 
     path = output or _place(course, found, own=own)
     for picture in keep(drawn, path, beside=reference is not None):
@@ -109,7 +109,7 @@ def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) 
         return solution.read_bytes()
     if not own:
         return None
-    from grader.state import Logbook
+    from grader.student.progress import Logbook
 
     passed = Logbook(course).page(exercise).passed
     return solution.read_bytes() if passed is not None else None
@@ -120,9 +120,9 @@ def _draw(
 ) -> Drawn | None:
     """The picture; None if the submission stands in the way, which is said here."""
     from grader.grading import settle
-    from grader.intake import read_submission
-    from grader.plots.plot import Stopped, draw
     from grader.results import Outcome, Status, Visibility
+    from grader.student.plots.plot import Stopped, draw
+    from grader.submissions import read_submission
 
     read = read_submission(submission, course)
     if (handed := read.files.get(exercise.id)) is None:
@@ -150,8 +150,8 @@ def _explain(
     unwritten: bool,
 ) -> None:
     """Why there is no picture, where, and what to do next."""
-    from grader.advice import Guide
-    from grader.judge.wording import clean, clean_lines
+    from grader.student.advice import Guide
+    from grader.text import clean, clean_lines
 
     _say(f"No picture yet. {clean_lines(message, _LONGEST_MESSAGE)}")
     function = f"  in {clean(place.function)}" if place is not None and place.function else ""
@@ -168,7 +168,7 @@ def _say(text: str) -> None:
     """Sentences, broken between words on a terminal; a pipe gets each as one line."""
     from rich.text import Text
 
-    from grader.console import hang, open_console, print_lines
+    from grader.cli.terminal.console import hang, open_console, print_lines
 
     console = open_console(sys.stdout)
     if not console.is_terminal:
@@ -183,7 +183,7 @@ def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:
     name = f"{exercise.id}.png"
     if not own or course.unpacked is not None:
         return Path(name)
-    from grader.state import FOLDER, make_folder
+    from grader.student.progress import FOLDER, make_folder
 
     folder = course.root / FOLDER
     try:

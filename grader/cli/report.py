@@ -36,11 +36,11 @@ def report(results: Path, folder: Path, show: bool) -> None:
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
+    from grader.cli.terminal.pairs import each_entry
+    from grader.exports.report import write_report
     from grader.gradebook import Gradebook
-    from grader.judge.wording import clean
-    from grader.pairs import each_entry
-    from grader.report import write_report
-    from grader.similarity import read_similar
+    from grader.gradebook.similarity import read_similar
+    from grader.text import clean
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)

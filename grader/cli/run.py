@@ -20,11 +20,11 @@ from grader.cli.own import given, open_workspace, repeated, tell_notices
 from grader.errors import GraderError
 
 if TYPE_CHECKING:
-    from grader.advice import Guide
-    from grader.course import Course
+    from grader.course.manifest import Course
     from grader.results import Result
-    from grader.state import Standing
-    from grader.workspace import Workspace
+    from grader.student.advice import Guide
+    from grader.student.progress import Standing
+    from grader.student.workspace import Workspace
 
 __all__ = ["run"]
 
@@ -137,7 +137,7 @@ def run(
             _show_complete(workspace)
             return
         exercises = (first_open.id,)
-    from grader.displays import RunDisplay
+    from grader.cli.terminal.progress import RunDisplay
     from grader.grading import grade
 
     with RunDisplay(course.select(exercises)) as display:
@@ -177,7 +177,7 @@ def _write(path: Path, result: Result) -> None:
 
 
 def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, Standing]) -> Guide:
-    from grader.advice import Asked, Guide
+    from grader.student.advice import Asked, Guide
 
     asked = Asked.BARE if bare else Asked.BY_NAME
     options = repeated("course_path", "submission", "suite", "seed")
@@ -185,15 +185,15 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
 
 
 def _show(result: Result, guide: Guide, verbose: bool) -> None:
-    from grader.console import open_console
-    from grader.panels import show_result
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.result import show_result
 
     show_result(open_console(sys.stdout), result, guide, verbose=verbose)
 
 
 def _show_complete(workspace: Workspace) -> None:
-    from grader.console import open_console
-    from grader.panels import show_complete
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.result import show_complete
 
     course = workspace.course
     guide = _guide(course, course.folder, True, workspace.standings())

@@ -27,10 +27,10 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
     """
-    from grader.console import open_console
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.student_result import find_student, show_scorecard
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
-    from grader.scorecard import find_student, show_scorecard
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)

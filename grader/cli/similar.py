@@ -48,11 +48,11 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
       grade similar results/ --threshold 80
     """
     course = open_course(course_path)
-    from grader.belonging import check_course
-    from grader.console import open_console
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.pairs import each_entry, show_similarity
     from grader.gradebook import Gradebook
-    from grader.pairs import each_entry, show_similarity
-    from grader.similarity import find_similar, write_similar
+    from grader.gradebook.belonging import check_course
+    from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}
     with Gradebook.open(results) as book:

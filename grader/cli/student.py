@@ -14,8 +14,8 @@ from grader.cli.own import chosen_exercise, open_workspace, refuse_pack, repeate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.course import Exercise
-    from grader.workspace import Workspace
+    from grader.course.manifest import Exercise
+    from grader.student.workspace import Workspace
 
 __all__ = ["hint", "reset", "solution"]
 
@@ -48,8 +48,8 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     if number is not None and number > count:
         raise click.UsageError(f"{found.id} has {count} hints, and no number {number}.")
     shown = number or logbook.next_hint(found)
-    from grader.console import open_console
-    from grader.listings import show_hint
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_hint
 
     logbook.see_hint(found, shown)
     more = _more(workspace, found, repeated("course_path"))
@@ -97,8 +97,8 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
             f"{found.id} was not passed yet. `grade hint {found.id}` helps; "
             f"`grade solution {found.id} --give-up` shows the answer all the same."
         )
-    from grader.console import open_console
-    from grader.listings import show_source
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.course import show_source
 
     show_source(open_console(sys.stdout), path)
 
@@ -116,8 +116,8 @@ def reset(exercise: str, course_path: Path) -> None:
     course = open_course(course_path)
     refuse_pack(course)
     (found,) = known_exercises(course, [exercise])
-    from grader.advice import shown_path
-    from grader.workspace import reset_exercise
+    from grader.student.advice import shown_path
+    from grader.student.workspace import reset_exercise
 
     done = reset_exercise(course, found)
     file = shown_path(done.file)

@@ -48,13 +48,13 @@ def verify(exercises: tuple[str, ...], course_path: Path, jobs: int, seeds: int)
     """
     course = open_course(course_path)
     selected = known_exercises(course, exercises)
-    from grader.displays import VerifyDisplay
-    from grader.verify import verify as prove
+    from grader.authoring.verify import verify as prove
+    from grader.cli.terminal.progress import VerifyDisplay
 
     with VerifyDisplay(course, seeds) as display:
         proofs = prove(course, selected, jobs=jobs, seeds=seeds, done=display.judged)
-        from grader.console import open_console
-        from grader.listings import show_proofs
+        from grader.cli.terminal.console import open_console
+        from grader.cli.terminal.course import show_proofs
 
         complaints = show_proofs(open_console(sys.stdout), proofs)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grader.exports import (
+from grader.exports.format import ClassFormat, StudentFormat
+from grader.exports.formats import (
     annotation,
     canvas,
     classroom,
@@ -17,7 +18,6 @@ from grader.exports import (
     nbgrader,
     prairielearn,
 )
-from grader.exports.format import ClassFormat, StudentFormat
 
 __all__ = ["FORMATS"]
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 from grader.errors import GraderError
-from grader.judge.wording import clean_lines
+from grader.text import clean_lines
 
 __all__ = [
     "command_data",

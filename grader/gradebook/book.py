@@ -16,8 +16,8 @@ from typing import Self
 
 import msgspec
 
-from grader.attention import Attention
 from grader.errors import SubmissionError
+from grader.gradebook.review import Attention
 from grader.gradebook.rows import read_environment, read_result, read_student
 from grader.gradebook.tables import FILE, connected
 from grader.results import (

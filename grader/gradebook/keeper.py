@@ -15,11 +15,10 @@ from typing import Self
 
 import msgspec
 
-from grader.attention import Attention
-from grader.course import Course
-from grader.digests import VerdictKey, source_digest
+from grader.course.manifest import Course
 from grader.errors import GraderError
 from grader.gradebook.book import Attempt, Gradebook
+from grader.gradebook.review import Attention
 from grader.gradebook.rows import (
     read_environment,
     read_result,
@@ -28,8 +27,9 @@ from grader.gradebook.rows import (
     written_student,
 )
 from grader.gradebook.tables import FILE, connected, only_writer
-from grader.intake import Found, Submission, safe_name
+from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.results import Environment, ExerciseResult, Status, Student, to_json
+from grader.submissions import Found, Submission, safe_name
 
 __all__ = ["Keeper"]
 

@@ -26,9 +26,9 @@ import pytest
 # What pytest.main does first; there is no public name for a session that is not run at once.
 from _pytest.config import _prepareconfig
 
+from grader.course.suite import MARKS, SuiteTest
 from grader.judge.plugin import Judged, Report, SuitePlugin, declared
 from grader.judge.reports import Reported, Witness
-from grader.suite import MARKS, SuiteTest
 
 __all__ = ["Collection", "CollectionError", "Collections"]
 
@@ -93,7 +93,7 @@ class Collection:
     def _collected(self) -> list[pytest.Function]:
         config = self._config
         for mark in MARKS:
-            config.addinivalue_line("markers", f"{mark}(...): see grader/suite.py")
+            config.addinivalue_line("markers", f"{mark}(...): see grader/course/suite.py")
         config._do_configure()
         session: pytest.Session = pytest.Session.from_config(config)
         config.hook.pytest_sessionstart(session=session)
@@ -189,7 +189,7 @@ _OPTIONS = [
     "--import-mode=importlib",
     "--capture=no",
     "--noconftest",
-    # What has a part in every test and none in ours: `grader.suite` allows no mark of theirs, and an
+    # What has a part in every test and none in ours: `grader.course.suite` allows no mark of theirs, and an
     # assert that the first one rewrote would tell the student the suite's source.
     *(
         f"-pno:{plugin}"

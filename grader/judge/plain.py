@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import load_course
+from grader.course.manifest import load_course
+from grader.course.suite import MARKS, tests_of
 from grader.errors import GraderError
-from grader.intake import read_submission
 from grader.judge.plugin import Judged, SuitePlugin, visibility_of
 from grader.judge.session import Session
 from grader.results import Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
-from grader.suite import MARKS, tests_of
+from grader.submissions import read_submission
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
-        config.addinivalue_line("markers", f"{mark}(...): see grader/suite.py")
+        config.addinivalue_line("markers", f"{mark}(...): see grader/course/suite.py")
     suites = _Suites(config.getoption("--submission"), config.getoption("--grader-seed"))
     config.pluginmanager.register(suites)
     config.pluginmanager.register(SuitePlugin(suites.find))

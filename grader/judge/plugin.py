@@ -17,7 +17,8 @@ import msgspec
 import pytest
 from _pytest.outcomes import Skipped  # pytest.skip.Exception, by a name that can be typed
 
-from grader.course import probe_of
+from grader.course.manifest import probe_of
+from grader.course.suite import SuiteTest
 from grader.errors import CourseError, GraderError
 from grader.judge.outcomes import (
     CheckFailed,
@@ -29,11 +30,10 @@ from grader.judge.outcomes import (
 )
 from grader.judge.session import Session
 from grader.judge.student import Student
-from grader.judge.wording import clean
 from grader.results import Outcome, Visibility
-from grader.sandbox.values import ProtocolError
-from grader.source import line_of
-from grader.suite import SuiteTest
+from grader.sandbox.wire.values import ProtocolError
+from grader.submissions.source import line_of
+from grader.text import clean
 
 __all__ = ["Judged", "Report", "SuitePlugin", "declared", "meaning_of", "visibility_of"]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from grader.course import Course, load_course
+from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.results import ExerciseResult, TestResult, Visibility
 from grader.sandbox.client import SandboxSource

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from grader.judge.outcomes import SandboxDied
 from grader.judge.session import Session
-from grader.sandbox.messages import Backward, Build, Built, Forward, Returned
-from grader.sandbox.packing import Packing
-from grader.sandbox.unpacking import Unpacking
+from grader.sandbox.wire.messages import Backward, Build, Built, Forward, Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
 
 __all__ = ["RemoteModule", "attach"]
 

@@ -1,7 +1,7 @@
 """Judge one exercise of one submission: run its suites with pytest and turn what happened into a result.
 
 Theory of operation. The tests of an exercise are known beforehand, from the syntax tree of its suites
-(`grader.suite`). pytest runs them in this process, in a session that stays for the next submission
+(`grader.course.suite`). pytest runs them in this process, in a session that stays for the next submission
 (`grader.judge.collection`); `Judged` says what each end means; a witness in pytest's call of the functions
 says which of them returned (`grader.judge.reports`). The three must agree to the letter. A test that is
 missing, ran twice or ended in a way that nobody explained is a fault of ours (`JudgeError`), never a pass
@@ -15,18 +15,18 @@ from collections.abc import Callable
 
 import msgspec
 
-from grader.course import Course, Exercise
+from grader.course.manifest import Course, Exercise
+from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.collection import Collection, CollectionError, Collections
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.plugin import Judged, Report, meaning_of, visibility_of
 from grader.judge.reports import Reported
+from grader.judge.scoring import score_exercise, score_test
 from grader.judge.session import Session
-from grader.judge.wording import clean_lines
 from grader.results import ExerciseResult, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
-from grader.scoring import score_exercise, score_test
-from grader.suite import SuiteTest, tests_of
+from grader.text import clean_lines
 
 __all__ = ["Judgment", "judge_exercise"]
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import msgspec
 
-from grader.course import Exercise
+from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
-from grader.judge.wording import clean, clean_lines
-from grader.sandbox import confinement
-from grader.sandbox.channel import ChannelClosed
 from grader.sandbox.client import Output, Sandbox, SandboxSource
-from grader.sandbox.messages import (
+from grader.sandbox.walls import confinement
+from grader.sandbox.wire.channel import ChannelClosed
+from grader.sandbox.wire.messages import (
     Build,
     Call,
     ForbiddenReply,
@@ -31,10 +30,11 @@ from grader.sandbox.messages import (
     Reply,
     Request,
 )
-from grader.sandbox.packing import Packing
-from grader.sandbox.unpacking import Unpacking
-from grader.sandbox.values import ProtocolError
-from grader.source import find_forbidden, parse
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.values import ProtocolError
+from grader.submissions.source import find_forbidden, parse
+from grader.text import clean, clean_lines
 
 __all__ = ["Session"]
 

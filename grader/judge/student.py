@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.session import Session
-from grader.sandbox.messages import PROBE_FILE, Call, Returned
-from grader.sandbox.packing import Packing
+from grader.sandbox.wire.messages import PROBE_FILE, Call, Returned
+from grader.sandbox.wire.packing import Packing
 
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule

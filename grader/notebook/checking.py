@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.course import Course, Exercise, load_course
+from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
 from grader.grading import settle, suites_named
-from grader.intake import Handed
 from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import Piece
 from grader.notebook.verdict import Verdict
 from grader.notebook.warm import NotebookJudge
-from grader.source import definitions, parse
+from grader.submissions import Handed
+from grader.submissions.source import definitions, parse
 
 __all__ = ["check", "judge_cell"]
 

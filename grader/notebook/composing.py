@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from grader.judge.wording import clean
 from grader.notebook.history import Cells, Piece
+from grader.text import clean
 
 __all__ = ["Composed", "Gathering", "compose"]
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from grader.advice import Finding, findings, is_untouched
-from grader.judge.wording import clean, clean_lines
 from grader.notebook.composing import Composed
 from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
+from grader.student.advice import Finding, findings, is_untouched
+from grader.text import clean, clean_lines
 
 __all__ = ["Verdict"]
 

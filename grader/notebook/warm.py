@@ -6,7 +6,7 @@ import atexit
 import concurrent.futures
 import contextlib
 
-from grader.course import Course, Exercise
+from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError
 from grader.grading import judge_source, modules_of
 from grader.judge.process import Judge, judges

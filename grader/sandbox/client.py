@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from grader.errors import SandboxError
-from grader.sandbox.channel import Channel, ChannelClosed
-from grader.sandbox.confinement import Limits
-from grader.sandbox.messages import Ready, Reply, Request
-from grader.sandbox.packing import Packing
-from grader.sandbox.unpacking import Unpacking
-from grader.sandbox.values import ProtocolError
+from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.wire.channel import Channel, ChannelClosed
+from grader.sandbox.wire.messages import Ready, Reply, Request
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.values import ProtocolError
 
 __all__ = ["START_SECONDS", "Output", "Sandbox", "SandboxSource"]
 

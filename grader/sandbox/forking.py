@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from grader.errors import SandboxError
-from grader.sandbox import confinement
-from grader.sandbox.cgroups import control_group
-from grader.sandbox.channel import Channel
 from grader.sandbox.client import Sandbox
-from grader.sandbox.demands import (
+from grader.sandbox.surroundings import sandbox_environment
+from grader.sandbox.walls import confinement
+from grader.sandbox.walls.cgroups import control_group
+from grader.sandbox.wire.channel import Channel
+from grader.sandbox.wire.demands import (
     MAX_MESSAGE,
     Answer,
     Demand,
@@ -27,7 +28,6 @@ from grader.sandbox.demands import (
     Stop,
     Stopped,
 )
-from grader.sandbox.surroundings import sandbox_environment
 
 __all__ = ["CAN_FORK", "ForkServerProcess", "ForkServerSandboxes"]
 

@@ -30,9 +30,14 @@ from typing import NoReturn
 
 import msgspec
 
-from grader.sandbox import confinement
-from grader.sandbox.channel import Channel, ChannelClosed
-from grader.sandbox.demands import (
+from grader.sandbox.inside.hugepages import collapse
+from grader.sandbox.inside.warmup import warm_up
+from grader.sandbox.inside.worker import serve
+from grader.sandbox.removal import remove_tree
+from grader.sandbox.surroundings import print_to_descriptors, use_scratch
+from grader.sandbox.walls import confinement
+from grader.sandbox.wire.channel import Channel, ChannelClosed
+from grader.sandbox.wire.demands import (
     MAX_MESSAGE,
     Answer,
     Demand,
@@ -43,13 +48,8 @@ from grader.sandbox.demands import (
     Stop,
     Stopped,
 )
-from grader.sandbox.hugepages import collapse
-from grader.sandbox.messages import Ready
-from grader.sandbox.packing import Packing
-from grader.sandbox.removal import remove_tree
-from grader.sandbox.surroundings import print_to_descriptors, use_scratch
-from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import serve
+from grader.sandbox.wire.messages import Ready
+from grader.sandbox.wire.packing import Packing
 
 __all__: list[str] = []
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from grader.sandbox import confinement
-from grader.sandbox.channel import Channel, ChannelClosed
-from grader.sandbox.messages import Ready
-from grader.sandbox.packing import Packing
+from grader.sandbox.inside.warmup import warm_up
+from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import print_to_descriptors, use_scratch
-from grader.sandbox.warmup import warm_up
-from grader.sandbox.worker import serve
+from grader.sandbox.walls import confinement
+from grader.sandbox.wire.channel import Channel, ChannelClosed
+from grader.sandbox.wire.messages import Ready
+from grader.sandbox.wire.packing import Packing
 
 __all__ = ["SpawnedStart"]
 

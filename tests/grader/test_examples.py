@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import load_course
-from grader.intake import State, find_class, read_found
+from grader.course.manifest import load_course
+from grader.submissions import State, find_class, read_found
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = load_course(ROOT)

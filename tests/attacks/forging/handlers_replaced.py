@@ -1,8 +1,8 @@
 # attack: finds the worker in memory and replaces what answers calls | class: forging | canary: bytes | dud: plain pytest has no wire
 import gc
 
-from grader.sandbox.messages import Returned
-from grader.sandbox.packing import Packing
+from grader.sandbox.wire.messages import Returned
+from grader.sandbox.wire.packing import Packing
 
 for each in gc.get_objects():
     if type(each).__name__ == "Worker":

@@ -3,8 +3,8 @@ import sys
 
 import msgspec
 
-from grader.sandbox.messages import Loaded
-from grader.sandbox.packing import Packing
+from grader.sandbox.wire.messages import Loaded
+from grader.sandbox.wire.packing import Packing
 
 
 def answer(make):

@@ -38,14 +38,14 @@ from grader.audit.canaries import Canaries
 from grader.audit.catalogue import Attack, Proof, arm, find_catalogue, read_catalogue
 from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.leavings import Leavings, adopt_orphans, descendants
-from grader.course import Course, Exercise, load_course
+from grader.course.manifest import Course, Exercise, load_course
 from grader.results import Visibility
-from grader.sandbox.channel import Channel, ChannelClosed
-from grader.sandbox.messages import Call, Load, Request, Returned
-from grader.sandbox.packing import Packing
+from grader.sandbox.inside.worker import serve
 from grader.sandbox.removal import remove_tree
-from grader.sandbox.values import ProtocolError
-from grader.sandbox.worker import serve
+from grader.sandbox.wire.channel import Channel, ChannelClosed
+from grader.sandbox.wire.messages import Call, Load, Request, Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import ProtocolError
 
 BUDGET_SECONDS = 0.5
 # For a reply over the wire, which is none of the attack's time.

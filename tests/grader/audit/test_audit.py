@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from grader.audit.catalogue import Attack, Proof, find_catalogue, read_catalogue
-from grader.sandbox.confinement import bubblewrap
+from grader.sandbox.walls.confinement import bubblewrap
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's")
 

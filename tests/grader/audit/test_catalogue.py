@@ -17,9 +17,9 @@ from grader.audit.catalogue import (
     find_catalogue,
     read_catalogue,
 )
-from grader.course import load_course
+from grader.course.manifest import load_course
 from grader.errors import CourseError
-from grader.source import is_untouched
+from grader.submissions.source import is_untouched
 
 CATALOGUE = find_catalogue(Path(__file__))
 ATTACKS = read_catalogue(CATALOGUE)

@@ -14,7 +14,7 @@ import pytest
 
 from grader.audit.catalogue import find_catalogue
 from grader.audit.leavings import descendants
-from grader.course import load_course
+from grader.course.manifest import load_course
 from grader.grading import judge_source
 from grader.judge.process import judges
 from grader.results import Visibility

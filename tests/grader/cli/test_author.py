@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from grader.course import load_course
+from grader.course.manifest import load_course
 from tests.grader.cli.conftest import copy_course
 
 if TYPE_CHECKING:

@@ -317,7 +317,7 @@ def test_the_command_loads_nothing_heavy(
         encoding="utf-8",
         check=False,
     )
-    assert " grader.panels\n" in done.stderr
+    assert " grader.cli.terminal.result\n" in done.stderr
     for heavy in ("torch", "pytest", "rich.progress", "numpy", "asyncio", *never):
         assert f" {heavy}\n" not in done.stderr
 

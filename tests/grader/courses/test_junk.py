@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import Exercise, load_course
+from grader.course.manifest import Exercise, load_course
 from grader.grading import judge_source, modules_of
 from grader.judge.process import Judge, judges
 from grader.results import Outcome, Visibility

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import load_course
+from grader.course.manifest import load_course
 
 from .walkthrough import ROOT, matches, run, steps
 

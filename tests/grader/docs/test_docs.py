@@ -12,7 +12,8 @@ import click
 import pytest
 
 from grader.cli import main
-from grader.course import Exercise, load_course
+from grader.course.manifest import Exercise, load_course
+from grader.course.suite import MARKS
 from grader.judge import checks
 from grader.results import (
     CourseInfo,
@@ -26,8 +27,7 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.sandbox.warmup import WARMED
-from grader.suite import MARKS
+from grader.sandbox.inside.warmup import WARMED
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import click
 import pytest
 
 from grader.cli import main
-from grader.state import FOLDER, Standing
-from grader.watch.loop import KEYS
+from grader.cli.watch.loop import KEYS
+from grader.student.progress import FOLDER, Standing
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "students.md").read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"`(grade [^`]+)`", PAGE)))

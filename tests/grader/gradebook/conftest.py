@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import Course
-from grader.digests import VerdictKey
+from grader.course.manifest import Course
 from grader.gradebook import Attempt, Keeper
-from grader.intake import Found, Handed, Submission
+from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, ExerciseResult, Status, Student
+from grader.submissions import Found, Handed, Submission
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
 SUITE = '''

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.attention import Attention, Kind
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.review import Attention, Kind
 from grader.results import Student
 
 from .conftest import HERE, School

@@ -33,7 +33,7 @@ from grader.judge.outcomes import (
     TimedOut,
     student_error,
 )
-from grader.sandbox.values import Opaque, Record
+from grader.sandbox.wire.values import Opaque, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

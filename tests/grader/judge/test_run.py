@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import Course
+from grader.course.manifest import Course
 from grader.errors import JudgeError
 from grader.grading import judge_source
 from grader.judge.process import Judged, judges

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox.confinement import bubblewrap
+from grader.sandbox.walls.confinement import bubblewrap
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
@@ -275,7 +275,7 @@ def python_for_nobody() -> str | None:
         return None
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/{version}"):
-        command = [*AS_NOBODY, python, "-c", "import grader.sandbox.confinement"]
+        command = [*AS_NOBODY, python, "-c", "import grader.sandbox.walls.confinement"]
         try:
             done = subprocess.run(
                 command, env=environment_for(python), capture_output=True, check=False, cwd="/"
@@ -288,7 +288,7 @@ def python_for_nobody() -> str | None:
 
 
 def _wrapped(command: list[str], environment: Mapping[str, str]) -> list[str]:
-    ask = "from grader.sandbox.confinement import python_environment as p; print(*p(), sep='\\0')"
+    ask = "from grader.sandbox.walls.confinement import python_environment as p; print(*p(), sep='\\0')"
     listed = subprocess.run(
         [command[0], "-c", ask],
         env=environment,

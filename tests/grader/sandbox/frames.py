@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from grader.sandbox.channel import Channel
-from grader.sandbox.messages import Reply
-from grader.sandbox.packing import Packing
+from grader.sandbox.wire.channel import Channel
+from grader.sandbox.wire.messages import Reply
+from grader.sandbox.wire.packing import Packing
 
 HEADER = struct.Struct("<IQ")
 

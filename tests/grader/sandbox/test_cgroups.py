@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.sandbox.cgroups import ControlGroup, control_group
+from grader.sandbox.walls.cgroups import ControlGroup, control_group
 
 MEBIBYTE = 1024 * 1024
 

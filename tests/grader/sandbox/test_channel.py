@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from grader.sandbox.channel import MAX_BLOB_BYTES, MAX_STRUCTURE_BYTES, Channel, ChannelClosed
-from grader.sandbox.messages import Built, ForbiddenReply, Loaded, Raised, Ready, Returned
-from grader.sandbox.packing import Packing
-from grader.sandbox.values import ProtocolError
+from grader.sandbox.wire.channel import MAX_BLOB_BYTES, MAX_STRUCTURE_BYTES, Channel, ChannelClosed
+from grader.sandbox.wire.messages import Built, ForbiddenReply, Loaded, Raised, Ready, Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import ProtocolError
 
 from .frames import HEADER, frame_of, read, wait_for
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.sandbox import confinement
-from grader.sandbox.confinement import Limits
+from grader.sandbox.walls import confinement
+from grader.sandbox.walls.confinement import Limits
 
 from .arena import SITUATIONS, Arena, Outcome, open_arena
 
@@ -81,10 +81,10 @@ def test_limits_have_defaults_and_travel() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, grader.sandbox.confinement; print(*sys.modules)"
+    code = "import sys, grader.sandbox.walls.confinement; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[3])},
     )  # fmt: skip
     loaded = set(done.stdout.split())
     assert not loaded & {"torch", "numpy", "click", "rich", "pyseccomp", "subprocess"} - {
@@ -107,7 +107,7 @@ except confinement.SandboxError as error:
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[3])},
     )  # fmt: skip
     assert done.stdout.startswith("refused a sandbox of 2 threads")
 
@@ -133,7 +133,7 @@ def test_elsewhere_it_does_what_it_can(platform: str, walls: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE.replace("PLATFORM", repr(platform))],
         capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[3])},
     )  # fmt: skip
     assert done.stdout.split("\n")[:2] == ["None", str(walls)]
 
@@ -388,7 +388,7 @@ for attempt in (
 
 @linux
 def test_bubblewrap_shows_only_the_environment() -> None:
-    folder = Path(confinement.__file__).parents[1]
+    folder = Path(confinement.__file__).parents[2]
     readable = confinement.python_environment()
     command = confinement.bubblewrap(
         ["/bin/sh", "-c", f"ls {folder} {folder.parent}; ls /home /root; env"],
@@ -398,6 +398,6 @@ def test_bubblewrap_shows_only_the_environment() -> None:
         pytest.skip("bubblewrap does not work here")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "sandbox" in done.stdout
-    for hidden in ("solutions", "tests", "judge", "cli", "HOME", "course.py"):
+    for hidden in ("solutions", "tests", "judge", "cli", "HOME", "course"):
         assert hidden not in done.stdout.split()
     assert "ONLY=this" in done.stdout

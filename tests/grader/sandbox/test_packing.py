@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.sandbox.messages import Returned
-from grader.sandbox.packing import Packing
-from grader.sandbox.unpacking import Unpacking
-from grader.sandbox.values import Opaque
+from grader.sandbox.wire.messages import Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.values import Opaque
 
 from .frames import PLAIN, frame_of, read
 

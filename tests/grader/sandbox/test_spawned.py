@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import Course
+from grader.course.manifest import Course
 from grader.grading import judge_source
 from grader.judge.process import judges
 from grader.results import Outcome, Visibility

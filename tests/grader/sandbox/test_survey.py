@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from grader.sandbox import bubblewrap, confinement, survey
-from grader.sandbox.survey import Wall
+from grader.sandbox.walls import bubblewrap, confinement, survey
+from grader.sandbox.walls.survey import Wall
 
 
 def test_every_wall_is_named_once() -> None:

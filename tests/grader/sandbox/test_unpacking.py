@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.sandbox.messages import Returned
-from grader.sandbox.packing import Packing
-from grader.sandbox.unpacking import Unpacking
-from grader.sandbox.values import ProtocolError
+from grader.sandbox.wire.messages import Returned
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.values import ProtocolError
 
 from .frames import PLAIN, frame_of, read
 

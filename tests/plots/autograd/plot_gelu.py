@@ -59,7 +59,7 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """The function and its derivative above, the errors of both below."""
-    from grader.plots.style import BLUE, VERMILION
+    from grader.student.plots.style import BLUE, VERMILION
 
     points = [-LIMIT + 2 * LIMIT * i / (STEPS - 1) for i in range(STEPS)]
     functions, errors = figure.subplots(2, 1, sharex=True, height_ratios=[1.2, 1])
@@ -71,7 +71,7 @@ def draw(figure: FigureBase, data: Data) -> None:
 
 
 def _draw_errors(axes: Axes, points: list[float], data: Data) -> None:
-    from grader.plots.style import BLUE, VERMILION
+    from grader.student.plots.style import BLUE, VERMILION
 
     for kind, errors, color in (
         ("GELU", data.value_errors, BLUE),

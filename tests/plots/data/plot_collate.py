@@ -87,7 +87,7 @@ def _draw_values(axes: Axes, figure: FigureBase, data: Data) -> None:
 def _draw_mask(axes: Axes, data: Data) -> None:
     from matplotlib.colors import ListedColormap
 
-    from grader.plots.style import BLUE, VERMILION
+    from grader.student.plots.style import BLUE, VERMILION
 
     colors = ListedColormap(["#f2f2f2", BLUE])
     axes.imshow(data.mask, aspect="auto", cmap=colors, vmin=0, vmax=1, interpolation="nearest")
@@ -101,7 +101,7 @@ def _draw_mask(axes: Axes, data: Data) -> None:
 
 
 def _draw_epoch(axes: Axes, epoch: list[tuple[int, int]] | None) -> None:
-    from grader.plots.style import BLUE, SKY
+    from grader.student.plots.style import BLUE, SKY
 
     if not epoch:
         axes.set_axis_off()

@@ -103,7 +103,7 @@ def _draw_surface(axes: Axes, figure: FigureBase, surface: list[list[float]]) ->
 
 
 def _draw_cuts(axes: Axes, cuts: list[list[float]]) -> None:
-    from grader.plots.style import COLORS
+    from grader.student.plots.style import COLORS
 
     gates = [-LIMIT + 2 * LIMIT * i / (STEPS - 1) for i in range(STEPS)]
     for value, cut, color in zip(VALUES, cuts, COLORS, strict=False):
@@ -125,7 +125,7 @@ def _draw_cuts(axes: Axes, cuts: list[list[float]]) -> None:
 
 
 def _draw_flow(axes: Axes, reached: dict[str, bool] | None) -> None:
-    from grader.plots.style import BLUE, VERMILION
+    from grader.student.plots.style import BLUE, VERMILION
 
     axes.set_title("Which parameters a gradient reaches")
     axes.set_axis_off()

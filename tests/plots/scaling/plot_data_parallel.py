@@ -101,7 +101,7 @@ def draw(figure: FigureBase, data: Data) -> None:
 
 
 def _draw_throughput(axes: Axes, sizes: list[int], throughputs: dict[int, float]) -> None:
-    from grader.plots.style import BLUE, GRAY
+    from grader.student.plots.style import BLUE, GRAY
 
     places = range(len(sizes))
     bars = axes.bar(
@@ -121,7 +121,7 @@ def _draw_throughput(axes: Axes, sizes: list[int], throughputs: dict[int, float]
 
 
 def _draw_efficiency(axes: Axes, sizes: list[int], efficiencies: dict[int, float] | None) -> None:
-    from grader.plots.style import GRAY, VERMILION
+    from grader.student.plots.style import GRAY, VERMILION
 
     axes.set_title("Scaling efficiency")
     if efficiencies is None:
@@ -146,7 +146,7 @@ def _draw_efficiency(axes: Axes, sizes: list[int], efficiencies: dict[int, float
 
 
 def _draw_overheads(axes: Axes, overheads: dict[str, float] | None, ranks: int) -> None:
-    from grader.plots.style import COLORS
+    from grader.student.plots.style import COLORS
 
     if overheads is None:
         axes.set_axis_off()

@@ -79,7 +79,7 @@ def own_figure(student: Any, data: dict[str, Any]) -> bytes:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """One line for each scheme, between the limits beyond which gradients explode or vanish."""
-    from grader.plots.style import COLORS
+    from grader.student.plots.style import COLORS
 
     axes = figure.subplots()
     markers = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -114,7 +114,7 @@ def _draw_history(axes: Axes, name: str, history: History, color: str, marker: s
 
 
 def _draw_limits(axes: Axes) -> None:
-    from grader.plots.style import GRAY
+    from grader.student.plots.style import GRAY
 
     for limit, words, place in (
         (1e3, "exploding above 1e3", "bottom"),

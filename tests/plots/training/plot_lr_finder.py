@@ -103,7 +103,7 @@ def draw(figure: FigureBase, data: Data) -> None:
 
 
 def _draw_test(axes: Axes, data: Data) -> None:
-    from grader.plots.style import BLUE, GRAY, VERMILION
+    from grader.student.plots.style import BLUE, GRAY, VERMILION
 
     finite = [loss for loss in data.losses if math.isfinite(loss) and loss > 0]
     lowest = min(finite, default=1.0)
@@ -131,7 +131,7 @@ def _draw_test(axes: Axes, data: Data) -> None:
 
 
 def _draw_runs(axes: Axes, data: Data) -> None:
-    from grader.plots.style import GREEN, ORANGE, PURPLE, VERMILION
+    from grader.student.plots.style import GREEN, ORANGE, PURPLE, VERMILION
 
     axes.set_title(f"{TRAINED} steps from the same start with the suggestion, and around it")
     if data.suggestion is None:

@@ -1,0 +1,179 @@
+"""Packages for platforms that run a grader: one zip with the grader, the course and how to start it.
+
+The grader in it is a wheel of what is installed here, with the versions of all that it needs as
+constraints: what judges there is what the course was proved with here. Of the course it has what judges,
+and no solution.
+The same installation and course make the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shlex
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+import grader
+from grader.course.manifest import MANIFEST, Course
+from grader.course.pack import write_pack
+from grader.errors import CourseError, GraderError
+from grader.results import Visibility
+
+__all__ = ["GradescopeOptions", "write_gradescope"]
+
+_DISTRIBUTION = "lab-bench"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SCRIPTS = Path(__file__).with_name("gradescope")
+
+
+class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How it runs there: the walls that have to stand, exercises (all by default), options for pip."""
+
+    require_isolation: str = "kernel"
+    exercises: tuple[str, ...] = ()
+    pip_options: tuple[str, ...] = ()
+
+
+def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> tuple[str, ...]:
+    """Write a Gradescope autograder and return the names of what is in it.
+
+    Raises CourseError if the course has no hidden suite: a release for students is no course to grade by.
+    """
+    if not any(Visibility.HIDDEN in course.suites(each) for each in course.exercises):
+        raise CourseError(
+            f"{course.title} has no hidden suite: a package of it would judge by what students can see. "
+            "Make it from the course, not from its release."
+        )
+    contents = {
+        "setup.sh": _script("setup.sh", PIP_OPTIONS=shlex.join(options.pip_options)),
+        "run_autograder": _script(
+            "run_autograder",
+            REQUIRE_ISOLATION=shlex.quote(options.require_isolation),
+            EXERCISES=shlex.join(options.exercises),
+        ),
+        "course.pack": _pack(course),
+        "constraints.txt": "".join(f"{line}\n" for line in installed_versions()).encode(),
+        **dict([wheel()]),
+    }
+    _write_zip(path, contents)
+    return tuple(contents)
+
+
+def _script(name: str, **values: str) -> bytes:
+    text = (_SCRIPTS / f"{name}.txt").read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text.encode()
+
+
+def _pack(course: Course) -> bytes:
+    """The manifest, stubs and suites alone: solutions have no business where strangers' code runs."""
+    files = {path.relative_to(course.root).as_posix(): path for path in course.judged_files()}
+    manifest = (course.folder / MANIFEST).relative_to(course.root).as_posix()
+    with tempfile.TemporaryDirectory() as folder:
+        pack = Path(folder) / "course.pack"
+        write_pack(pack, course.info(), manifest, files)
+        return pack.read_bytes()
+
+
+def wheel() -> tuple[str, bytes]:
+    """The name and the bytes of a wheel of the grader that runs here, however it was installed."""
+    distribution = _distribution(_DISTRIBUTION)
+    about = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    scripts = distribution.read_text("entry_points.txt") or ""
+    stem = f"{_DISTRIBUTION.replace('-', '_')}-{distribution.version}"
+    contents = dict(_modules())
+    contents[f"{stem}.dist-info/METADATA"] = about.encode()
+    contents[f"{stem}.dist-info/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: lab-bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    contents[f"{stem}.dist-info/entry_points.txt"] = scripts.encode()
+    record = f"{stem}.dist-info/RECORD"
+    lines = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in contents.items()]
+    contents[record] = "".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "wheel"
+        _write_zip(file, contents)
+        return f"{stem}-py3-none-any.whl", file.read_bytes()
+
+
+def _modules() -> Iterator[tuple[str, bytes]]:
+    package = Path(grader.__file__).parent
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+            yield path.relative_to(package.parent).as_posix(), path.read_bytes()
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
+
+
+def installed_versions() -> list[str]:
+    """`name==version` of all that the grader needs and that is installed here, without local tags."""
+    found: dict[str, str] = {}
+    waiting = [_DISTRIBUTION]
+    while waiting:
+        distribution = _installed(waiting.pop())
+        if distribution is None or _canonical(distribution.name) in found:
+            continue
+        found[_canonical(distribution.name)] = distribution.version.partition("+")[0]
+        waiting += _requirements(distribution)
+    del found[_DISTRIBUTION]
+    return [f"{name}=={version}" for name, version in sorted(found.items())]
+
+
+def _requirements(distribution: metadata.Distribution) -> Iterator[str]:
+    """The names of what it requires; extras are not asked for, other conditions decide themselves.
+
+    What a condition rules out is not installed here, or it is and does no harm as a constraint.
+    """
+    for requirement in distribution.requires or ():
+        name = _REQUIREMENT.match(requirement)
+        if name and "extra ==" not in requirement:
+            yield name[0]
+
+
+def _installed(name: str) -> metadata.Distribution | None:
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _distribution(name: str) -> metadata.Distribution:
+    distribution = _installed(name)
+    if distribution is None:
+        raise GraderError(
+            f"{name} is not installed here as a package, so that it cannot be packed: install it with "
+            "pip, as the README says."
+        )
+    return distribution
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _write_zip(path: Path, contents: dict[str, bytes]) -> None:
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in contents.items():
+                member = zipfile.ZipInfo(name, _DATE)
+                member.compress_type = zipfile.ZIP_DEFLATED
+                member.create_system = 3  # Unix, wherever it is made
+                member.external_attr = (0o100755 if _is_program(name) else 0o100644) << 16
+                archive.writestr(member, content)
+    except OSError as error:
+        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _is_program(name: str) -> bool:
+    return name in ("setup.sh", "run_autograder")

@@ -1,0 +1,260 @@
+"""What students get: stubs, public suites, the manifest, and how to begin; nothing that is hidden.
+
+A release is built from a list of what may go out, never by leaving out what may not. The manifest is
+written anew from its keys, all of which students may see; an author's comments stay at home. The same
+course makes the same bytes. `.release.json` in it names its files, so that a later release can
+replace these and no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import grader
+from grader.authoring.stub import drift, has_markers
+from grader.authoring.template import fill
+from grader.course.manifest import Course, Exercise, load_course, probe_of
+from grader.errors import CourseError, GraderError
+from grader.results import Visibility
+from grader.submissions.source import is_untouched
+
+__all__ = ["Released", "release"]
+
+LISTING = ".release.json"
+_WIDTH = 100
+# What can stand between double quotes of a shell, and names a package, a wheel or an address.
+_REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
+_ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
+
+
+class Released(msgspec.Struct, frozen=True):
+    """What was written: every file of the release, and how many of an earlier one were removed."""
+
+    files: tuple[str, ...]
+    removed: int
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    """`.release.json`: the SHA-256 of each file of the release."""
+
+    files: dict[str, str]
+
+
+def release(
+    course: Course,
+    folder: Path,
+    *,
+    requirement: str = "",
+    action: str = "",
+    force: bool = False,
+) -> Released:
+    """Write what students get to a folder that is not there or holds nothing but a `.git`.
+
+    Args:
+        course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
+        folder: with `force` it may hold an earlier release, whose files alone are replaced.
+        requirement: what pip installs as the grader; by default this version by its name.
+        action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
+            workflow installs the grader and runs it.
+        force: replace an earlier release.
+
+    Raises:
+        CourseError: the course cannot be handed out as it is.
+        GraderError: something is in the way in the folder.
+    """
+    contents = _contents(course, requirement or f"lab-bench=={grader.__version__}", action)
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    listing = msgspec.json.format(msgspec.json.encode(_Listing(digests)), indent=1) + b"\n"
+    before = _before(folder, force=force)
+    contents[LISTING] = listing
+    for name in contents:
+        if os.path.lexists(folder / name) and name not in before and name != LISTING:
+            raise GraderError(
+                f"{folder / name} is there and of no earlier release; move it, or choose another "
+                "folder."
+            )
+    try:
+        for name, content in contents.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        removed = sum(_remove(folder, name, before[name]) for name in before.keys() - contents)
+    except OSError as error:
+        where = error.filename or folder
+        raise GraderError(f"{where} cannot be written: {error.strerror}.") from error
+    load_course(folder / "exercises" / "course.toml")
+    return Released(tuple(sorted(contents)), removed)
+
+
+def _before(folder: Path, *, force: bool) -> dict[str, str]:
+    """The files of an earlier release, if there may be one."""
+    if not os.path.lexists(folder):
+        return {}
+    if not folder.is_dir():
+        raise GraderError(f"{folder} is no folder; name one that is not there, or empty.")
+    if {each.name for each in folder.iterdir()} <= {".git"}:
+        return {}
+    if not force:
+        raise GraderError(
+            f"{folder} is not empty. Name another folder; if it holds an earlier release, "
+            "--force replaces that."
+        )
+    try:
+        return msgspec.json.decode((folder / LISTING).read_bytes(), type=_Listing).files
+    except (OSError, msgspec.DecodeError) as error:
+        raise GraderError(
+            f"{folder} holds no earlier release (its {LISTING} is missing or damaged), so there is "
+            "nothing in it that --force may replace."
+        ) from error
+
+
+def _remove(folder: Path, name: str, digest: str) -> bool:
+    """Remove a file of an earlier release that is no part of this one, unless it was edited."""
+    path = folder / name
+    if ".." in path.parts or folder not in path.parents or path.is_symlink() or not path.is_file():
+        return False
+    if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        return False
+    path.unlink()
+    for parent in path.parents:
+        if parent == folder or any(parent.iterdir()):
+            break
+        parent.rmdir()
+    return True
+
+
+# --- what goes out --------------------------------------------------------------------------------
+
+
+def _contents(course: Course, requirement: str, action: str) -> dict[str, bytes]:
+    if not _REQUIREMENT.fullmatch(requirement):
+        raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
+    texts = {
+        "README.md": _readme(course, requirement),
+        ".gitignore": fill("gitignore"),
+        "constraints.txt": _constraints(course),
+        ".github/workflows/grade.yml": _workflow(requirement, action),
+        "exercises/course.toml": _manifest(course),
+    }
+    contents = {name: text.encode() for name, text in texts.items()}
+    for exercise in course.exercises:
+        stub = _handed_out(course, exercise)
+        contents |= {f"exercises/{exercise.file}": stub, f"tests/stubs/{exercise.file}": stub}
+        suite = course.suites(exercise).get(Visibility.PUBLIC)
+        if suite is None:
+            path = course.suite(exercise, Visibility.PUBLIC)
+            raise CourseError(
+                f"The exercise {exercise.id!r} has no public suite, so that students could not "
+                f"judge it; write one to {path}."
+            )
+        for path in (suite, probe_of(suite), course.plot(exercise)):
+            if path.is_file():
+                contents[path.relative_to(course.root).as_posix()] = path.read_bytes()
+    return contents
+
+
+def _handed_out(course: Course, exercise: Exercise) -> bytes:
+    """The stub as it is handed out, after every look that can be taken at it without judging."""
+    kept = course.root / "tests" / "stubs" / exercise.file
+    if not kept.is_file():
+        raise CourseError(
+            f"The exercise {exercise.id!r} has no stub at {kept}, and what stands in "
+            f"{course.folder} may be somebody's work. Copy the stub to it."
+        )
+    stub, solution = kept.read_bytes(), course.solution(exercise)
+    if not solution.is_file():
+        return stub
+    reference = solution.read_bytes()
+    if is_untouched(reference, stub):
+        raise CourseError(f"{kept} is the solution, and no stub; students would get it.")
+    if has_markers(reference.decode("utf-8", "replace")):
+        for complaint in drift(course, exercise):
+            raise CourseError(complaint)
+    return stub
+
+
+def _manifest(course: Course) -> str:
+    """The manifest without its comments."""
+    read = tomllib.loads((course.folder / "course.toml").read_text(encoding="utf-8"))
+    text = "\n".join(_table(read, "")) + "\n"
+    if tomllib.loads(text) != read:
+        raise GraderError(f"The manifest of {course.title} could not be written anew.")
+    return text
+
+
+def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
+    """A table in TOML: its values first, then the arrays of tables in it, each under its header."""
+    tables = {key: value for key, value in table.items() if _is_tables(value)}
+    for key, value in table.items():
+        if key not in tables:
+            yield f"{key} = {_value(value)}"
+    for key, rows in tables.items():
+        for row in rows:
+            yield f"\n[[{name}{key}]]"
+            yield from _table(row, f"{name}{key}.")
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        items = [_value(each) for each in value]
+        line = f"[{', '.join(items)}]"
+        return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
+    # A string of JSON is one of TOML but for this character, which TOML has escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _readme(course: Course, requirement: str) -> str:
+    rows = [
+        f"| `{each.file}` | {each.points:g} | {each.minutes} minutes | {_cell(each.title)} |"
+        for each in course.exercises
+    ]
+    first = course.exercises[0].id
+    title = " ".join(course.title.split())
+    return fill(
+        "student_readme.md",
+        title=title,
+        grader=requirement,
+        first=first,
+        exercises="\n".join(rows),
+    )
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _constraints(course: Course) -> str:
+    """The versions that students install: the course's own, else the torch that is installed here."""
+    own = course.root / "constraints.txt"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    # Only for this: it takes 20 ms.
+    from importlib import metadata
+
+    try:
+        return f"torch=={metadata.version('torch').partition('+')[0]}\n"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _workflow(requirement: str, action: str) -> str:
+    if action and not _ACTION.fullmatch(action):
+        raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
+    if action:
+        steps = fill("workflow_action.yml", action=action)
+    else:
+        steps = fill("workflow_commands.yml", grader=requirement)
+    return fill("workflow.yml", steps=steps.rstrip("\n"))

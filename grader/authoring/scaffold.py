@@ -1,0 +1,198 @@
+"""A new exercise, or a new course around it: small, complete and proved, for its author to edit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import keyword
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from grader.authoring.stub import make_stub
+from grader.authoring.template import fill
+from grader.course.manifest import Course, load_course
+from grader.errors import CourseError, GraderError
+
+__all__ = ["Scaffolded", "is_empty", "new_course", "new_exercise"]
+
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
+# The file of an exercise is imported under its id; these are imported beside it.
+_TAKEN = ("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch")
+_FIRST_CHAPTER = "basics"
+# What a fresh repository holds: a course may be begun beside it.
+_OF_A_REPOSITORY = re.compile(r"\..*|README.*|LICEN[CS]E.*", re.IGNORECASE)
+
+
+class Scaffolded(msgspec.Struct, frozen=True):
+    """What was made: the exercise's place, and each file below the course's root with its purpose."""
+
+    exercise: str
+    chapter: str
+    root: Path
+    files: dict[str, str]
+
+
+def new_exercise(
+    course: Course, exercise: str, *, chapter: str | None = None, title: str | None = None
+) -> Scaffolded:
+    """Write the files of a new exercise and append it to the manifest, whose comments stay.
+
+    Without a `chapter` it is put into that of the last exercise. All of it is there afterwards, or
+    nothing: a CourseError says what is in the way.
+    """
+    chapter = chapter or course.exercises[-1].chapter
+    if any(each.id == exercise for each in course.exercises):
+        raise CourseError(f"{course.title} has an exercise {exercise!r}; an id is unique.")
+    title = _checked(exercise, chapter, title)
+    manifest = course.folder / "course.toml"
+    before = manifest.read_bytes()
+    entry = _entry(exercise, chapter, title)
+    text = before.decode("utf-8").rstrip() + "\n\n" + entry
+    if b"\r\n" in before:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    files = _files(course.folder.name, exercise, chapter, title)
+    with _written(course.root, {name: text for name, (text, _) in files.items()}):
+        try:
+            _replace(manifest, text.encode())
+            load_course(manifest)
+        except BaseException:
+            _replace(manifest, before)
+            raise
+    return _scaffolded(exercise, chapter, course.root, course.folder.name, files)
+
+
+def new_course(
+    folder: Path, exercise: str, *, chapter: str | None = None, title: str | None = None
+) -> Scaffolded:
+    """Make a course with one exercise in a folder that is not there or holds nothing."""
+    if not is_empty(folder):
+        raise CourseError(
+            f"{folder} is not empty and holds no course. Name a new folder, an empty one, or a course."
+        )
+    chapter = chapter or _FIRST_CHAPTER
+    title = _checked(exercise, chapter, title)
+    name = re.sub(r"[^a-z0-9]+", "_", folder.resolve().name.lower()).strip("_")[:60]
+    name = name if _IDENTIFIER.fullmatch(name) else "course"
+    head = fill("course.toml", name=name, title_string=_toml(_words(name)))
+    files = _files("exercises", exercise, chapter, title)
+    texts = {name: text for name, (text, _) in files.items()}
+    texts["exercises/course.toml"] = f"{head}\n{_entry(exercise, chapter, title)}"
+    if not (folder / ".gitignore").exists():
+        texts[".gitignore"] = fill("gitignore")
+    with _written(folder, texts):
+        load_course(folder / "exercises" / "course.toml")
+    return _scaffolded(exercise, chapter, folder, "exercises", files)
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a course may be begun here: nothing is there, or no more than in a new repository."""
+    if not folder.is_dir():
+        return not os.path.lexists(folder)
+    return all(_OF_A_REPOSITORY.fullmatch(each.name) for each in folder.iterdir())
+
+
+def _checked(exercise: str, chapter: str, title: str | None) -> str:
+    """The title, if all three can stand in a manifest."""
+    for what, name in (("exercise", exercise), ("chapter", chapter)):
+        if not _IDENTIFIER.fullmatch(name):
+            near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+            example = near if _IDENTIFIER.fullmatch(near) else "rotary_embedding"
+            raise CourseError(
+                f"{name!r} cannot be the name of {'an' if what == 'exercise' else 'a'} {what}: "
+                "it is a small letter, then small letters, digits and underscores, "
+                f"at most 60 in all, as in {example}."
+            )
+    if exercise in sys.stdlib_module_names or keyword.iskeyword(exercise) or exercise in _TAKEN:
+        raise CourseError(
+            f"{exercise!r} cannot be the name of an exercise: Python would import the student's "
+            f"file for its own. Call it {exercise}_exercise, for instance."
+        )
+    title = _words(exercise) if title is None else title.strip()
+    if not title or not title.isprintable():
+        raise CourseError("The title of an exercise is one line of text, and not empty.")
+    return title
+
+
+def _words(identifier: str) -> str:
+    return identifier.replace("_", " ").capitalize()
+
+
+def _toml(text: str) -> str:
+    """A printable text as a basic string of TOML, which is written as one of JSON is."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _entry(exercise: str, chapter: str, title: str) -> str:
+    return fill("exercise.toml", id=exercise, chapter=chapter, title_string=_toml(title))
+
+
+def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str, tuple[str, str]]:
+    """Every file of a new exercise: its text, and what it is for."""
+    # In a docstring a quote or a backslash of the title would mean something else.
+    words = re.sub(r'["\\]', "", title)
+    solution = fill("solution.py", id=exercise, title=words)
+    own, suites = f"{chapter}/{exercise}.py", f"{chapter}/test_{exercise}.py"
+    stub = make_stub(solution, f"solutions/{own}")
+    return {
+        f"solutions/{own}": (solution, "the reference, from which the stub is made"),
+        f"{exercises}/{own}": (stub, "the stub, which students fill in"),
+        f"tests/stubs/{own}": (stub, "the stub as it was handed out"),
+        f"tests/public/{suites}": (fill("public.py"), "tests that students see"),
+        f"tests/hidden/{suites}": (fill("hidden.py"), "tests that they don't"),
+        f"tests/hidden/{chapter}/probe_{exercise}.py": (
+            fill("probe.py"),
+            "what those run beside the student's code",
+        ),
+        f"tests/right/{chapter}/{exercise}/factors.py": (fill("right.py"), "another right answer"),
+        f"tests/wrong/{chapter}/{exercise}/adds.py": (fill("wrong_adds.py"), "a wrong answer"),
+        f"tests/wrong/{chapter}/{exercise}/in_place.py": (
+            fill("wrong_in_place.py"),
+            "another wrong answer",
+        ),
+    }
+
+
+def _scaffolded(
+    exercise: str, chapter: str, root: Path, exercises: str, files: dict[str, tuple[str, str]]
+) -> Scaffolded:
+    shown = {name: purpose for name, (_, purpose) in files.items()}
+    shown[f"{exercises}/course.toml"] = "its entry: points, time, hints"
+    return Scaffolded(exercise, chapter, root, shown)
+
+
+@contextlib.contextmanager
+def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
+    """Write new files; if anything fails, then or in the block, they are gone again."""
+    for name in texts:
+        if os.path.lexists(root / name):
+            raise CourseError(f"{root / name} is there already; move it, or choose another id.")
+    made: list[Path] = []
+    try:
+        for name, text in texts.items():
+            path = root / name
+            made += reversed([each for each in path.parents if not each.exists()])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Exclusively: between the look above and now somebody may have written one.
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                made.append(path)
+                file.write(text)
+        yield
+    except BaseException as error:
+        for path in reversed(made):
+            with contextlib.suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        if isinstance(error, OSError):
+            raise GraderError(f"Nothing was made in {root}: {error.strerror}.") from error
+        raise
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file in one step: no interruption leaves half a manifest."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_bytes(content)
+    beside.replace(path)

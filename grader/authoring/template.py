@@ -1,0 +1,22 @@
+"""The templates of what the grader writes for people: files beside this one, with @names@ to fill in."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+__all__ = ["fill"]
+
+# `$` and `{` stand in workflows and in Python for what they are.
+_NAME = re.compile(r"@([a-z_]+)@")
+
+
+def fill(template: str, **values: str) -> str:
+    """The text of a template with every @name@ replaced; a name without a value is a KeyError.
+
+    What is filled in is not looked through again: it may hold anything.
+    """
+    # Not `joinpath` with several parts, which namespace readers of Python 3.11 do not take.
+    file = resources.files("grader.authoring") / "templates" / f"{template}.txt"
+    text = file.read_text(encoding="utf-8")
+    return _NAME.sub(lambda found: values[found[1]], text)

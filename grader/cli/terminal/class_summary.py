@@ -1,0 +1,234 @@
+"""What an instructor sees of a batch: how far it is, the class at its end, and what needs a person's eye."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import (
+    called,
+    cut,
+    hang,
+    is_plain,
+    marks_for,
+    open_console,
+    print_lines,
+)
+from grader.gradebook.batch import BatchProgress, Change, Summary
+from grader.gradebook.review import Attention
+from grader.results import Entry, ExerciseResult, Outcome, Status, Student
+from grader.text import clean, counted, number
+
+if TYPE_CHECKING:
+    import rich.progress
+
+    from grader.gradebook import Attempt
+
+__all__ = [
+    "BatchDisplay",
+    "show_changes",
+    "show_class",
+    "show_dropped",
+    "show_missing",
+    "show_summary",
+]
+
+_LONGEST_NAME = 60
+# A class is told in full up to this many students; the gradebook and the report hold all of them.
+_SHOWN_STUDENTS = 40
+_SHOWN_ATTENTION = 30
+_SHOWN_MISSING = 5
+
+
+class BatchDisplay(BatchProgress):
+    """Progress on stderr with rate and time left; a line for every hundredth where that is no terminal."""
+
+    def __init__(self) -> None:
+        self._progress: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
+        self._total = self._done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def begin(self, attempts: int) -> None:
+        """Begin to count."""
+        self._total = attempts
+        console = open_console(sys.stderr)
+        if is_plain(console):
+            return
+        self._progress = _progress(console)
+        self._task = self._progress.add_task("grading", total=attempts, student="")
+        self._progress.start()
+
+    def judged(self, student: str, result: ExerciseResult) -> None:
+        """Say who is being judged."""
+        if self._progress is not None and self._task is not None:
+            who = f"{clean(student, 30)}: {result.name}"
+            self._progress.update(self._task, student=who)
+
+    def done(self, attempt: Attempt) -> None:  # noqa: ARG002  # as inherited
+        """One more is graded."""
+        self._done += 1
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
+        elif self._done * 10 // max(self._total, 1) != (self._done - 1) * 10 // max(self._total, 1):
+            print(f"graded {self._done} of {self._total}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _progress(console: Console) -> rich.progress.Progress:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    class Rate(ProgressColumn):
+        """Submissions a minute."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed * 60:.0f}/min" if task.speed else "", "dim")
+
+    return Progress(
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[student]}", markup=False, style="dim"),
+        console=console,
+        transient=True,
+    )
+
+
+def show_class(console: Console, entries: Iterable[Entry]) -> None:
+    """Print a line a student and the class's mean; of a large class only the mean.
+
+    The mean is over those who are judged: what a fault of ours left open is no zero.
+    """
+    scores: list[float] = []
+    lines: list[Text] = []
+    students = 0
+    for entry in entries:
+        students += 1
+        if not _is_open(entry):
+            scores.append(entry.result.score)
+        if len(lines) < _SHOWN_STUDENTS:
+            lines.append(_line(console, entry))
+    if students <= _SHOWN_STUDENTS:
+        print_lines(console, iter(lines))
+    text = counted(students, "student")
+    if students > len(scores):
+        text += f", {students - len(scores)} without a final score"
+    if scores:
+        mean, middle = statistics.mean(scores), statistics.median(scores)
+        text += f", mean {mean:.1f}, median {middle:.1f}"
+    if students:
+        print_lines(console, iter([Text(text, "bold")]))
+    if students > _SHOWN_STUDENTS:
+        text = "Each one's score: `grade report` and `grade export` write it."
+        print_lines(console, iter([Text(text, "dim")]))
+
+
+def _is_open(entry: Entry) -> bool:
+    return any(each.status is Status.UNJUDGED for each in entry.result.exercises)
+
+
+def show_missing(console: Console, missing: Sequence[Student]) -> None:
+    """Print who of the roster handed in nothing."""
+    if not missing:
+        return
+    names = ", ".join(clean(each.name or each.id, 40) for each in missing[:_SHOWN_MISSING])
+    more = len(missing) - _SHOWN_MISSING
+    text = f"Of the roster handed in nothing: {names}" + (f" and {more} more" if more > 0 else "")
+    print_lines(console, iter([Text(f"{text}.")]))
+
+
+def show_dropped(console: Console, dropped: Mapping[str, int]) -> None:
+    """Print which exercises were graded once and are none of the course any more."""
+    for exercise, verdicts in dropped.items():
+        text = (
+            f"{clean(exercise, 40)} is none of the course's exercises any more: its "
+            f"{counted(verdicts, 'verdict')} stay in the gradebook and count in no total."
+        )
+        print_lines(console, hang(console, Text(""), Text(text)))
+
+
+def _line(console: Console, entry: Entry) -> Text:
+    result, marks = entry.result, marks_for(console)
+    marked = {
+        Status.PASSED: marks.good,
+        Status.PARTIAL: marks.part,
+        Status.NOT_ATTEMPTED: marks.quiet,
+    }
+    cells = " ".join(marked.get(each.status, marks.bad) for each in result.exercises)
+    earned = "open" if _is_open(entry) else number(result.score)
+    score = f"{earned:>7} / {number(result.max_score)}"
+    name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), 32, marks)
+    return Text.assemble(
+        score, "   ", cells, "   ", name, (" late", "yellow") if entry.late else ""
+    )
+
+
+def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -> None:
+    """Print how much was done, and what a person should look at; `names` are the students', by id."""
+    done = (
+        f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
+        f"{summary.settled} settled without a judge, {summary.known} known already."
+    )
+    print_lines(console, iter([Text(done)]))
+    if not summary.attention:
+        return
+    kinds = Counter(each.kind.value for each in summary.attention)
+    heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
+    for each in summary.attention[:_SHOWN_ATTENTION]:
+        print_lines(console, _attention(console, each, names))
+    if (more := len(summary.attention) - _SHOWN_ATTENTION) > 0:
+        print_lines(console, iter([Text(f"and {more} more; the report has them all.", "dim")]))
+
+
+def _attention(console: Console, each: Attention, names: Mapping[str, str]) -> Iterator[Text]:
+    prefix = Text.assemble("  ", (f"{each.kind.value:<10}", "yellow"), "  ")
+    text = f"{called(each.student, names)} {each.exercise}: {clean(each.what, 200)}"
+    return hang(console, prefix, Text(text))
+
+
+def show_changes(console: Console, found: Iterable[Change], names: Mapping[str, str]) -> None:
+    """Print who gained, who lost, and by which test; `names` are the students', by id."""
+    changes = list(found)
+    gained = sum(each.after > each.before for each in changes)
+    lost = sum(each.after < each.before for each in changes)
+    same = len(changes) - gained - lost
+    text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
+    print_lines(console, iter([Text(text, "bold")]))
+    for each in sorted(changes, key=lambda each: each.after - each.before):
+        print_lines(console, _change(console, each, names))
+
+
+def _change(console: Console, each: Change, names: Mapping[str, str]) -> Iterator[Text]:
+    style = {True: "green", False: "red"}.get(each.after > each.before, "")
+    style = "dim" if each.after == each.before else style
+    scores = f"{number(each.before)} to {number(each.after)}"
+    prefix = Text.assemble("  ", (f"{each.after - each.before:+7.2f}", style), "  ")
+    tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in each.tests)
+    body = f"{called(each.student, names)} {each.exercise}: {scores}"
+    body += f" ({tests})" if tests else ""
+    return hang(console, prefix, Text(body))
+
+
+def _word(outcome: Outcome | None) -> str:
+    return outcome.value.replace("_", " ") if outcome is not None else "absent"

@@ -1,0 +1,150 @@
+"""Terminals and what is not one: a console for a stream, and how states and points read on it.
+
+On a terminal there is color and a few symbols beside the words. Anywhere else, in a pipe, a log, a
+dumb terminal, the same words stand alone in plain ASCII layout: no color, no cursor control.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from grader.results import Outcome, Status
+from grader.text import clean
+
+__all__ = [
+    "DIFFICULTY",
+    "Marks",
+    "bar",
+    "called",
+    "cut",
+    "hang",
+    "is_plain",
+    "marks_for",
+    "open_console",
+    "outcome_mark",
+    "print_lines",
+    "status_words",
+]
+
+PLAIN_WIDTH = 80
+DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """The symbols that stand beside words; none of them says anything that the words do not."""
+
+    good: str
+    part: str
+    bad: str
+    quiet: str
+    arrow: str
+    dots: str
+    full: str
+    empty: str
+
+
+_SYMBOLS = Marks("✓", "◐", "✗", "○", "→", "…", "━", "─")
+_ASCII = Marks("+", "~", "x", "-", ">", "...", "", "")
+
+_STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim"}
+
+_STATUS = {
+    Status.PASSED: ("passed", "good"),
+    Status.PARTIAL: ("partly passed", "part"),
+    Status.FAILED: ("failed", "bad"),
+    Status.NOT_ATTEMPTED: ("to do", "quiet"),
+    Status.ERROR: ("error", "bad"),
+    Status.TIMEOUT: ("timeout", "bad"),
+    Status.UNJUDGED: ("not judged: a fault of the grader", "bad"),
+}
+
+_OUTCOME = {
+    Outcome.PASSED: "good",
+    Outcome.NOT_IMPLEMENTED: "part",
+    Outcome.SKIPPED: "quiet",
+}
+
+
+def open_console(stream: TextIO) -> Console:
+    """A console that takes text literally: no markup, no emoji codes, no highlighting.
+
+    With NO_COLOR there is no escape sequence at all, bold and dim included.
+    """
+    return Console(
+        file=stream,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        width=None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def is_plain(console: Console) -> bool:
+    """Whether nothing but ASCII layout fits here; an old code page has no check mark."""
+    utf = console.encoding.lower().replace("-", "").startswith("utf")
+    return not console.is_terminal or console.is_dumb_terminal or console.legacy_windows or not utf
+
+
+def marks_for(console: Console) -> Marks:
+    """The symbols that this console can show."""
+    return _ASCII if is_plain(console) else _SYMBOLS
+
+
+def status_words(status: Status, marks: Marks) -> tuple[Text, Text]:
+    """The mark and the words of a status, in its color."""
+    words, kind = _STATUS[status]
+    return Text(getattr(marks, kind), _STYLES[kind]), Text(words, _STYLES[kind])
+
+
+def outcome_mark(outcome: Outcome, marks: Marks) -> Text:
+    """The mark of how a test ended, in its color."""
+    kind = _OUTCOME.get(outcome, "bad")
+    return Text(getattr(marks, kind), _STYLES[kind])
+
+
+def print_lines(console: Console, lines: Iterator[Text]) -> None:
+    """Print finished lines: a path that is longer than the terminal must stay in one piece."""
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
+    """The lines of a text wrapped beside its prefix: what follows hangs under the first line."""
+    width = max(20, console.width - prefix.cell_len)
+    indent = Text(" " * prefix.cell_len)
+    for row, line in enumerate(body.wrap(console, width)):
+        yield Text.assemble(indent if row else prefix, line)
+
+
+def cut(text: str, width: int, marks: Marks) -> Text:
+    """The text in at most `width` cells of a terminal, with dots where something is cut off."""
+    cut_text = Text(text)
+    if cut_text.cell_len > width:
+        cut_text.truncate(max(width - len(marks.dots), 0), overflow="crop")
+        cut_text.append(marks.dots)
+    return cut_text
+
+
+def bar(console: Console, done: float, whole: float) -> Text:
+    """The share that is done, after a space; full only if it is, and empty only if it is."""
+    marks = marks_for(console)
+    cells = max(min(20, console.width - 40), 0)
+    full = round(cells * done / whole) if whole else 0
+    if 0 < done < whole:
+        full = min(max(full, 1), cells - 1)
+    drawn = (marks.full * full, "green"), (marks.empty * (cells - full), "dim")
+    return Text.assemble("  ", *drawn) if marks.full and cells else Text()
+
+
+def called(student: str, names: Mapping[str, str]) -> str:
+    """A student's id, and behind it the name, where there is another."""
+    name = names.get(student, "")
+    return clean(student, 40) + (f" ({clean(name, 30)})" if name else "")

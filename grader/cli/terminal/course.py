@@ -1,0 +1,213 @@
+"""Short answers: the exercises of a course, one of them, its hints, the lines of a proof, and the walls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import DIFFICULTY, bar, cut, hang, is_plain, marks_for, print_lines
+from grader.course.suite import tests_of
+from grader.results import Visibility
+from grader.student.progress import Standing
+from grader.submissions import file_of
+from grader.text import counted, number
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grader.authoring.verify import Proof
+    from grader.course.manifest import Exercise
+    from grader.course.suite import SuiteTest
+    from grader.sandbox.walls.levels import Level
+    from grader.sandbox.walls.survey import Wall
+    from grader.student.workspace import Workspace
+
+__all__ = [
+    "exercise_lines",
+    "hint_lines",
+    "show_exercises",
+    "show_explanation",
+    "show_hint",
+    "show_proofs",
+    "show_source",
+    "show_walls",
+]
+
+_STYLES = {
+    Standing.DONE: "green",
+    Standing.BEGUN: "yellow",
+    Standing.EDITED_SINCE: "yellow",
+    Standing.TESTS_CHANGED: "yellow",
+    Standing.OPEN: "dim",
+}
+# Of exercise, state, points, minutes, difficulty.
+_ALIGNMENT = "<<>><"
+# Narrower than this, a title says less than the exercise's id does.
+_SHORTEST_TITLE = 20
+
+
+class _Row(msgspec.Struct, frozen=True):
+    cells: tuple[str, ...]
+    title: str
+    style: str
+
+
+def show_exercises(console: Console, workspace: Workspace) -> None:
+    """Print a line for each exercise, with how far the file in the course's own folder is."""
+    print_lines(console, exercise_lines(console, workspace))
+
+
+def exercise_lines(console: Console, workspace: Workspace) -> Iterator[Text]:
+    """A line for each exercise and the progress; points are those of the file as it is now."""
+    standings = workspace.standings()
+    rows = [_Row(("exercise", "state", "points", "minutes", "difficulty"), "title", "dim")]
+    for each in workspace.course.exercises:
+        earned = workspace.logbook.points(each, workspace.handed(each))
+        points = (
+            number(each.points) if earned is None else f"{number(earned)} / {number(each.points)}"
+        )
+        minutes, difficulty = str(each.minutes), DIFFICULTY[each.difficulty]
+        cells = (each.id, standings[each.id].value, points, minutes, difficulty)
+        rows.append(_Row(cells, each.title, _STYLES.get(standings[each.id], "red")))
+    yield from _table(console, rows)
+    done = list(standings.values()).count(Standing.DONE)
+    yield Text()
+    words = (f"{done} of {len(standings)} done", "bold")
+    yield Text.assemble(words, bar(console, done, len(standings)))
+
+
+def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
+    widths = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
+    left = console.width - sum(widths) - 2 * len(widths)
+    for row in rows:
+        cells = [
+            f"{cell:{align}{width}}"
+            for cell, align, width in zip(row.cells, _ALIGNMENT, widths, strict=True)
+        ]
+        title = cut(row.title if left >= _SHORTEST_TITLE else "", left, marks_for(console))
+        yield Text.assemble(("  ".join(cells), row.style), "  ", title)
+
+
+def show_hint(console: Console, exercise: Exercise, which: int, more: str) -> None:
+    """Print one hint, and `more`: how to get the next one."""
+    print_lines(console, hint_lines(console, exercise, which, more))
+
+
+def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> Iterator[Text]:
+    """One hint, counted from 1, with `more` below it."""
+    yield Text(f"{exercise.title}, hint {which} of {len(exercise.hints)}", "bold")
+    yield from hang(console, Text("  "), Text(exercise.hints[which - 1]))
+    if more:
+        yield from hang(console, Text(), Text(more, "dim"))
+
+
+def show_source(console: Console, path: Path) -> None:
+    """Print a file of the course: in color under its path on a terminal, else nothing but its text."""
+    text = path.read_text(encoding="utf-8")
+    if is_plain(console):
+        console.file.write(text)
+        return
+    from rich.syntax import Syntax
+
+    from grader.student.advice import shown_path
+
+    print_lines(console, iter([Text(shown_path(path), "cyan"), Text()]))
+    console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
+
+
+def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> None:
+    """Print what an exercise teaches, what it checks and where to read on."""
+    print_lines(console, _explanation(console, workspace, exercise))
+
+
+def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
+    # As in a proof: it loads what cleans the text of strangers.
+    from grader.student.advice import shown_path
+
+    course = workspace.course
+    state = workspace.logbook.standing(exercise, workspace.handed(exercise)).value
+
+    def paragraph(title: str, items: Iterable[str]) -> Iterator[Text]:
+        if rows := list(items):
+            yield from (Text(), Text(title, "bold"))
+            for row in rows:
+                yield from hang(console, Text("  - "), Text(row))
+
+    points, minutes = number(exercise.points), exercise.minutes
+    difficulty = DIFFICULTY[exercise.difficulty]
+    yield Text(exercise.title, "bold")
+    about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"
+    yield from hang(console, Text(), Text(about, "dim"))
+    yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
+    yield Text()
+    yield from hang(console, Text(), Text(exercise.teaches))
+    tests = tests_of(course, exercise, tuple(Visibility))
+    yield from paragraph("What is checked", _checked(tests))
+    yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
+    before = (course.exercise(each).title for each in exercise.prerequisites)
+    yield from paragraph("Better done before", before)
+    yield from paragraph("To read on", exercise.reading)
+
+
+def _checked(tests: list[SuiteTest]) -> Iterator[str]:
+    yield from (test.title for test in tests if test.visibility is Visibility.PUBLIC)
+    if hidden := sum(test.visibility is Visibility.HIDDEN for test in tests):
+        yield f"and {counted(hidden, 'hidden test')}"
+
+
+def _rules(exercise: Exercise) -> Iterator[str]:
+    for rule in exercise.forbidden:
+        names = rule.names or rule.operators
+        shown = ", ".join(names[:3]) + (" and the like" if len(names) > 3 else "")
+        yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
+
+
+def show_proofs(console: Console, proofs: Iterable[Proof]) -> int:
+    """Print each proof as it is made, and return how many complaints there were."""
+    complaints = exercises = 0
+    for proof in proofs:
+        print_lines(console, _proof_lines(console, proof))
+        complaints += len(proof.complaints)
+        exercises += 1
+    found = counted(complaints, "complaint") if complaints else "No complaint"
+    summary = f"{found} about {counted(exercises, 'exercise')}."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return complaints
+
+
+def _proof_lines(console: Console, proof: Proof) -> Iterator[Text]:
+    # What the other listings do without loads the wire of the sandboxes.
+    from grader.text import clean
+
+    marks = marks_for(console)
+    mark = Text(marks.bad, "red") if proof.complaints else Text(marks.good, "green")
+    rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
+    counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
+    verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
+    yield Text.assemble(mark, f" {proof.exercise}: {counts}: {verdict}")
+    for complaint in proof.complaints:
+        for row, line in enumerate(complaint.splitlines()):
+            prefix = Text("    " if row else "  - ")
+            yield from hang(console, prefix, Text(clean(line, 2000)))
+
+
+def show_walls(console: Console, walls: Iterable[Wall], level: Level) -> None:
+    """Print every wall, whether it stands, and what to do about those that do not."""
+    print_lines(console, _wall_lines(console, walls, level))
+
+
+def _wall_lines(console: Console, walls: Iterable[Wall], level: Level) -> Iterator[Text]:
+    marks = marks_for(console)
+    for wall in walls:
+        mark = Text(marks.good, "green") if wall.stands else Text(marks.bad, "red")
+        prefix = Text.assemble(mark, f" {wall.name:<18} ")
+        if wall.stands:
+            yield from hang(console, prefix, Text(wall.meaning))
+            continue
+        remedy = f" {marks.arrow} {wall.remedy}" if wall.remedy else ""
+        yield from hang(console, prefix, Text(f"missing: {wall.reason}.{remedy}"))
+    yield Text(f"Isolation reaches the level: {level.value}.", "bold")

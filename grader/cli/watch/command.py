@@ -1,0 +1,145 @@
+"""`grade watch`: an answer to every save."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command
+from grader.cli.options import course_option, known_exercises, open_course
+from grader.cli.own import given, open_workspace, repeated, tell_notices
+
+if TYPE_CHECKING:
+    import queue
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import FrameType
+
+    from grader.cli.watch.events import Event
+    from grader.course.manifest import Course, Exercise
+
+__all__ = ["watch"]
+
+
+@click.command(cls=Command, short_help="Answer every save of your file.")
+@click.argument("exercise", required=False)
+@click.option(
+    "--poll",
+    is_flag=True,
+    help="Look at the files all the time, for where the system does not tell of saves.",
+)
+@course_option
+def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
+    """Answer every save with the result of the exercise that you saved.
+
+    It begins with the exercise that you name, or with the first one that is not done, and stays
+    there until you save another one or press n. Keys: h hint, n next, l list, a all, r rerun,
+    p plot, q quit.
+
+    Network drives, folders of Windows in WSL and the like are looked at all the time of their own
+    accord; so is any other folder with --poll, or where WATCHFILES_FORCE_POLLING is set.
+
+    \b
+    Examples:
+      grade watch          go on where you are
+      grade watch gelu     begin with this one
+    """
+    course = open_course(course_path)
+    first = known_exercises(course, [exercise])[0] if exercise is not None else None
+    workspace = open_workspace(course)
+    first = first or workspace.first_open() or course.exercises[0]
+    import queue
+
+    from grader.cli.terminal.console import open_console
+    from grader.cli.watch.events import Crashed, Pressed, Saved
+    from grader.cli.watch.keys import reading_keys
+    from grader.cli.watch.loop import KEYS, Watch
+    from grader.cli.watch.saves import Saves
+    from grader.cli.watch.screen import Screen
+    from grader.student.advice import Asked, Guide
+
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_ended_by_signals(events))
+        has_keys = sys.stdout.isatty() and stack.enter_context(
+            reading_keys(lambda key: events.put(Pressed(key)))
+        )
+        saves = Saves(
+            course,
+            lambda ids: events.put(Saved(ids)),
+            lambda error: events.put(Crashed(error)),
+            poll=poll,
+        )
+        stack.callback(saves.close)
+        plot = _plotter(course)
+        offered = {key: words for key, words in KEYS.items() if key != "p" or plot is not None}
+        options = repeated("course_path")
+        asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
+        guide = Guide(course, course.folder, options, options, asked)
+        screen = Screen(
+            open_console(sys.stdout),
+            workspace,
+            guide,
+            offered if has_keys else {},
+            lambda: saves.polling,
+        )
+        stack.callback(screen.close)
+        with contextlib.suppress(KeyboardInterrupt):
+            Watch(workspace, screen, events, plot).run(first)
+    tell_notices(workspace)
+
+
+def _plotter(course: Course) -> Callable[[Exercise], str] | None:
+    """What `grade plot` says of an exercise; None where this grader has no such command."""
+    from grader.cli import main
+
+    if "plot" not in main.commands:
+        return None
+    # Named only where the student named it: what `grade plot` advises repeats its options.
+    option = ["--course", str(course.folder)] if given("course_path") else []
+
+    def plot(exercise: Exercise) -> str:
+        import subprocess
+
+        command = [sys.executable, "-m", "grader.cli", "plot", exercise.id]
+        done = subprocess.run(
+            [*command, *option],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return done.stdout.decode("utf-8", "replace")
+
+    return plot
+
+
+@contextlib.contextmanager
+def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
+    """What ends us ends the loop in order, the terminal put back.
+
+    Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
+    """
+    from grader.cli.watch.events import Redraw
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    def redraw(_: int, __: FrameType | None) -> None:
+        events.put(Redraw())
+
+    handlers = ("SIGTERM", end), ("SIGHUP", end), ("SIGWINCH", redraw), ("SIGCONT", redraw)
+    before = {
+        name: signal.signal(getattr(signal, name), handler)
+        for name, handler in handlers
+        if hasattr(signal, name)
+    }
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

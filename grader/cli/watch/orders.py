@@ -1,0 +1,99 @@
+"""What is known of a student's files as they are now, and what a warm judge was asked about them.
+
+A file is judged only if its content changed, and the newest content wins: new orders call off the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from grader.cli.watch.events import Crashed, Event, TestEnded
+from grader.course.manifest import Exercise
+from grader.course.suite import tests_of
+from grader.errors import CourseError
+from grader.grading import settle
+from grader.judge.warm import Answer, Order, WarmJudge
+from grader.results import ExerciseResult, Visibility
+from grader.student.workspace import Workspace
+
+__all__ = ["Orders"]
+
+_EVERY = tuple(Visibility)
+
+
+class Orders:
+    """The orders to one warm judge, which tells of tests and answers from a thread of its own.
+
+    `open` are the orders that wait for an answer, `number` is that of the newest ones.
+    """
+
+    def __init__(self, workspace: Workspace, tell: Callable[[Event], None]) -> None:
+        self._workspace, self._course = workspace, workspace.course
+        # By exercise: the source that was judged last, and its result.
+        self._known: dict[str, tuple[bytes | None, ExerciseResult]] = {}
+        self.number = 0
+        self.open: list[Order] = []
+        self._judge = WarmJudge(
+            self._course,
+            answer=tell,
+            test=lambda order, count: tell(TestEnded(order, count)),
+            crashed=lambda error: tell(Crashed(error)),
+        )
+
+    def close(self) -> None:
+        """End the judge, also in the middle of something."""
+        self._judge.close()
+
+    def warm_up(self, exercise: Exercise) -> None:
+        """Have the stub judged, unseen, so that a first save finds the judge warm."""
+        stub = self._course.stub(exercise).read_bytes()
+        self._judge.ask([Order(-1, exercise, stub)])
+
+    def is_new(self, exercise: Exercise) -> bool:
+        """Whether the file is neither what was judged last nor what is being judged."""
+        source = self._workspace.handed(exercise).source
+        asked = [order.source for order in self.open if order.exercise is exercise]
+        if asked:
+            return source != asked[0]
+        return exercise.id not in self._known or source != self._known[exercise.id][0]
+
+    def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
+        """The newest results of these exercises, of those that have one."""
+        return tuple(self._known[each.id][1] for each in exercises if each.id in self._known)
+
+    def place(self, exercises: Sequence[Exercise]) -> None:
+        """Settle what needs no judge, and have the rest judged; what was asked before is off.
+
+        Raises CourseError for an exercise without a suite.
+        """
+        self.number += 1
+        self.open = []
+        for exercise in exercises:
+            if not self._course.suites(exercise):
+                raise CourseError(
+                    f"The exercise {exercise.id!r} has no suite: nothing can be judged."
+                )
+            handed = self._workspace.handed(exercise)
+            result = settle(self._course, exercise, handed, _EVERY)
+            if result is not None:
+                self._known[exercise.id] = (handed.source, result)
+            elif handed.source is not None:
+                self.open.append(Order(self.number, exercise, handed.source))
+        self._judge.ask(self.open)
+
+    def tests(self, order: Order) -> int:
+        """How many tests an order is going to run."""
+        return len(tests_of(self._course, order.exercise, _EVERY))
+
+    def take(self, answer: Answer) -> bool:
+        """Keep what the judge said; False for what nobody waits for anymore."""
+        order, result = answer.order, answer.result
+        if result is not None:
+            # Also what nobody waits for anymore is a verdict on that source.
+            self._workspace.logbook.record(order.exercise, order.source, result)
+        if order not in self.open:
+            return False
+        self.open.remove(order)
+        if result is not None:
+            self._known[order.exercise.id] = (order.source, result)
+        return True

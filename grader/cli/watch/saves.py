@@ -1,0 +1,193 @@
+"""Which exercise was saved: events of the file system, polling where none come, and files that settle.
+
+Editors save in many ways: in place in one or several writes, or as a new file that is renamed over the old
+one. All of them end in the same: after a short quiet time the files are looked at again. Whether
+something changed is for their content to say, not for the events.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grader.course.manifest import Course
+from grader.submissions import file_of
+from grader.submissions.source import parse
+
+__all__ = ["Saves", "polling_reason"]
+
+# Quiet for so long, and a save is over: shorter than anybody notices, longer than an editor's
+# truncation and writing of a small file. What comes later is a save of its own, and the newest wins.
+_QUIET_MS = 15
+_LONGEST_MS = 60
+_POLL_MS = 150
+# Without events for so long, the files are looked at all the same.
+_LOOK_MS = 1000
+# A file that is missing, empty or no Python may be half written: it gets this much time, twice.
+_SETTLE_SECONDS = 0.03
+_SETTLE_TIMES = 2
+# A larger file takes longer to parse than anybody should wait for.
+_LARGEST_PARSED = 100_000
+
+# File systems whose events do not come, or not when another machine wrote: drives of the network,
+# of the host of a virtual machine, and of Windows as WSL sees them (9p, drvfs).
+_SILENT = frozenset(
+    (
+        *("afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4"),
+        *("smb2", "smb3", "smbfs"),
+        *("9p", "drvfs", "fakeowner", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"),
+    )
+)
+
+
+class Saves:
+    """Tells, from a thread of its own, of the exercises whose files were saved.
+
+    `tell` gets their ids, the last one saved last; `crashed` gets an exception that ended the thread.
+    `polling` says why the files are looked at all the time; it is empty where events come.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        tell: Callable[[tuple[str, ...]], None],
+        crashed: Callable[[Exception], None],
+        *,
+        poll: bool = False,
+    ) -> None:
+        self.polling = "as asked" if poll else polling_reason(course.folder)
+        self._course, self._tell, self._crashed = course, tell, crashed
+        self._missed = 0
+        self._seen = self._look()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop telling."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._watch()
+                except OSError as error:
+                    # No more events are to be had; on Linux, inotify has only so many watches.
+                    if self.polling:
+                        raise
+                    self.polling = error.strerror or "no events are to be had"
+        except Exception as error:  # noqa: BLE001 (the border of the thread: told to whoever waits)
+            self._crashed(error)
+
+    def _watch(self) -> None:
+        """Watch until told to stop; return early where events turn out not to come."""
+        # 20 ms, for which the first verdict need not wait.
+        from watchfiles import watch
+
+        polling = bool(self.polling)
+        for changes in watch(
+            self._course.folder,
+            watch_filter=None,
+            step=_QUIET_MS,
+            debounce=_LONGEST_MS,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+            stop_event=self._stop,
+            raise_interrupt=False,
+            force_polling=polling,
+            poll_delay_ms=_POLL_MS,
+            ignore_permission_denied=True,
+        ):
+            if not (saved := self._saved()):
+                continue
+            self._tell(saved)
+            # The first one found without an event may have come before the watch had begun.
+            self._missed += not changes
+            if self._missed > 1 and not polling:
+                self.polling = "no events came"
+                return
+
+    def _saved(self) -> tuple[str, ...]:
+        """The exercises whose files are not what they were, once they are settled."""
+        for attempt in range(1 + _SETTLE_TIMES):
+            now = self._look()
+            changed = [each for each in now if now[each] != self._seen[each]]
+            if attempt == _SETTLE_TIMES or self._settled(changed):
+                break
+            time.sleep(_SETTLE_SECONDS)
+        self._seen = now
+        return tuple(sorted(changed, key=lambda each: now[each]))
+
+    def _look(self) -> dict[str, tuple[int, int, int]]:
+        """What tells a file from another or an older one: modified when, how large, which."""
+        seen = {}
+        for exercise in self._course.exercises:
+            try:
+                found = os.lstat(file_of(self._course.folder, exercise))
+                seen[exercise.id] = (found.st_mtime_ns, found.st_size, found.st_ino)
+            except OSError:
+                seen[exercise.id] = (0, 0, 0)
+        return seen
+
+    def _settled(self, ids: list[str]) -> bool:
+        """Whether the files look whole; one that is missing, empty or no Python may not be."""
+        for exercise in self._course.exercises:
+            if exercise.id in ids:
+                try:
+                    source = file_of(self._course.folder, exercise).read_bytes()
+                    if len(source) < _LARGEST_PARSED:
+                        parse(source)
+                except (OSError, SyntaxError):
+                    return False
+                if not source.strip():
+                    return False
+        return True
+
+
+def polling_reason(folder: Path) -> str:
+    """Why events of this folder cannot be relied on: the kind of its file system; else empty.
+
+    Linux names it in /proc/self/mountinfo; on Windows a drive may be remote; on macOS whatever is not
+    the system's own disk is looked at, which costs little.
+    """
+    if sys.platform == "win32":
+        return "a network drive" if _is_remote_drive(folder) else ""
+    if sys.platform == "darwin":
+        return "an external volume" if folder.is_relative_to("/Volumes") else ""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    kind = _file_system(folder, lines)
+    return kind if kind in _SILENT or kind.startswith("fuse") else ""
+
+
+def _file_system(folder: Path, mountinfo: str) -> str:
+    """The type of the file system that a folder lies on: that of the innermost mount above it."""
+    found, kind = 0, ""
+    for line in mountinfo.splitlines():
+        # 36 35 98:0 / /mnt/c rw,noatime shared:1 - 9p drvfs rw
+        mount, _, system = line.partition(" - ")
+        # Spaces and the like stand as octal escapes.
+        place = mount.split()[4].encode("latin-1", "replace").decode("unicode_escape")
+        # A later mount at the same place lies over the earlier one.
+        if folder.is_relative_to(place) and len(place) >= found:
+            found, kind = len(place), system.split()[0]
+    return kind
+
+
+def _is_remote_drive(folder: Path) -> bool:
+    """Whether Windows reaches the folder over a network (written by its documentation, not run by us)."""
+    if sys.platform == "win32":
+        import ctypes
+
+        remote = 4
+        drive = f"{folder.drive}\\"
+        return drive.startswith("\\\\") or ctypes.windll.kernel32.GetDriveTypeW(drive) == remote
+    return False

@@ -1,0 +1,1 @@
+"""A course: its manifest, the tests that its suites declare, its digest, and the pack that carries it."""

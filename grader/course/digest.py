@@ -1,0 +1,33 @@
+"""The digest of what judges an exercise: a verdict is as old as the tests that it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise, probe_of
+
+__all__ = ["exercise_digest"]
+
+_HELP = ("difficulty", "hints", "minutes", "prerequisites", "reading", "teaches")
+
+
+def exercise_digest(course: Course, exercise: Exercise) -> str:
+    """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
+
+    What only helps the student is left out: a mended hint makes no verdict old.
+    """
+    entry = {name: getattr(exercise, name) for name in exercise.__struct_fields__}
+    judging = {name: value for name, value in entry.items() if name not in _HELP}
+    digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
+    for path in (course.stub(exercise), *_suite_files(course, exercise)):
+        digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _suite_files(course: Course, exercise: Exercise) -> list[Path]:
+    suites = list(course.suites(exercise).values())
+    return [*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())]

@@ -1,0 +1,304 @@
+"""A course: its manifest `course.toml`, and by convention the files of each exercise beside it.
+
+A course is read from its folder, or from a pack (`grader.course.pack`), which is unpacked for as long as the
+course is in use.
+
+exercises/course.toml                          the manifest
+exercises/<chapter>/<exercise>.py              the stub that students get, and write into
+tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
+solutions/<chapter>/<exercise>.py              the reference
+tests/public/<chapter>/test_<exercise>.py      the suite that students may see
+tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
+tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
+tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
+tests/wrong/<chapter>/<exercise>/*.py          wrong answers, each of which must be caught
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from grader.errors import CourseError
+from grader.results import CourseInfo, Visibility
+
+if TYPE_CHECKING:
+    from grader.course.pack import Unpacked
+
+__all__ = ["Course", "Exercise", "Forbidden", "find_course", "is_pack", "load_course", "probe_of"]
+
+FORMAT_VERSION = 1
+MANIFEST = "course.toml"
+
+_IDENTIFIER = r"^[a-z][a-z0-9_]*$"
+_Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+# How a decoder says where in the manifest it stopped.
+_AT_EXERCISE = re.compile(r" - at `\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
+
+
+class Forbidden(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the student may not use, and where.
+
+    `names` are dotted names, resolved through the file's imports and searched in the bodies of the
+    functions `inside` (qualified names, as `GatedLinearUnit.forward`); `operators` are those of the
+    dispatcher, as `aten::glu`, watched while the entry points of `inside` run.
+    """
+
+    inside: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
+    reason: _Text
+    names: tuple[_Text, ...] = ()
+    operators: tuple[Annotated[str, msgspec.Meta(pattern=r"^\w+::\w+$")], ...] = ()
+
+    @property
+    def entry_points(self) -> frozenset[str]:
+        """The top-level functions and classes of `inside`, which are watched as they run."""
+        return frozenset(name.partition(".")[0] for name in self.inside)
+
+
+class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One exercise of the manifest; `seconds` is the budget of all of its tests together."""
+
+    id: _Identifier
+    chapter: _Identifier
+    title: _Text
+    points: Annotated[float, msgspec.Meta(gt=0)]
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
+    difficulty: Annotated[int, msgspec.Meta(ge=1, le=3)]
+    minutes: Annotated[int, msgspec.Meta(gt=0)]
+    teaches: _Text
+    hints: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=3, max_length=3)]
+    memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048
+    prerequisites: tuple[_Identifier, ...] = ()
+    needs: tuple[Literal["processes", "loopback"], ...] = ()
+    preload: tuple[_Text, ...] = ()
+    reading: tuple[_Text, ...] = ()
+    forbidden: tuple[Forbidden, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The file that a student hands in, relative to the submission."""
+        return f"{self.chapter}/{self.id}.py"
+
+
+class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format_version: int
+    title: _Text
+    name: _Identifier
+    version: _Text
+    exercise: Annotated[tuple[Exercise, ...], msgspec.Meta(min_length=1)]
+
+
+class Course(msgspec.Struct, frozen=True):
+    """A course on disk: `root` holds the folders `exercises`, `solutions` and `tests`.
+
+    `unpacked` is what a pack was unpacked to: as long as it is held, the files are there.
+    """
+
+    root: Path
+    folder: Path
+    name: str
+    title: str
+    version: str
+    exercises: tuple[Exercise, ...]
+    unpacked: Unpacked | None = None
+
+    def exercise(self, exercise_id: str) -> Exercise:
+        """The exercise of this id; an unknown one is a CourseError that names the known ones."""
+        for exercise in self.exercises:
+            if exercise.id == exercise_id:
+                return exercise
+        known = ", ".join(exercise.id for exercise in self.exercises)
+        raise CourseError(
+            f"There is no exercise {exercise_id!r} in {self.title}. There are: {known}."
+        )
+
+    def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
+        """The named exercises in the order of the course; all of them if none is named."""
+        wanted = {self.exercise(exercise_id).id for exercise_id in ids}
+        return tuple(e for e in self.exercises if not wanted or e.id in wanted)
+
+    def stub(self, exercise: Exercise) -> Path:
+        """Where the stub stands as it was handed out.
+
+        A student writes into the one in `exercises`, so that a copy is kept beside the suites.
+        Without it, only what is handed in from elsewhere can be recognized as untouched.
+        """
+        kept = self.root / "tests" / "stubs" / exercise.file
+        return kept if kept.is_file() else self.folder / exercise.file
+
+    def solution(self, exercise: Exercise) -> Path:
+        """Where the reference stands (a release for students has none)."""
+        return self.root / "solutions" / exercise.file
+
+    def suite(self, exercise: Exercise, visibility: Visibility) -> Path:
+        """Where the suite of this visibility stands, if there is one."""
+        folder = self.root / "tests" / visibility.value / exercise.chapter
+        return folder / f"test_{exercise.id}.py"
+
+    def suites(self, exercise: Exercise) -> dict[Visibility, Path]:
+        """The suites that exist, public first."""
+        paths = {visibility: self.suite(exercise, visibility) for visibility in Visibility}
+        return {visibility: path for visibility, path in paths.items() if path.is_file()}
+
+    def plot(self, exercise: Exercise) -> Path:
+        """Where the experiment stands that `grade plot` draws, if there is one."""
+        return self.root / "tests" / "plots" / exercise.chapter / f"plot_{exercise.id}.py"
+
+    def variants(self, exercise: Exercise, kind: Literal["right", "wrong"]) -> list[Path]:
+        """The modules that prove the suites: other right answers, or wrong ones."""
+        folder = self.root / "tests" / kind / exercise.chapter / exercise.id
+        return sorted(folder.glob("*.py"))
+
+    def info(self) -> CourseInfo:
+        """Name, version and digest; the digest covers the manifest, the stubs and the suites."""
+        digest = hashlib.sha256()
+        for path in self.judged_files():
+            digest.update(path.relative_to(self.root).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return CourseInfo(self.name, self.version, digest.hexdigest())
+
+    def files(self) -> dict[str, Path]:
+        """All that judges and proves it, by name below the root; the stubs as they were handed out."""
+        manifest = self.folder / MANIFEST
+        files = {manifest: manifest}
+        for exercise in self.exercises:
+            stub = self.stub(exercise)
+            files |= {self.folder / exercise.file: stub, stub: stub}
+            read = [self.solution(exercise), self.plot(exercise)]
+            for suite in self.suites(exercise).values():
+                read += [suite, probe_of(suite)]
+            read += [*self.variants(exercise, "right"), *self.variants(exercise, "wrong")]
+            files |= {path: path for path in read if path.is_file()}
+        return {path.relative_to(self.root).as_posix(): file for path, file in files.items()}
+
+    def judged_files(self) -> Iterator[Path]:
+        """All that judges: the manifest, the stubs, the suites and their probes."""
+        yield self.folder / MANIFEST
+        for exercise in self.exercises:
+            yield self.stub(exercise)
+            for suite in self.suites(exercise).values():
+                yield suite
+                probe = probe_of(suite)
+                if probe.is_file():
+                    yield probe
+
+
+def probe_of(suite: Path) -> Path:
+    """The probe module beside a suite: `probe_glu.py` beside `test_glu.py`."""
+    return suite.with_name("probe_" + suite.name.removeprefix("test_"))
+
+
+def find_course(start: Path) -> Path:
+    """The manifest at or above `start`, in a folder or in its `exercises/`."""
+    start = start.resolve()
+    if not start.exists():
+        raise CourseError(f"There is no {start}: name the course's folder, its manifest or a pack.")
+    for folder in (start, *start.parents):
+        for manifest in (folder / MANIFEST, folder / "exercises" / MANIFEST):
+            if manifest.is_file():
+                return manifest
+    raise CourseError(
+        f"No course found: neither {start} nor a folder above it has an exercises/{MANIFEST}. "
+        "Change into the course's folder, or name it with --course (in Python: course=FOLDER)."
+    )
+
+
+def is_pack(path: Path) -> bool:
+    """Whether `path` can only mean a pack: a file, and not a manifest."""
+    return path.is_file() and path.name != MANIFEST
+
+
+def load_course(path: Path | str = ".") -> Course:
+    """Read and check the course at or above `path`, or in the pack that `path` is.
+
+    What its author got wrong, and a pack that is damaged, is a CourseError. The files of a pack lie
+    in a private folder, which goes when nobody holds the course any more.
+    """
+    path = Path(path)
+    return _load_pack(path) if is_pack(path) else _load(find_course(path))
+
+
+def _load_pack(path: Path) -> Course:
+    # Here and not above: who has no pack does not pay for an import of zipfile.
+    from grader.course.pack import unpack
+
+    unpacked = unpack(path)
+    try:
+        course = _load(unpacked.manifest)
+    except CourseError as error:
+        raise CourseError(str(error).replace(str(unpacked.folder), str(path))) from error
+    if course.info() != unpacked.course:
+        raise CourseError(f"{path} does not hold the course that it says; make it anew.")
+    return msgspec.structs.replace(course, unpacked=unpacked)
+
+
+def _load(manifest: Path) -> Course:
+    try:
+        read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"{manifest}: {_explain(error, manifest)}") from error
+    folder = manifest.parent
+    course = Course(folder.parent, folder, read.name, read.title, read.version, read.exercise)
+    for complaint in (*_complaints(read), *_missing(course)):
+        raise CourseError(f"{manifest}: {complaint}")
+    return course
+
+
+def _explain(error: Exception, manifest: Path) -> str:
+    """What a decoder says, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
+    pattern = f"`str` matching regex '{_IDENTIFIER}'"
+    text = str(error).replace(pattern, "a small letter, then small letters, digits and _")
+    if (at := _AT_EXERCISE.search(text)) is not None:
+        number, key = int(at["number"]), at["key"]
+        name = _name_of(manifest, number) or f"number {number + 1}"
+        where = f" (`{key}` of the exercise {name})" if key else f" (exercise {name})"
+        text = text[: at.start()] + where
+    text = text.replace("`$.", "`").rstrip(".")
+    return f"{text}. Compare with docs/authoring.md, where every key is explained."
+
+
+def _name_of(manifest: Path, number: int) -> str:
+    """The id of an exercise of a manifest that is not in order; empty if it has none."""
+    try:
+        return repr(tomllib.loads(manifest.read_text(encoding="utf-8"))["exercise"][number]["id"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _missing(course: Course) -> Iterator[str]:
+    for exercise in course.exercises:
+        if not course.stub(exercise).is_file():
+            yield f"the exercise {exercise.id!r} has no stub; write it to {course.stub(exercise)}."
+
+
+def _complaints(read: _Manifest) -> Iterator[str]:
+    if read.format_version != FORMAT_VERSION:
+        yield (
+            f"format_version is {read.format_version}, this grader reads {FORMAT_VERSION}; "
+            "install the grader that the course was written for."
+        )
+    ids = Counter(exercise.id for exercise in read.exercise)
+    for exercise_id, count in ids.items():
+        if count > 1:
+            yield f"the exercise id {exercise_id!r} is used {count} times; an id is unique."
+        if exercise_id in sys.stdlib_module_names or keyword.iskeyword(exercise_id):
+            yield f"the exercise id {exercise_id!r} is a name of Python's own; choose another."
+    seen: set[str] = set()
+    for exercise in read.exercise:
+        for prerequisite in exercise.prerequisites:
+            if prerequisite not in seen:
+                yield (
+                    f"{exercise.id!r} has the prerequisite {prerequisite!r}, "
+                    "which is no exercise before it; move or rename one of them."
+                )
+        seen.add(exercise.id)

@@ -1,0 +1,125 @@
+"""The tests of a suite, read from its syntax tree: no import, no torch, and nothing that a run can hide.
+
+A suite is plain pytest with a few rules, so that its tests are known before they are run: each one
+is a function `test_...(student)` of the module, with a docstring whose first sentence is its title,
+and these marks, with literal arguments:
+
+    @pytest.mark.points(2)              its weight within the exercise, 1 by default
+    @pytest.mark.requires("test_a")     skipped if that test, earlier in the file, did not pass
+    @pytest.mark.place("Class.method")  where in the student's file to look
+    @pytest.mark.hint("...")            the next step, for the student
+    @pytest.mark.unproven("...")        why no wrong module makes it fail (see `grade verify`)
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import CourseError
+from grader.results import Visibility
+
+__all__ = ["MARKS", "SuiteTest", "read_suite", "tests_of"]
+
+MARKS = ("points", "requires", "place", "hint", "unproven")
+
+
+class SuiteTest(msgspec.Struct, frozen=True):
+    """One test as its author declared it."""
+
+    name: str
+    title: str
+    visibility: Visibility
+    points: float = 1.0
+    requires: tuple[str, ...] = ()
+    place: str = ""
+    hint: str = ""
+    unproven: str = ""
+
+
+def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]) -> list[SuiteTest]:
+    """The tests of an exercise's suites of these visibilities, in the order in which they run."""
+    suites = course.suites(exercise)
+    return [
+        test
+        for visibility, path in suites.items()
+        if visibility in chosen
+        for test in read_suite(path, visibility)
+    ]
+
+
+def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
+    """The tests of one file; what breaks the rules is a CourseError with file and line."""
+    return _read(path, path.read_bytes(), visibility)
+
+
+# A judge reads the same suites for every submission.
+@functools.lru_cache(maxsize=256)
+def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest, ...]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise CourseError(f"{path}, line {error.lineno}: {error.msg}.") from error
+    tests: list[SuiteTest] = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            test = _read_test(path, node, visibility)
+            _check(path, node, test, tests)
+            tests.append(test)
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            raise _error(path, node, "tests stand in functions of the module, not in classes")
+    if not tests:
+        raise CourseError(f"{path}: there is no test in it; a suite without tests proves nothing.")
+    return tuple(tests)
+
+
+def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
+    names = [each.name for each in before]
+    if test.name in names:
+        raise _error(path, node, f"a second {test.name}; pytest would forget the first")
+    for required in test.requires:
+        if required not in names:
+            raise _error(path, node, f"requires {required!r}, which is no test before it")
+    if not test.points > 0:
+        raise _error(path, node, "points are a number above 0")
+
+
+def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> SuiteTest:
+    docstring = ast.get_docstring(node)
+    if not docstring:
+        raise _error(path, node, f"{node.name} has no docstring; its first sentence is the title")
+    title = " ".join(docstring.split("\n\n")[0].split()).rstrip(".")
+    marks: dict[str, Any] = {}
+    for decorator in node.decorator_list:
+        name, arguments = _mark(path, decorator)
+        if name in marks:
+            raise _error(path, decorator, f"pytest.mark.{name} stands there twice; use one")
+        marks[name] = arguments if name == "requires" else arguments[0]
+    if "points" in marks:
+        marks["points"] = float(marks["points"])
+    return SuiteTest(name=node.name, title=title, visibility=visibility, **marks)
+
+
+def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:
+    try:
+        assert isinstance(decorator, ast.Call) and not decorator.keywords
+        mark = ast.unparse(decorator.func).removeprefix("pytest.mark.")
+        arguments = tuple(ast.literal_eval(argument) for argument in decorator.args)
+        assert mark in MARKS and arguments
+    except (AssertionError, ValueError):
+        known = ", ".join(MARKS)
+        raise _error(
+            path,
+            decorator,
+            f"the decorators of a test are pytest.mark.… with literal arguments, one of: {known}",
+        ) from None
+    return mark, arguments
+
+
+def _error(path: Path, node: ast.stmt | ast.expr, text: str) -> CourseError:
+    return CourseError(f"{path}, line {node.lineno}: {text}.")

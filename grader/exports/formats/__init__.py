@@ -1,0 +1,1 @@
+"""The formats that other systems read, one module each."""

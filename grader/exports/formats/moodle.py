@@ -1,0 +1,180 @@
+"""Moodle: its offline grading worksheet filled in, or a file for its plain grade import.
+
+The worksheet's headers are in the language of whoever downloaded it, so its columns are told by what stands in
+them, in Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full
+name and more about the person, the grade, and right after it the maximum grade.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import IO
+
+from grader.exports.format import ClassFormat, ExportError, Options
+from grader.exports.formats.csv import exercise_columns, exercise_points
+from grader.exports.matching import Key, match, name_key, person_of, told
+from grader.exports.table import Sheet, Table, read_sheet
+from grader.exports.texts import one_line
+from grader.exports.verdicts import decimal, left_open, total
+from grader.results import Entry
+
+__all__ = ["FORMAT"]
+
+# To Moodle's import an empty cell of a new grade item is a broken number, a dash is no grade.
+_NO_GRADE = "-"
+_IDENTIFIER = re.compile(r".*?(\d+)\s*")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+# What of a person may stand in a column between the full name and the grade.
+_EXTRAS = ("email", "username", "id", "id_number", "sis_user_id", "sis_login_id")
+
+
+def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    """Fill in the worksheet, or without one write what the plain grade import maps by hand."""
+    if options.template is None:
+        return _plain(entries, out, options)
+    return _Worksheet(read_sheet(options.template), options).fill(entries, out)
+
+
+def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+    columns = exercise_columns(entries)
+    table = Table(out)
+    table.row(["username", "email", *columns, options.column or "total"])
+    unfinished = 0
+    for entry in entries:
+        student, earned, whole = entry.student, exercise_points(entry), total(entry, options.out_of)
+        unfinished += whole is None
+        cells = [earned.get(column, _NO_GRADE) for column in columns]
+        cells.append(_NO_GRADE if whole is None else decimal(whole))
+        table.row([student.ids.get("username") or student.id, student.email, *cells])
+    return left_open(unfinished)
+
+
+class _Worksheet:
+    """Moodle's own file: who stands in which row, and where the grade goes."""
+
+    def __init__(self, sheet: Sheet, options: Options) -> None:
+        self._sheet, self._options = sheet, options
+        if not sheet.rows:
+            raise ExportError(f"The worksheet {options.template} has no rows.")
+        self._identifier = self._find_identifier()
+        self._grade, self._maximum = self._find_grade()
+
+    def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
+        """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
+        people, totals, worth = [], [], 0.0
+        for entry in entries:
+            people.append(self._person(entry))
+            totals.append(total(entry, self._options.out_of))
+            worth = max(worth, entry.result.max_score)
+        found = match(people, [self._identity(row) for row in self._sheet.rows], self._keys())
+        notes, nobody = self._worth_noted(worth), []
+        table = self._sheet.start(out)
+        table.kept(self._sheet.header)
+        for at, row in enumerate(self._sheet.rows):
+            cells = list(row)
+            if at not in found.person_of:
+                nobody.append(self._name(row))
+            elif (whole := totals[found.person_of[at]]) is not None:
+                cells[self._grade] = self._written(whole)
+            else:
+                notes.append(
+                    f"{self._name(row)}: has no grade, because a fault of ours left it unjudged."
+                )
+            table.kept(cells)
+        return [*notes, *told(people, found, nobody)]
+
+    def _person(self, entry: Entry) -> dict[str, str]:
+        person = {key: text.casefold() for key, text in person_of(entry.student).items()}
+        number = _IDENTIFIER.fullmatch(person.get("moodle_identifier", ""))
+        return {**person, "moodle_identifier": number[1] if number else ""}
+
+    def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
+        number = _IDENTIFIER.fullmatch(row[self._identifier])
+        return {
+            "identifier": number[1] if number else "",
+            "name": name_key(row[self._identifier + 1]),
+            **{str(at): row[at].strip().casefold() for at in self._about_the_person()},
+        }
+
+    def _about_the_person(self) -> range:
+        return range(self._identifier + 1, self._grade)
+
+    def _keys(self) -> list[Key]:
+        extras = [
+            Key(str(at), person, alias=True)
+            for at in self._about_the_person()
+            for person in _EXTRAS
+        ]
+        return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
+
+    def _name(self, row: tuple[str, ...]) -> str:
+        return f"{one_line(row[self._identifier])} ({one_line(row[self._identifier + 1])})"
+
+    def _find_identifier(self) -> int:
+        for at in range(len(self._sheet.header) - 1):
+            cells = [row[at] for row in self._sheet.rows]
+            words = all(
+                _IDENTIFIER.fullmatch(cell) and not cell.strip().isdigit() for cell in cells
+            )
+            if words and len(set(cells)) == len(cells):
+                return at
+        raise ExportError(
+            f"The template {self._options.template} is no offline grading worksheet of Moodle's: no "
+            "column has an identifier such as 'Participant 123'. Take the file as it was downloaded."
+        )
+
+    def _find_grade(self) -> tuple[int, int | None]:
+        """The columns of the grade and of the maximum, if there is one."""
+        header = self._sheet.header
+        if wanted := self._options.column.strip():
+            places = [at for at, title in enumerate(header) if title.strip() == wanted]
+            if len(places) != 1:
+                raise ExportError(self._no_grade(f"There is no one column {wanted!r}"))
+            after = places[0] + 1
+            return places[0], after if after < len(header) and self._is_maximum(after) else None
+        maxima = [at for at in range(self._identifier + 2, len(header)) if self._is_maximum(at)]
+        # A worksheet with equal grades everywhere: the last one of neighbors is the maximum.
+        maxima = [at for at in maxima if at + 1 not in maxima and self._is_grade(at - 1)]
+        if len(maxima) != 1:
+            raise ExportError(self._no_grade("It cannot be told which column is the grade"))
+        return maxima[0] - 1, maxima[0]
+
+    def _is_maximum(self, at: int) -> bool:
+        cells = {row[at].strip() for row in self._sheet.rows}
+        return len(cells) == 1 and bool(_NUMBER.fullmatch(cells.pop()))
+
+    def _is_grade(self, at: int) -> bool:
+        cells = [row[at].strip() for row in self._sheet.rows]
+        return at > self._identifier and all(
+            cell in ("", _NO_GRADE) or _NUMBER.fullmatch(cell) for cell in cells
+        )
+
+    def _no_grade(self, why: str) -> str:
+        names = "; ".join(one_line(title) for title in self._sheet.header)
+        return f"{why} in {self._options.template}: name it with --column. There are: {names}."
+
+    def _written(self, whole: float) -> str:
+        """With a comma where the worksheet writes one."""
+        sample = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
+        return decimal(whole).replace(".", "," if "," in sample else ".")
+
+    def _worth_noted(self, worth: float) -> list[str]:
+        if self._maximum is None or not worth:
+            return []
+        there = float(self._sheet.rows[0][self._maximum].strip().replace(",", "."))
+        given = worth if self._options.out_of is None else self._options.out_of
+        if there == given:
+            return []
+        note = (
+            f"The maximum grade in Moodle is {decimal(there)}, the scores are out of {decimal(given)}: "
+            f"--out-of {decimal(there)} scales them."
+        )
+        return [note]
+
+
+FORMAT = ClassFormat(
+    "Moodle's grade import; --template fills in its worksheet",
+    write,
+    ("template", "column", "out_of"),
+)

@@ -1,0 +1,193 @@
+"""From templates to files: all that goes into a page is escaped, and nothing in it stays invisible.
+
+Names, messages and code are of strangers. Jinja's autoescape makes text of them; besides, every
+value on its way into a page passes `shown`, which turns control characters and those that reorder a
+line into visible escapes. The pages allow themselves the one style and script of ours, by their
+digests, and nothing else: should a text ever become markup, it still could not run or fetch.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from grader.exports.verdicts import shares
+from grader.results import ExerciseResult, Outcome, Status
+from grader.submissions import safe_name
+from grader.text import clean
+
+__all__ = ["Renderer", "code_lines", "page_name", "shown"]
+
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)")
+TEMPLATES = Path(__file__).with_name("templates")
+# Of one text on one line, of a name, of a file; names are as long as somebody typed them.
+_LONGEST_TEXT = 5000
+_LONGEST_NAME = 120
+_LONGEST_CODE = 200_000
+_NOTHING = "\N{EN DASH}"
+_MINUS = "\N{MINUS SIGN}"
+_MOST_LINES = 5000
+
+_STATUS = {
+    Status.PASSED: ("good", "✓", "passed"),
+    Status.PARTIAL: ("part", "◐", "partly passed"),
+    Status.FAILED: ("bad", "✗", "not passed"),
+    Status.NOT_ATTEMPTED: ("quiet", "○", "to do"),
+    Status.ERROR: ("bad", "✗", "error"),
+    Status.TIMEOUT: ("bad", "✗", "out of time"),
+    Status.UNJUDGED: ("look", "!", "not judged"),
+}
+_OUTCOME = {
+    Outcome.PASSED: ("good", "✓", "passed"),
+    Outcome.FAILED: ("bad", "✗", "not passed"),
+    Outcome.NOT_IMPLEMENTED: ("quiet", "○", "to do"),
+    Outcome.ERROR: ("bad", "✗", "error"),
+    Outcome.TIMEOUT: ("bad", "✗", "out of time"),
+    Outcome.SKIPPED: ("quiet", "○", "not run"),
+}
+
+
+class Renderer:
+    """Renders the templates of this package."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_finalize,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        style, script = _asset("style.css"), _asset("report.js")
+        self._environment.globals.update(
+            style=style,
+            script=script,
+            style_digest=_digest(style),
+            script_digest=_digest(script),
+            status=lambda value: _STATUS[value],
+            outcome=lambda value: _OUTCOME[value],
+        )
+        self._environment.filters.update(
+            lines=text_lines,
+            code_lines=code_lines,
+            points=points,
+            missed=missed,
+            lost=lost,
+            percent=percent,
+            seconds=seconds,
+            correlation=correlation,
+            spans=spans,
+            page=page_name,
+            short=lambda text: shown(text, _LONGEST_NAME),
+            moment=moment,
+        )
+
+    def write(self, path: Path, template: str, /, **values: Any) -> None:
+        """Render a template to a file."""
+        text = self._environment.get_template(template).render(**values)
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def page_name(name: str) -> str:
+    """The file of a student's or an exercise's page; it stands in a URL as it is."""
+    return f"{safe_name(name)}.html"
+
+
+def shown(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """The text on one line of at most `limit` characters, with everything invisible as an escape."""
+    if len(text) <= limit and text.isprintable():
+        return text
+    return clean(text, limit)
+
+
+def text_lines(text: str) -> list[str]:
+    """The lines of a message, each of them shown."""
+    return [shown(line) for line in text.strip("\n").split("\n")]
+
+
+def code_lines(source: bytes | str) -> list[str]:
+    """The lines of a file or of what a program printed, bounded, each of them shown."""
+    text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
+    cut = len(text) > _LONGEST_CODE
+    text = text[:_LONGEST_CODE].replace("\r\n", "\n").expandtabs(4)
+    lines = [shown(line) for line in text.removesuffix("\n").split("\n")]
+    if cut or len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "… the rest is not shown here"]
+    return lines
+
+
+def points(value: float) -> str:
+    """Points as a person writes them: 15, 7.5, 0.33."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
+    """By suite and name of a test the points that it did not earn; their sum is what the exercise lacks."""
+    return {
+        (test.visibility.value, test.name): (share.max_score - share.score) / 100
+        for test, share in zip(exercise.tests, shares(exercise), strict=True)
+    }
+
+
+def lost(value: float) -> str:
+    """Points that were not earned, with a sign before them."""
+    return f"{_MINUS}{points(value)}"
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percent; 0 and 100 only for nothing and all."""
+    if share is None:
+        return _NOTHING
+    whole = round(100 * share)
+    if 0 < share < 1:
+        whole = min(max(whole, 1), 99)
+    return f"{whole} %"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds with as many digits as matter."""
+    if value is None:
+        return _NOTHING
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2f} s"
+
+
+def correlation(value: float | None) -> str:
+    """A correlation with its sign."""
+    # Rounded first, and no minus before a zero.
+    return _NOTHING if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("-", _MINUS)
+
+
+def moment(text: str) -> str:
+    """2026-03-04T05:06:07Z as a person reads it; a text that is no such time stays as it is."""
+    match = _MOMENT.fullmatch(text)
+    return f"{match[1]} {match[2]} UTC" if match else text
+
+
+def spans(lines: tuple[tuple[int, int], ...]) -> str:
+    """Ranges of lines as one reads them: 3, 7 to 9, with a dash."""
+    return ", ".join(str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in lines)
+
+
+def _finalize(value: Any) -> Any:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return shown(value)
+
+
+def _asset(name: str) -> Markup:
+    # Markup: ours, and a file of this package, not a stranger's text.
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
+
+
+def _digest(text: str) -> str:
+    """The digest by which a content security policy allows an inline style or script."""
+    # A browser reads line ends as line feeds.
+    digest = hashlib.sha256(text.replace("\r\n", "\n").encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

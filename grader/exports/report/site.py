@@ -1,0 +1,243 @@
+"""Writing the report: two pages for each student as the entries come by, then the pages of the class."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import GraderError, SubmissionError
+from grader.exports.report.overview import exercise_view, figures
+from grader.exports.report.render import Renderer, page_name
+from grader.exports.report.statistics import FEWEST_STUDENTS
+from grader.exports.report.tally import Tally
+from grader.gradebook.review import Attention, Kind
+from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.results import CourseInfo, Entry, Student
+
+__all__ = ["Written", "write_report"]
+
+_README = "README.txt"
+_FIRST_LINE = "A report of Lab Bench."
+_DRAFT = ".draft-"
+_PARTS = ("staff", "students", _README)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What was written: the page to open first, and how many students are in it."""
+
+    index: Path
+    students: int
+
+
+def write_report(
+    entries: Iterable[Entry],
+    folder: Path,
+    *,
+    sources: Callable[[Entry], Mapping[str, bytes]],
+    similarity: Similarity | None = None,
+    title: str = "",
+    attempts: Mapping[str, int] | None = None,
+    absent: Sequence[Student] = (),
+    attention: Sequence[Attention] = (),
+    done: Callable[[int], None] = lambda _: None,
+) -> Written:
+    """Write the report of a class into `folder`, in the place of an earlier one.
+
+    Args:
+        entries: one for each student; each is read once and let go of.
+        folder: does not exist yet, is empty, or holds an earlier report.
+        sources: gives the files of an entry, by exercise.
+        similarity: the alike pairs, if they were looked for.
+        title: of the course.
+        attempts: by student id how many attempts there were; by default the entry's own.
+        absent: students who handed in nothing.
+        attention: what the batch says that a person should look at.
+        done: is told how many students are written.
+
+    Raises:
+        SubmissionError: the folder holds something else, which stays as it is.
+        GraderError: the folder cannot be written.
+    """
+    _refuse_what_is_no_report(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside what stands there: until the last page is written, the old report is whole.
+        for left in folder.glob(f"{_DRAFT}*"):  # by one that was killed
+            shutil.rmtree(left)
+        draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
+        try:
+            site = _Site(draft, title, sources, similarity, attempts or {})
+            for count, entry in enumerate(entries, start=1):
+                site.add(entry)
+                done(count)
+            site.finish(absent, attention)
+            _replace(folder, draft)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise GraderError(f"The report cannot be written to {folder}: {error.strerror}.") from error
+    return Written(folder / "staff" / "index.html", len(site.tally.rows))
+
+
+class _Site:
+    """A report in the making."""
+
+    def __init__(
+        self,
+        folder: Path,
+        title: str,
+        sources: Callable[[Entry], Mapping[str, bytes]],
+        similarity: Similarity | None,
+        attempts: Mapping[str, int],
+    ) -> None:
+        self.tally = Tally()
+        self._renderer = Renderer()
+        self._folder, self._sources, self._attempts = folder, sources, attempts
+        self._title, self._similarity = title, similarity
+        self._pairs = _numbered(similarity.pairs if similarity else ())
+        self._pairs_of = _by_student(self._pairs)
+        self._paired: dict[tuple[str, str], bytes] = {}
+        self._course: CourseInfo | None = None
+        for name in ("students", "staff/students", "staff/exercises", "staff/alike"):
+            (folder / name).mkdir(parents=True)
+
+    def add(self, entry: Entry) -> None:
+        """Write the pages of a student."""
+        self._course = self._course or entry.result.course
+        student, page = entry.student, page_name(entry.student.id)
+        sources, pairs = self._sources(entry), self._pairs_of.get(student.id, [])
+        for _, pair in pairs:
+            if pair.exercise in sources:
+                self._paired[student.id, pair.exercise] = sources[pair.exercise]
+        attempts = self._attempts.get(student.id, entry.attempt)
+        row = self.tally.add(entry, attempts=attempts, alike=len(pairs), files=sources)
+        title = self._title or entry.result.course.name
+        self._renderer.write(
+            self._folder / "students" / page,
+            "student.html",
+            title=title,
+            entry=entry,
+            unjudged=row.unjudged,
+        )
+        self._renderer.write(
+            self._folder / "staff" / "students" / page,
+            "staff_student.html",
+            title=title,
+            entry=entry,
+            row=row,
+            sources=sources,
+            pairs=pairs,
+        )
+
+    def finish(self, absent: Sequence[Student], attention: Sequence[Attention]) -> None:
+        """Write the pages of the class."""
+        course = self._course or CourseInfo(name="", version="", digest="")
+        views = [exercise_view(self.tally, each) for each in self.tally.exercises.values()]
+        pairs = self._pairs
+        shared = {
+            "title": self._title or course.name,
+            "course": course,
+            "people": {row.id: row for row in self.tally.rows},
+            "fewest": FEWEST_STUDENTS,
+        }
+        staff = self._folder / "staff"
+        for view in views:
+            self._renderer.write(
+                staff / "exercises" / page_name(view.name),
+                "exercise.html",
+                exercise=view,
+                pairs=[each for each in pairs if each[1].exercise == view.name],
+                **shared,
+            )
+        for name, pair in pairs:
+            self._renderer.write(
+                staff / "alike" / name, "alike.html", **self._alike(pair), **shared
+            )
+        self._renderer.write(
+            staff / "index.html",
+            "index.html",
+            figures=figures(self.tally),
+            exercises=views,
+            rows=self.tally.rows,
+            pairs=pairs,
+            similarity=self._similarity,
+            absent=absent,
+            attention=[each for each in attention if each.kind is not Kind.FAULT],
+            **shared,
+        )
+        readme = self._folder / _README
+        readme.write_text(_README_TEXT, encoding="utf-8")
+
+    def _alike(self, pair: SimilarPair) -> dict[str, object]:
+        """The two files of a pair; lines are marked only in a file that is still the same."""
+        sides = []
+        for student, lines, digest in (
+            (pair.left, pair.left_lines, pair.left_digest),
+            (pair.right, pair.right_lines, pair.right_digest),
+        ):
+            source = self._paired.get((student, pair.exercise), b"")
+            same = source_digest(source) == digest
+            marked = {n for first, last in lines for n in range(first, last + 1)} if same else set()
+            sides.append(
+                {"student": student, "source": source, "lines": lines, "marked": marked}
+                | {"same": same}
+            )
+        return {"pair": pair, "sides": sides}
+
+
+def _numbered(pairs: Iterable[SimilarPair]) -> list[tuple[str, SimilarPair]]:
+    """Each pair with the name of its page."""
+    return [
+        (page_name(f"{pair.exercise}-{number}"), pair) for number, pair in enumerate(pairs, start=1)
+    ]
+
+
+def _by_student(
+    pairs: Iterable[tuple[str, SimilarPair]],
+) -> dict[str, list[tuple[str, SimilarPair]]]:
+    found: dict[str, list[tuple[str, SimilarPair]]] = {}
+    for each in pairs:
+        for student in (each[1].left, each[1].right):
+            found.setdefault(student, []).append(each)
+    return found
+
+
+def _refuse_what_is_no_report(folder: Path) -> None:
+    """A report takes the place of nothing but a report."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise SubmissionError(f"{folder} is a file; name a folder for the report.")
+    readme = folder / _README
+    if readme.is_file() and readme.read_bytes().startswith(_FIRST_LINE.encode()):
+        return
+    if any(not each.name.startswith(_DRAFT) for each in folder.iterdir()):
+        raise SubmissionError(
+            f"{folder} holds something that is not a report; name a new or an empty folder."
+        )
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    for part in _PARTS:
+        old = folder / part
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        (draft / part).replace(old)
+
+
+_README_TEXT = f"""\
+{_FIRST_LINE}
+
+staff/index.html   begin here. For staff only: names, code, hidden tests, everything.
+staff/             never send or publish anything in it.
+students/          one self-contained page for each student. Send each student the own page alone:
+                   it names nobody else, and of hidden tests it has only the titles. The folder as
+                   a whole is a list of the class; do not publish it.
+
+Open the pages in any browser; nothing is loaded from a network. `grade report` writes both folders
+anew.
+"""

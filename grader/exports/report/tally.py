@@ -1,0 +1,158 @@
+"""What the pages of the class need of each student: one row, and a byte for each test.
+
+The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Container, Iterator
+
+import msgspec
+
+from grader.exports.report.mistakes import Mistakes
+from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
+
+__all__ = ["Cell", "ExerciseTally", "Row", "Tally", "TestTally"]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One exercise of one student."""
+
+    status: Status
+    score: float
+    max_score: float
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One student in the table: `unjudged` exercises are missing in `score`, which is then not final."""
+
+    id: str
+    name: str
+    score: float
+    max_score: float
+    cells: dict[str, Cell]
+    attempt: int
+    attempts: int
+    submitted_at: str
+    late: bool
+    alike: int
+
+    @property
+    def unjudged(self) -> int:
+        """How many exercises have no verdict, for a fault of ours."""
+        return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
+
+    @property
+    def share(self) -> float:
+        """Points earned of those there are, 0 to 1."""
+        return self.score / self.max_score if self.max_score else 0.0
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no exercise was attempted."""
+        return all(cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values())
+
+
+class TestTally:
+    """One test: `rows` are the places in the table of who attempted it, `passed` is 1 or 0 for each."""
+
+    __test__ = False  # pytest collects classes by this prefix
+
+    def __init__(self, test: TestResult) -> None:
+        self.name = test.name
+        self.title = test.title
+        self.visibility: Visibility = test.visibility
+        self.rows = array("I")
+        self.passed = array("B")
+        self.worth = array("d")
+
+
+class ExerciseTally:
+    """One exercise: who attempted it, with which points, in which time, and what its tests told them."""
+
+    def __init__(self, result: ExerciseResult) -> None:
+        self.name = result.name
+        self.title = result.title
+        self.chapter = result.chapter
+        self.max_score = result.max_score
+        self.statuses: dict[Status, int] = dict.fromkeys(Status, 0)
+        self.missing = 0
+        self.rows = array("I")
+        self.scores = array("d")
+        self.seconds = array("d")
+        self.tests: dict[tuple[Visibility, str], TestTally] = {}
+        self.mistakes = Mistakes()
+
+    def add(self, row: int, result: ExerciseResult, *, is_there: bool = True) -> None:
+        """Add one student's exercise; only what was attempted and judged says something about it.
+
+        A file that is missing or could not be read is no attempt either.
+        """
+        if result.status is Status.ERROR and not is_there:
+            self.missing += 1
+            return
+        self.statuses[result.status] += 1
+        if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
+            return
+        self.rows.append(row)
+        self.scores.append(result.score)
+        self.seconds.append(result.duration_seconds)
+        self.mistakes.add(result)
+        weights = sum(test.max_score for test in result.tests) or 1.0
+        for test in result.tests:
+            key = (test.visibility, test.name)
+            tally = self.tests.setdefault(key, TestTally(test))
+            tally.rows.append(row)
+            tally.passed.append(test.outcome is Outcome.PASSED)
+            tally.worth.append(result.max_score * test.max_score / weights)
+
+
+class Tally:
+    """The class so far."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.exercises: dict[str, ExerciseTally] = {}
+
+    def add(
+        self, entry: Entry, *, attempts: int, alike: int, files: Container[str] | None = None
+    ) -> Row:
+        """Add a student and return the row; `files` are the exercises of which a file was read."""
+        result = entry.result
+        row = Row(
+            id=entry.student.id,
+            name=entry.student.name,
+            score=result.score,
+            max_score=result.max_score,
+            cells={e.name: Cell(e.status, e.score, e.max_score) for e in result.exercises},
+            attempt=entry.attempt,
+            attempts=max(attempts, entry.attempt),
+            submitted_at=entry.submitted_at,
+            late=entry.late,
+            alike=alike,
+        )
+        for exercise in result.exercises:
+            if exercise.name not in self.exercises:
+                self.exercises[exercise.name] = ExerciseTally(exercise)
+            is_there = files is None or exercise.name in files
+            self.exercises[exercise.name].add(len(self.rows), exercise, is_there=is_there)
+        self.rows.append(row)
+        return row
+
+    @property
+    def final(self) -> list[Row]:
+        """The rows whose score is final: nothing in them waits for a person."""
+        return [row for row in self.rows if not row.unjudged]
+
+    def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:
+        """Whether each student passed a test, and all of the student's other points."""
+        for row, passed, worth in zip(tally.rows, tally.passed, tally.worth, strict=True):
+            if not self.rows[row].unjudged:
+                yield float(passed), round(self.rows[row].score - passed * worth, 2)
+
+    def paired_exercise(self, tally: ExerciseTally) -> Iterator[tuple[float, float]]:
+        """Each student's points in an exercise, and in all others."""
+        for row, score in zip(tally.rows, tally.scores, strict=True):
+            if not self.rows[row].unjudged:
+                yield score, round(self.rows[row].score - score, 2)

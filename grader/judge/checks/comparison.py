@@ -1,0 +1,310 @@
+"""Where a value of the student first departs from the expected one, and by which tolerance.
+
+The walk follows the expected value, which the suite made; of the actual one nothing is believed.
+Arrays of both kinds are compared in NumPy, with rules of our own: the comparison of torch.testing
+imports 0.8 s of modules on its first call. Neither torch nor NumPy is imported before a value of
+theirs is at hand, so that a course in plain Python pays for neither.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+
+from grader.sandbox.wire.values import Opaque, Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EXACT",
+    "TOLERANCES",
+    "Kind",
+    "Mismatch",
+    "Position",
+    "Rule",
+    "Tolerance",
+    "agreement",
+    "as_array",
+    "as_float",
+    "dtype_name",
+    "field_names",
+    "first_mismatch",
+    "is_array",
+    "is_ndarray",
+    "is_number",
+    "is_tensor",
+    "numeric_leaves",
+]
+
+# A reply is bounded by the wire; this bounds what a suite builds from replies.
+_DEEPEST = 100
+
+
+class Tolerance(NamedTuple):
+    """Two numbers agree when |actual - expected| <= atol + rtol * |expected|."""
+
+    rtol: float
+    atol: float
+
+
+# The defaults of torch.testing.assert_close, which students know and may use at home. The relative
+# part is about ten roundings of the dtype (eps: 9.8e-4, 7.8e-3, 1.2e-7, 2.2e-16), but much wider in
+# float64, where a formula's rounding adds up while a real mistake is still far larger; the absolute
+# part takes over near zero, where cancellation leaves no relative precision. A complex number is
+# as precise as its parts. Everything not named here (integers, booleans) is exact.
+TOLERANCES: Mapping[str, Tolerance] = {
+    "float16": Tolerance(rtol=1e-3, atol=1e-5),
+    "bfloat16": Tolerance(rtol=1.6e-2, atol=1e-5),
+    "float32": Tolerance(rtol=1.3e-6, atol=1e-5),
+    "float64": Tolerance(rtol=1e-7, atol=1e-7),
+    "complex32": Tolerance(rtol=1e-3, atol=1e-5),
+    "complex64": Tolerance(rtol=1.3e-6, atol=1e-5),
+    "complex128": Tolerance(rtol=1e-7, atol=1e-7),
+}
+EXACT = Tolerance(rtol=0.0, atol=0.0)
+
+
+class Rule(NamedTuple):
+    """How strictly to compare: exactly (numbers' types too), or by the tolerance of the dtype."""
+
+    exact: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+
+    def tolerance(self, dtype: str) -> Tolerance:
+        default = TOLERANCES.get(dtype, EXACT)
+        if self.exact or default is EXACT:
+            return EXACT
+        return Tolerance(
+            rtol=default.rtol if self.rtol is None else self.rtol,
+            atol=default.atol if self.atol is None else self.atol,
+        )
+
+
+class Kind(enum.Enum):
+    """In what two values differ."""
+
+    TYPE = enum.auto()
+    LENGTH = enum.auto()
+    KEYS = enum.auto()
+    ORDER = enum.auto()
+    FIELDS = enum.auto()
+    SHAPE = enum.auto()
+    DTYPE = enum.auto()
+    VALUES = enum.auto()
+    INCOMPARABLE = enum.auto()
+
+
+class Position(int):
+    """A place in a sequence, to be told from a dict's key that is an integer."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first place where two values differ: the keys that lead there and what stands there."""
+
+    kind: Kind
+    path: tuple[Any, ...]
+    actual: Any
+    expected: Any
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a torch.Tensor; without torch in this process nothing is."""
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def is_ndarray(value: object) -> bool:
+    """Whether it is a numpy.ndarray; without NumPy in this process nothing is."""
+    kind = getattr(sys.modules.get("numpy"), "ndarray", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def is_array(value: object) -> bool:
+    return is_tensor(value) or is_ndarray(value)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a Python number; a bool is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def dtype_name(array: Any) -> str:
+    """The dtype without its library: float32, int64, bool."""
+    return str(array.dtype).removeprefix("torch.")
+
+
+def field_names(value: object) -> tuple[str, ...] | None:
+    """The field names of a Record or of a suite's own NamedTuple, None for anything else."""
+    if isinstance(value, Record):
+        return tuple(value.fields)
+    if isinstance(value, tuple):
+        return getattr(value, "_fields", None)
+    return None
+
+
+def as_array(value: Any) -> NDArray[Any] | None:
+    """The numbers of a tensor or array: booleans and integers as they are, the rest in double.
+
+    None for what has no plain numbers: sparse, quantized, packed or meta tensors, dates, text.
+    """
+    if is_ndarray(value):
+        double = {"f": "float64", "c": "complex128"}.get(value.dtype.kind)
+        if double is not None:
+            return value.astype(double)  # type: ignore[no-any-return]  # value is Any by design
+        return value if value.dtype.kind in "biu" else None
+    torch = sys.modules["torch"]
+    tensor = value.detach()
+    try:
+        if tensor.is_complex():
+            tensor = tensor.resolve_conj().to(torch.complex128)
+        elif tensor.is_floating_point():
+            tensor = tensor.to(torch.float64)
+        return tensor.resolve_neg().numpy()  # type: ignore[no-any-return]  # Any by design
+    except (TypeError, RuntimeError, NotImplementedError):
+        # The border to odd layouts and dtypes: torch itself says whether it can read them.
+        return None
+
+
+def agreement(
+    actual: NDArray[Any], expected: NDArray[Any], tolerance: Tolerance
+) -> NDArray[np.bool_]:
+    """Elementwise, whether two arrays of one shape agree; NaN agrees with NaN alone."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        same = np.asarray(actual == expected)
+        if expected.dtype.kind in "fc" and not same.all():
+            error = np.abs(actual - expected)
+            allowed = tolerance.atol + tolerance.rtol * np.abs(expected)
+            same = same | (np.isfinite(error) & (error <= allowed))
+            same = same | (np.isnan(actual) & np.isnan(expected))
+    return np.asarray(same)
+
+
+def first_mismatch(
+    actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...] = ()
+) -> Mismatch | None:
+    """The first difference in the order of the expected value, None where there is none."""
+    kind: Kind | None
+    actual, expected = _without_numpy_scalar(actual), _without_numpy_scalar(expected)
+    if is_array(expected):
+        kind = _compare_arrays(actual, expected, rule)
+    elif len(path) > _DEEPEST:
+        kind = Kind.INCOMPARABLE
+    elif isinstance(expected, Mapping):
+        return _compare_mappings(actual, expected, rule, path)
+    elif isinstance(expected, (list, tuple, Record)):
+        return _compare_sequences(actual, expected, rule, path)
+    elif is_number(expected):
+        kind = _compare_numbers(actual, expected, rule)
+    elif isinstance(expected, Opaque):
+        kind = Kind.INCOMPARABLE
+    elif type(actual) is not type(expected):
+        kind = Kind.TYPE
+    else:
+        kind = None if actual == expected else Kind.VALUES
+    return None if kind is None else Mismatch(kind, path, actual, expected)
+
+
+def _without_numpy_scalar(value: Any) -> Any:
+    """A suite may compute with numpy.float32 and the like; they count as Python's numbers."""
+    kind = getattr(sys.modules.get("numpy"), "generic", None)
+    return value.item() if kind is not None and isinstance(value, kind) else value
+
+
+def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> Kind | None:
+    if not (is_tensor(actual) if is_tensor(expected) else is_ndarray(actual)):
+        return Kind.TYPE
+    if tuple(actual.shape) != tuple(expected.shape):
+        return Kind.SHAPE
+    if actual.dtype != expected.dtype:
+        return Kind.DTYPE
+    left, right = as_array(actual), as_array(expected)
+    if left is None or right is None:
+        return Kind.INCOMPARABLE
+    agrees = agreement(left, right, rule.tolerance(dtype_name(expected)))
+    return None if agrees.all() else Kind.VALUES
+
+
+def _compare_numbers(actual: Any, expected: float, rule: Rule) -> Kind | None:
+    if not is_number(actual):
+        return Kind.TYPE
+    if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
+        return Kind.TYPE  # an int may stand for a float, as in type hints, but not the reverse
+    if actual == expected:
+        return None
+    left, right = as_float(actual), as_float(expected)
+    if math.isnan(left) or math.isnan(right):
+        return None if math.isnan(left) and math.isnan(right) else Kind.VALUES
+    tolerance, error = rule.tolerance("float64"), abs(left - right)
+    allowed = tolerance.atol + tolerance.rtol * abs(right)
+    return None if not rule.exact and error < math.inf and error <= allowed else Kind.VALUES
+
+
+def as_float(number: float) -> float:
+    """The number as a double; an integer of more than 308 digits is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _compare_sequences(
+    actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...]
+) -> Mismatch | None:
+    names = field_names(expected)
+    if not isinstance(actual, (list, tuple, Record)):
+        return Mismatch(Kind.TYPE, path, actual, expected)
+    if names is not None and field_names(actual) != names:
+        kind = Kind.TYPE if field_names(actual) is None else Kind.FIELDS
+        return Mismatch(kind, path, actual, expected)
+    if len(actual) != len(expected):
+        return Mismatch(Kind.LENGTH, path, actual, expected)
+    keys = names if names is not None else map(Position, range(len(expected)))
+    for key, left, right in zip(keys, actual, expected, strict=True):
+        found = first_mismatch(left, right, rule, (*path, key))
+        if found is not None:
+            return found
+    return None
+
+
+def _compare_mappings(
+    actual: Any, expected: Mapping[Any, Any], rule: Rule, path: tuple[Any, ...]
+) -> Mismatch | None:
+    if not isinstance(actual, Mapping):
+        return Mismatch(Kind.TYPE, path, actual, expected)
+    given, wanted = _typed_keys(actual, rule), _typed_keys(expected, rule)
+    if set(given) != set(wanted):
+        return Mismatch(Kind.KEYS, path, actual, expected)
+    for key, right in expected.items():
+        found = first_mismatch(actual[key], right, rule, (*path, key))
+        if found is not None:
+            return found
+    if rule.exact and given != wanted:
+        return Mismatch(Kind.ORDER, path, actual, expected)
+    return None
+
+
+def _typed_keys(mapping: Mapping[Any, Any], rule: Rule) -> list[Any]:
+    """The keys in order; where exact, with their types, since True == 1 == 1.0 as a key."""
+    return [(type(key), key) for key in mapping] if rule.exact else list(mapping)
+
+
+def numeric_leaves(actual: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
+    """The pairs of arrays or numbers that stand at the same places of two like structures."""
+    if is_array(expected) or is_number(expected):
+        yield actual, expected
+    elif isinstance(expected, Mapping):
+        for key, right in expected.items():
+            yield from numeric_leaves(actual[key], right)
+    elif isinstance(expected, (list, tuple, Record)):
+        for left, right in zip(actual, expected, strict=True):
+            yield from numeric_leaves(left, right)

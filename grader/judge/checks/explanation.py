@@ -1,0 +1,270 @@
+"""What a mismatch means, in lines for the student.
+
+The first line is the finding, the next ones show the worst element, the tolerance and whatever
+simple relation explains the difference. Of the expected value never more than one element shows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, cast
+
+from grader.judge.checks.comparison import (
+    EXACT,
+    Kind,
+    Mismatch,
+    Rule,
+    Tolerance,
+    agreement,
+    as_array,
+    as_float,
+    dtype_name,
+    field_names,
+    first_mismatch,
+    is_array,
+    numeric_leaves,
+)
+from grader.judge.checks.shapes import explain_dtype, explain_shape
+from grader.judge.checks.wording import (
+    a_kind,
+    element,
+    numbers_apart,
+    quoted,
+    sentence,
+    shape_of,
+    subject,
+    verb,
+)
+from grader.sandbox.wire.values import Opaque
+from grader.text import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+__all__ = ["explain", "explain_type"]
+
+# The same structure with finite numbers of any value.
+_ALIKE = Rule(rtol=0.0, atol=math.inf)
+
+
+def explain(
+    found: Mismatch, actual: Any, expected: Any, rule: Rule, what: str, search: bool = True
+) -> list[str]:
+    """The lines about the first mismatch of two values; `search` looks for relations too."""
+    what = subject(what, found.path)
+    left, right = found.actual, found.expected
+    match found.kind:
+        case Kind.TYPE:
+            return explain_type(left, a_kind(right), what)
+        case Kind.INCOMPARABLE:
+            return [sentence(f"{what} is {a_kind(left)}, whose contents cannot be compared.")]
+        case Kind.LENGTH:
+            given, wanted = counted(len(left), "entry", "entries"), len(right)
+            return [sentence(f"{what} {verb(what, 'has', 'have')} {given}, promised {wanted}.")]
+        case Kind.KEYS:
+            return _explain_names(list(left), list(right), "entry", what)
+        case Kind.FIELDS:
+            names = field_names(left) or (), field_names(right) or ()
+            return _explain_names(list(names[0]), list(names[1]), "field", what)
+        case Kind.ORDER:
+            return _explain_order(list(left), list(right), what)
+        case Kind.SHAPE:
+            return explain_shape(left, tuple(right.shape), what, right if search else None)
+        case Kind.DTYPE:
+            return explain_dtype(left, right.dtype, what, right if search else None)
+    if isinstance(right, str):
+        return _explain_text(left, right, what)
+    # What holds for all entries together says more than what holds for the first one.
+    everywhere = _everywhere(actual, expected) if search and found.path else []
+    search = search and not everywhere
+    return _explain_values(left, right, rule, what, search) + everywhere
+
+
+# --- types, entries, text -------------------------------------------------------------------------
+
+
+def explain_type(value: Any, promised: str, what: str) -> list[str]:
+    """The line about a value of another type than the promised one, such as "a Tensor"."""
+    hint = _type_hint(value, promised, what)
+    return [sentence(f"as {what} your code returned {a_kind(value)}, promised {promised}{hint}")]
+
+
+def _type_hint(value: Any, promised: str, what: str) -> str:
+    # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
+    if value is None and promised == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
+        return ": does a gradient reach it?"
+    if value is None and not what.startswith("the entry"):  # a dict's value was never returned
+        # Nor was a field, but nobody here knows whether a suite asks for one.
+        return ": is there no return statement, or was it never set?"
+    if isinstance(value, Opaque):
+        return _opaque_hint(value.type_name, promised)
+    if is_array(value) and promised in ("a float", "an int", "a bool"):
+        one = math.prod(value.shape) == 1
+        return ": call .item()." if one else f"; its shape is {shape_of(value)}."
+    if (a_kind(value), promised) == ("a numpy.ndarray", "a Tensor"):
+        return ": torch.from_numpy converts it."
+    if (a_kind(value), promised) == ("a Tensor", "a numpy.ndarray"):
+        return ": .numpy() converts it."
+    return "."
+
+
+def _opaque_hint(type_name: str, promised: str) -> str:
+    """What the name of a type suggests that happened."""
+    if type_name in ("function", "method", "builtin_function_or_method", "type"):
+        return ": are the parentheses of a call missing?"
+    if type_name == "generator" and promised in ("a list", "a tuple"):
+        return f": {promised.removeprefix('a ')}(...) makes one of it."
+    return "."
+
+
+def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) -> list[str]:
+    """What is missing and what is too much, by the first one of each."""
+    lines = []
+    typed = {(type(key), key) for key in given}, {(type(key), key) for key in wanted}
+    missing = [key for key in wanted if (type(key), key) not in typed[0]]
+    extra = [key for key in given if (type(key), key) not in typed[1]]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        lacks = verb(what, "lacks", "lack")
+        lines.append(sentence(f"{what} {lacks} the {noun} {element(missing[0])}{more}."))
+    if extra:
+        more = f", nor are {len(extra) - 1} more" if len(extra) > 1 else ""
+        lines.append(f"The {noun} {element(extra[0])} of {what} is not promised{more}.")
+    if missing and extra and type(missing[0]) is not type(extra[0]):
+        kinds = a_kind(extra[0]), a_kind(missing[0])
+        lines.append(f"The name of that {noun} is {kinds[0]}, promised {kinds[1]}.")
+    return lines or [sentence(f"the {noun} names of {what} are in another order than promised.")]
+
+
+def _explain_order(given: list[Any], wanted: list[Any], what: str) -> list[str]:
+    pairs = zip(given, wanted, strict=True)
+    left, right = next((left, right) for left, right in pairs if left != right)
+    return [
+        sentence(f"the entries of {what} are right, but in another order."),
+        f"The first one out of place is {element(left)}, promised {element(right)}.",
+    ]
+
+
+def _explain_text(actual: str, expected: str, what: str) -> list[str]:
+    """The first line in which two texts differ, from a little before the first difference."""
+    given, wanted = actual.split("\n"), expected.split("\n")
+    pairs = zip(given, wanted, strict=False)
+    row = next((i for i, (left, right) in enumerate(pairs) if left != right), None)
+    if actual.casefold() == expected.casefold():
+        lines = [sentence(f"{what} differs only in upper and lower case.")]
+    elif actual.split() == expected.split():
+        lines = [sentence(f"{what} differs only in white space.")]
+    elif len(wanted) > 1:
+        lines = [sentence(f"{what} differs from what is promised.")]
+    else:
+        lines = []
+    if row is None:
+        return [*lines, f"It has {counted(len(given), 'line')}, promised {len(wanted)}."]
+    left, right = given[row], wanted[row]
+    column = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    if column is None:  # one line begins with the other
+        column = min(len(left), len(right))
+    start = max(0, column - 20) if column > 60 else 0
+    where = what if len(wanted) == 1 else f"line {row + 1}"
+    dots = "…" if start else ""
+    shown = quoted(dots + left[start:]), quoted(dots + right[start:])
+    return [*lines, sentence(f"{where} is {shown[0]}, expected {shown[1]}.")]
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _explain_values(actual: Any, expected: Any, rule: Rule, what: str, search: bool) -> list[str]:
+    if is_array(expected):
+        left, right, dtype = _as_arrays(actual, expected)
+        tolerance = rule.tolerance(dtype)
+        if right.size > 1:
+            lines = _worst_element(left, right, tolerance, dtype, what)
+            lines += _allowed(tolerance)
+            return lines + (_relations(left, right, dtype) if search else [])
+        actual, expected = left.flat[0].item(), right.flat[0].item()
+    else:
+        tolerance = EXACT if not isinstance(expected, float) else rule.tolerance("float64")
+    got, wanted = numbers_apart(actual, expected)
+    lines = [sentence(f"{what} {verb(what, 'is', 'are')} {got}, expected {wanted}.")]
+    lines += _allowed(tolerance)
+    if search and isinstance(actual, float) and isinstance(expected, float):
+        lines += _relations(*_as_arrays(actual, expected))
+    return lines
+
+
+def _allowed(tolerance: Tolerance) -> list[str]:
+    if tolerance == EXACT:
+        return []
+    return [f"Allowed is a difference of {tolerance.atol:g} + {tolerance.rtol:g} · |expected|."]
+
+
+def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
+    """Two values that compare as numbers, as arrays, and the dtype that rules them."""
+    import numpy as np
+
+    if is_array(expected):
+        # Both have numbers to show, else they were incomparable.
+        left, right = cast("Array", as_array(actual)), cast("Array", as_array(expected))
+        return left, right, dtype_name(expected)
+    return np.asarray(as_float(actual)), np.asarray(as_float(expected)), "float64"
+
+
+def _worst_element(
+    left: Array, right: Array, tolerance: Tolerance, dtype: str, what: str
+) -> list[str]:
+    import numpy as np
+
+    wrong = ~agreement(left, right, tolerance)
+    kind = "complex128" if right.dtype.kind == "c" else "float64"
+    with np.errstate(all="ignore"):
+        error = np.abs(left.astype(kind) - right.astype(kind))
+        # NaN where one of both is NaN or both are infinite: nothing is worse.
+        error = np.where(wrong, np.where(np.isnan(error), np.inf, error), -1.0)
+    place = np.unravel_index(int(np.argmax(error)), error.shape)
+    index = ", ".join(str(int(i)) for i in place)
+    got, wanted = numbers_apart(left[place].item(), right[place].item())
+    size = f"shape {tuple(right.shape)}, {dtype}"
+    differ = "differs" if wrong.sum() == 1 else "differ"
+    lines = [sentence(f"{int(wrong.sum())} of {wrong.size} elements of {what} ({size}) {differ}.")]
+    if right.dtype.kind == "b":
+        return [*lines, f"The first one is at [{index}]: got {got}, expected {wanted}."]
+    greatest = f"{error[place]:.4g}, " if np.isfinite(error[place]) else ""
+    return [
+        *lines,
+        f"The greatest difference is {greatest}at [{index}]: got {got}, expected {wanted}.",
+    ]
+
+
+def _relations(left: Array, right: Array, dtype: str) -> list[str]:
+    from grader.judge.checks.relations import nonfinite, relation
+
+    if right.size == 1:  # one number shows all there is to see
+        known = relation(left, right, dtype)
+    else:
+        known = nonfinite(left, right) or relation(left, right, dtype)
+    return [known] if known else []
+
+
+def _everywhere(actual: Any, expected: Any) -> list[str]:
+    """A relation that holds for all numbers of two structures taken together."""
+    import numpy as np
+
+    from grader.judge.checks.relations import elementwise_relation, relation
+
+    if first_mismatch(actual, expected, _ALIKE) is not None:
+        return []
+    pairs = [_as_arrays(*pair) for pair in numeric_leaves(actual, expected)]
+    if len(pairs) < 2 or any(right.dtype.kind != "f" for _, right, _ in pairs):
+        return []
+    left = np.concatenate([left.ravel() for left, _, _ in pairs])
+    right = np.concatenate([right.ravel() for _, right, _ in pairs])
+    if all(one.ndim == 0 for _, one, _ in pairs):
+        found = relation(left, right, "float64")
+    else:
+        tolerances = [Rule().tolerance(dtype) for _, _, dtype in pairs]
+        found = elementwise_relation(left, right, max(tolerances))
+    return [f"Over all entries: {found[0].lower()}{found[1:]}"] if found else []

@@ -1,0 +1,118 @@
+"""Bounded, harmless text: how values and names read in a message to a student."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from grader.judge.checks.comparison import Position, is_array, is_tensor
+from grader.sandbox.wire.values import Opaque, Record
+from grader.text import LONGEST_TEXT, clean, clean_lines
+
+__all__ = [
+    "a_kind",
+    "element",
+    "message",
+    "numbers_apart",
+    "quoted",
+    "sentence",
+    "shape_of",
+    "subject",
+    "verb",
+]
+
+LONGEST_MESSAGE = 1500
+# The words that begin a sentence of ours or of a suite's `what`; every other word may be a name.
+_OPENERS = re.compile(r"(a|all|an|as|both|each|entry|every|its?|line|no|one|the|these|this|your)\b")
+
+
+def quoted(text: str, limit: int = LONGEST_TEXT) -> str:
+    return f'"{clean(text, limit)}"'
+
+
+def message(lines: Iterable[str]) -> str:
+    """The lines of one message, bounded and cleaned, whatever the student's text in them."""
+    return clean_lines("\n".join(lines), LONGEST_MESSAGE)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
+    return text[:1].upper() + text[1:] if _OPENERS.match(text) else text
+
+
+_FROM_0 = " (counted from 0)"
+
+
+def subject(what: str, path: tuple[Any, ...]) -> str:
+    """What is spoken about: the output; entry 2 (counted from 0) of the output."""
+    for key in path:
+        if isinstance(key, Position):
+            what = f"entry {key}{_FROM_0} of {what}"
+        else:
+            what = f"the entry {element(key)} of {what}"
+    # Said once, however deep the lists are.
+    return what.replace(_FROM_0, "", what.count(_FROM_0) - 1) if _FROM_0 in what else what
+
+
+def verb(what: str, singular: str, plural: str) -> str:
+    """The verb that agrees with the first noun: the gradients of x *have*, the loss *has*."""
+    noun = re.split(r" (?:of|at|for|in|on|with|after|from|to|by|under|when|that)\b", what)[0]
+    return plural if re.search(r"[^siu']s$", noun) and not noun.endswith("bias") else singular
+
+
+def element(value: Any) -> str:
+    """One number, string or other leaf as a student reads it."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        if value.bit_length() > 200:  # Python refuses to print more than 4300 digits
+            return f"an integer of about {value.bit_length() * 0.30103:.0f} digits"
+        return str(value)
+    if isinstance(value, (float, complex)):
+        return f"{value + 0.0:.7g}"  # so that no minus stands before a zero
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bytes):
+        return quoted(value[:LONGEST_TEXT].decode("ascii", "backslashreplace"))
+    return a_kind(value)
+
+
+def numbers_apart(left: complex, right: complex) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart."""
+    shown = element(left), element(right)
+    if shown[0] == shown[1] and isinstance(left, (float, complex)):
+        return f"{left:.17g}", f"{right:.17g}"
+    return shown
+
+
+def shape_of(array: Any) -> str:
+    return str(tuple(array.shape)) if len(array.shape) <= 8 else f"of {len(array.shape)} dimensions"
+
+
+def a_kind(value: Any) -> str:
+    """The type of a value with its article: a Tensor, an int, a NamedTuple PaddedBatch."""
+    if value is None:
+        return "None"
+    if isinstance(value, Opaque):
+        return f"an object of type {clean(value.type_name, 60)}"
+    if isinstance(value, Record):
+        return f"a NamedTuple {clean(value.type_name, 60)}"
+    if is_tensor(value):
+        return "a Tensor"
+    if is_array(value):
+        return "a numpy.ndarray"
+    if isinstance(value, Mapping):
+        return "a dict"
+    for kind, words in (
+        (bool, "a bool"),
+        (int, "an int"),
+        (float, "a float"),
+        (str, "a string"),
+        (bytes, "bytes"),
+        (list, "a list"),
+        (tuple, "a tuple"),
+    ):
+        if isinstance(value, kind):
+            return words
+    return f"an object of type {clean(type(value).__name__, 60)}"

@@ -1,0 +1,155 @@
+"""One judge and its fork server, kept warm in a thread, that judge whatever was asked for last.
+
+The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then
+ended, with the judge, so that an endless loop of before the save does not keep anybody waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import GraderError, JudgeError
+from grader.grading import judge_source, modules_of
+from grader.judge.process import Judge, judges
+from grader.results import ExerciseResult, TestResult, Visibility
+
+__all__ = ["Answer", "Order", "WarmJudge"]
+
+# A new judge costs more than a second: what ends sooner may end.
+_PATIENCE_SECONDS = 1.0
+# The first verdict of a judge waits for its imports, too.
+_COLD_SECONDS = 8.0
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Judge this source of an exercise; `number` is the caller's, and comes back."""
+
+    number: int
+    exercise: Exercise
+    source: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of an order, or the fault of ours for which there is none."""
+
+    order: Order
+    result: ExerciseResult | None
+    fault: str = ""
+
+
+class WarmJudge:
+    """Judges in a thread of its own; `answer`, `test` and `crashed` are called from there.
+
+    `test` is told of every test as it ends, and how many did so far; `crashed` gets an exception that
+    ended the thread.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        *,
+        answer: Callable[[Answer], None],
+        test: Callable[[Order, int], None],
+        crashed: Callable[[Exception], None],
+    ) -> None:
+        self._course = course
+        self._answer, self._test, self._crashed = answer, test, crashed
+        self._changed = threading.Condition()
+        self._waiting: list[Order] = []
+        self._current: Order | None = None
+        self._judge: Judge | None = None
+        self._warm = self._closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._impatience = threading.Thread(target=self._hurry, daemon=True)
+        self._overdue: float | None = None
+        self._thread.start()
+        self._impatience.start()
+
+    def ask(self, orders: Sequence[Order]) -> None:
+        """Judge these, in this order, and nothing that was asked for before."""
+        with self._changed:
+            self._waiting = list(orders)
+            if self._current is not None and orders:
+                patience = _PATIENCE_SECONDS if self._warm else _COLD_SECONDS
+                self._overdue = self._overdue or time.monotonic() + patience
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the judge, also in the middle of something."""
+        with self._changed:
+            self._closed, self._waiting = True, []
+            if self._judge is not None:
+                self._judge.close()
+            self._changed.notify_all()
+        self._thread.join()
+        self._impatience.join()
+
+    # --- the judging ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with contextlib.ExitStack() as running:
+                while (order := self._next()) is not None:
+                    self._answer(self._judged(order, running))
+        except Exception as error:  # noqa: BLE001 (the border of the thread: told to whoever waits)
+            self._crashed(error)
+
+    def _next(self) -> Order | None:
+        with self._changed:
+            self._current = self._overdue = None
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if self._closed:
+                return None
+            self._current = self._waiting.pop(0)
+            return self._current
+
+    def _judged(self, order: Order, running: contextlib.ExitStack) -> Answer:
+        ended = 0
+
+        def done(_: TestResult) -> None:
+            nonlocal ended
+            ended += 1
+            self._test(order, ended)
+
+        try:
+            judge = self._started(order.exercise, running)
+            every = tuple(Visibility)
+            judged = judge_source(
+                judge, self._course, order.exercise, order.source, seed=0, chosen=every, done=done
+            )
+        except (GraderError, ValueError) as error:
+            # ValueError: the pipe of a judge that is being ended.
+            return Answer(order, None, str(error))
+        self._warm = True
+        return Answer(order, judged.result)
+
+    def _started(self, exercise: Exercise, running: contextlib.ExitStack) -> Judge:
+        """The judge; a new one in the place of one that is gone."""
+        if self._judge is not None and self._judge.alive:
+            return self._judge
+        running.close()
+        (judge,) = running.enter_context(judges(preload=modules_of([exercise])))
+        with self._changed:
+            self._judge, self._warm = judge, False
+            if self._closed:
+                raise JudgeError("The judge was ended before it began.")
+        return judge
+
+    # --- the impatience -------------------------------------------------------------------------
+
+    def _hurry(self) -> None:
+        """End a judge that is still at something that nobody asks for anymore."""
+        with self._changed:
+            while not self._closed:
+                left = None if self._overdue is None else self._overdue - time.monotonic()
+                if left is None or left > 0:
+                    self._changed.wait(left)
+                elif self._judge is not None:
+                    self._overdue = None
+                    self._judge.close()

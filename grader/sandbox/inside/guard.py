@@ -1,0 +1,149 @@
+"""Watch a student's code as it runs for operators and names that the exercise does not allow."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+from grader.sandbox.wire.messages import Guard
+
+__all__ = ["ForbiddenUse", "Line", "Watch", "watching"]
+
+
+class ForbiddenUse(RuntimeError):
+    """Raised into the student's code where it reaches what is not allowed."""
+
+
+# The file, the line and the function of one frame of a stack.
+Line = tuple[str, int, str]
+
+
+class Seen:
+    """What was reached, and the stack that led there, outermost first."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        walked = [
+            (frame.f_code.co_filename, line, frame.f_code.co_name)
+            for frame, line in traceback.walk_stack(None)
+        ]
+        self.stack: list[Line] = walked[::-1]
+
+
+class Watch:
+    """A context in which the operators and names of a guard raise, and are remembered.
+
+    A student's `except` cannot hide a use: `seen` keeps the first one. The operators are seen by a
+    dispatch mode, however they were reached; the names are wrapped where they stand, so that a
+    `from torch.autograd import grad` after that finds the wrapper.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self.seen: Seen | None = None
+        self._depth = 0
+        self._operators = frozenset(guard.operators)
+        self._modes: list[Any] = []
+        for name in guard.names:
+            self._wrap(name)
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        if self._operators and "torch" in sys.modules:
+            self._modes.append(_mode_class()(self))
+            self._modes[-1].__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self._depth -= 1
+        if self._modes:
+            self._modes.pop().__exit__(kind, error, trace)
+
+    def is_forbidden(self, operator: str) -> bool:
+        """Whether an operator, by its schema's name as `aten::glu`, is on the list."""
+        return operator in self._operators
+
+    def refuse(self, name: str) -> None:
+        """Remember the first use and raise."""
+        self.seen = self.seen or Seen(name)
+        raise ForbiddenUse(f"{name} is not allowed here")
+
+    def _wrap(self, dotted: str) -> None:
+        owner, attribute = _owner(dotted)
+        original = getattr(owner, attribute, None)
+        # A class cannot be wrapped without breaking isinstance, nor an operator or a builtin without
+        # breaking the scripts that hold it; these are found by their operators and in the source.
+        kept = (type, types.BuiltinFunctionType)
+        if not callable(original) or isinstance(original, kept) or "torch.ops" in dotted:
+            return
+        setattr(owner, attribute, self._wrapper(dotted, original))
+
+    def _wrapper(self, dotted: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def watched(*arguments: Any, **keywords: Any) -> Any:
+            if self._depth:
+                self.refuse(dotted)
+            return original(*arguments, **keywords)
+
+        return watched
+
+
+def watching(watches: list[Watch]) -> contextlib.AbstractContextManager[object]:
+    """All of these watches at once."""
+    # Most calls are watched by nobody, or by one.
+    if len(watches) < 2:
+        return watches[0] if watches else contextlib.nullcontext()
+    stack = contextlib.ExitStack()
+    for watch in watches:
+        stack.enter_context(watch)
+    return stack
+
+
+def _owner(dotted: str) -> tuple[Any, str]:
+    """The object that holds the last part of a dotted name, and this part."""
+    *path, attribute = dotted.split(".")
+    owner: Any = None
+    for end in range(len(path), 0, -1):
+        try:
+            owner = importlib.import_module(".".join(path[:end]))
+        except ImportError:
+            continue
+        for part in path[end:]:
+            owner = getattr(owner, part, None)
+        break
+    return owner, attribute
+
+
+# Making a class takes longer than a call that it watches.
+@functools.cache
+def _mode_class() -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __init__(self, watch: Watch) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self._watch = watch
+
+        # Otherwise the first operator imports torch._dynamo (1 s) to tell it to keep away.
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False
+
+        def __torch_dispatch__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name = func._schema.name
+            if self._watch.is_forbidden(name):
+                self._watch.refuse(name)
+            return func(*args, **(kwargs or {}))
+
+    return Mode

@@ -1,0 +1,281 @@
+"""The inside of a sandbox: load one student's module and answer the judge's calls, trusted by nobody.
+
+Everything here runs beside the student's code, in a process that the student owns. It holds no
+expected value, no suite and no secret; whatever it says is checked by the judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grader.sandbox.inside.changes import names_of, state_of
+from grader.sandbox.inside.graphs import Graph, products
+from grader.sandbox.inside.guard import Watch, watching
+from grader.sandbox.inside.tracebacks import own_frames, raised
+from grader.sandbox.wire.channel import Channel
+from grader.sandbox.wire.messages import (
+    Backward,
+    Build,
+    Built,
+    Call,
+    ForbiddenReply,
+    Forward,
+    Load,
+    Loaded,
+    LoadProbe,
+    Reply,
+    Request,
+    Returned,
+)
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["serve"]
+
+
+class Worker:
+    """One student's module and what the judge built from it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._file = ""
+        self._student = types.ModuleType("student")
+        self._probes: dict[str, types.ModuleType] = {}
+        self._built: list[Any] = []
+        self._built_by: list[str] = []
+        self._graphs: list[Graph] = []
+        self._watches: dict[str, list[Watch]] = {}
+
+    def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
+        """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
+        packing = Packing()
+        watches = [watch for each in self._watches.values() for watch in each]
+        for watch in watches:
+            watch.seen = None
+        try:
+            reply = self._dispatch(request, unpacking, packing)
+        except BaseException as error:  # noqa: BLE001 (the border to the student's code: sys.exit comes here too)
+            reply = raised(error, self._file)
+            packing = Packing()
+        for watch in watches:
+            if watch.seen is not None:
+                frames = own_frames(watch.seen.stack, self._file)
+                return ForbiddenReply(watch.seen.name, frames), Packing()
+        return reply, packing
+
+    def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
+        match request:
+            case Load():
+                return self._load(request)
+            case LoadProbe():
+                module = types.ModuleType(request.name)
+                # Under its name, as every module: what pickles an object of a probe looks there.
+                sys.modules[request.name] = module
+                exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
+                self._probes[request.name] = module
+                return Loaded()
+            case Call():
+                self._seed(request.seed)
+                return self._call(request, unpacking, packing)
+            case Build():
+                self._seed(request.seed)
+                return self._build(request, unpacking, packing)
+            case Forward():
+                self._seed(request.seed)
+                return self._forward(request, unpacking, packing)
+            case Backward():
+                self._seed(request.seed)
+                return self._backward(request, unpacking, packing)
+
+    # --- loading --------------------------------------------------------------------------------
+
+    def _load(self, request: Load) -> Reply:
+        self._file = request.file
+        path = self._scratch / request.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(request.source)
+        for guard in request.guards:
+            watch = Watch(guard)
+            for name in guard.entry_points:
+                self._watches.setdefault(name, []).append(watch)
+        # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
+        # Compiled under the relative name, so that what Python prints shows the student's own path.
+        self._student = types.ModuleType(request.name)
+        self._student.__file__ = str(path)
+        sys.modules[request.name] = self._student
+        exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
+        return Loaded()
+
+    def _attribute(self, name: str) -> Any:
+        try:
+            return getattr(self._student, name)
+        except AttributeError:
+            raise AttributeError(
+                f"{self._file} defines no {name!r}; keep the names of the stub"
+            ) from None
+
+    def _seed(self, seed: int | None) -> None:
+        if seed is None:
+            return
+        # A new test begins: what the last one kept for its backward passes is of no use any more.
+        self._graphs.clear()
+        random.seed(seed)
+        if (torch := sys.modules.get("torch")) is not None:
+            # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
+            torch.default_generator.manual_seed(seed)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed(seed % 2**32)
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _call(self, request: Call, unpacking: Unpacking, packing: Packing) -> Reply:
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        if request.probe is not None:
+            probe = getattr(self._probes[request.probe], request.function)
+            return Returned(packing.pack(probe(self._student, *arguments, **keywords)))
+        function = self._attribute(request.function)
+        watches = self._watches.get(request.function, [])
+        inputs = [unpacking.tensors[index].requires_grad_() for index in request.wants]
+        return self._run(function, arguments, keywords, inputs, unpacking, watches, packing)
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        inputs: list[torch.Tensor],
+        unpacking: Unpacking,
+        watches: list[Watch],
+        packing: Packing,
+    ) -> Reply:
+        before = [state_of(tensor) for tensor in unpacking.tensors]
+        with watching(watches):
+            value = function(*arguments, **keywords)
+        packed = packing.pack(value)
+        changed = [
+            tensor
+            for tensor, old in zip(unpacking.tensors, before, strict=True)
+            if state_of(tensor) != old
+        ]
+        mutated = names_of(function, arguments, keywords, changed) if changed else ()
+        positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
+        if not positions or not inputs:
+            return Returned(packed, mutated=mutated)
+        outputs = [packing.tensors[index] for index in positions]
+        self._graphs.append(Graph(inputs, outputs, watches))
+        return Returned(packed, len(self._graphs) - 1, positions, mutated)
+
+    def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        module = self._attribute(request.class_name)(*arguments, **keywords)
+        torch = sys.modules["torch"]
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"{request.class_name} is no torch.nn.Module")
+        self._built.append(module)
+        self._built_by.append(request.class_name)
+        parameters = dict(module.named_parameters())
+        return Built(
+            handle=len(self._built) - 1,
+            parameters=packing.pack(parameters),
+            buffers=packing.pack(dict(module.named_buffers())),
+            saved=tuple(module.state_dict()),
+            trainable=tuple(name for name, each in parameters.items() if each.requires_grad),
+            training=bool(module.training),
+        )
+
+    def _forward(self, request: Forward, unpacking: Unpacking, packing: Packing) -> Reply:
+        module = self._built[request.handle]
+        parameters = unpacking.unpack(request.parameters)
+        buffers = unpacking.unpack(request.buffers)
+        _set_state(module, parameters, buffers, frozenset(request.trainable), request.training)
+        # Only the arguments are looked at for changes from here on.
+        unpacking.tensors.clear()
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        own = [each for each in module.parameters() if each.requires_grad]
+        inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
+        before = {name: state_of(each) for name, each in module.named_parameters()}
+        watches = self._watches.get(self._built_by[request.handle], [])
+        reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
+        assert isinstance(reply, Returned)
+        changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
+        return Returned(reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed))
+
+    def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
+        torch = sys.modules["torch"]
+        graph = self._graphs[request.graph]
+        given = unpacking.unpack(request.gradients)
+        gradients = [
+            torch.zeros_like(output) if gradient is None else gradient
+            for output, gradient in zip(graph.outputs, given, strict=True)
+        ]
+        if request.differentiable:
+            for gradient in gradients:
+                gradient.requires_grad_()
+        packed = packing.pack(products(graph, gradients, request.differentiable))
+        positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
+        if not request.differentiable or not positions:
+            return Returned(packed)
+        outputs = [packing.tensors[index] for index in positions]
+        self._graphs.append(Graph([*graph.inputs, *gradients], outputs, graph.watches))
+        return Returned(packed, len(self._graphs) - 1, positions)
+
+
+def _set_state(
+    module: Any,
+    parameters: dict[str, Any],
+    buffers: dict[str, Any],
+    trainable: frozenset[str],
+    training: bool,
+) -> None:
+    """Make the student's module what the judge's local copy of it is."""
+    torch = sys.modules["torch"]
+    for own, given in ((module.named_parameters(), parameters), (module.named_buffers(), buffers)):
+        for name, tensor in own:
+            new = given.get(name)
+            # Replaced only if it differs: graphs of earlier calls refer to the tensor as it is.
+            same = new is None or (tensor.dtype == new.dtype and torch.equal(tensor, new))
+            if not same:
+                tensor.data = new
+    for name, tensor in module.named_parameters():
+        if tensor.requires_grad != (name in trainable):
+            tensor.requires_grad_(name in trainable)
+    if module.training != training:
+        module.train(training)
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the student may have closed or replaced it
+                stream.flush()
+
+
+def serve(channel: Channel, scratch: Path) -> None:
+    """Answer requests until the judge hangs up."""
+    worker = Worker(scratch)
+    here = os.getpid()
+    while True:
+        request, unpacking = channel.receive_request()
+        with _flushed():
+            reply, packing = worker.answer(request, unpacking)
+        if os.getpid() != here:
+            # A process that the student forked came back here; it may not speak for its parent.
+            os._exit(1)
+        channel.send(reply, packing, timeout=None)

@@ -1,0 +1,1 @@
+"""The walls around student code, and the order in which they are raised."""

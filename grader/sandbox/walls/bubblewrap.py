@@ -1,0 +1,103 @@
+"""The outermost wall: the command that runs the fork server inside bubblewrap, and what it sees there."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from grader.sandbox.walls.private_root import MOUNT_POINT, outermost
+
+__all__ = ["bubblewrap", "python_environment", "system_files"]
+
+_TEMPORARY_BYTES = 256 * 1024 * 1024
+_PROBE_SECONDS = 10
+_USER = "1000"
+_PREFIX_PARTS = ("bin", "lib", "lib64", "share", "pyvenv.cfg")
+_SYSTEM_FOLDERS = ("/usr",)
+# Links into /usr on most systems, folders of their own on some.
+_SYSTEM_ROOTS = ("/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
+_SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    # Only links, from one library of the system to another.
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/fonts",
+)
+
+
+def python_environment() -> list[Path]:
+    """What this Python and the sandbox's side of the grader are read from, and nothing beside it.
+
+    Of the grader only what runs beside student code: in an editable installation the course, its
+    hidden suites and its solutions lie next to it.
+    """
+    grader = Path(__file__).resolve().parents[2]
+    prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    # Not all of a prefix: somebody may have made the course's own folder a virtual environment.
+    found = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
+    found |= {Path(each) for each in sys.path if Path(each).name.endswith("-packages")}
+    found |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
+    # Both names of what is reached through a link: Python asks for the one, the kernel for the other.
+    return sorted(path for path in found | {path.resolve() for path in found} if path.exists())
+
+
+def system_files() -> list[Path]:
+    """The system's libraries and settings that Python needs to start and to import."""
+    return [Path(each) for each in (*_SYSTEM_FOLDERS, *_SYSTEM_ROOTS, *_SYSTEM_FILES)]
+
+
+def bubblewrap(
+    argv: Sequence[str], *, readable: Sequence[Path], environment: Mapping[str, str]
+) -> list[str] | None:
+    """The command that runs `argv` inside bubblewrap; None where that is not possible.
+
+    Open descriptors that are inheritable stay open. The process sees the system's libraries, the
+    readable paths, an empty bounded /tmp, a minimal /dev, and its own processes; no network.
+    """
+    program = _program()
+    if program is None:
+        return None
+    return [program, *_options(readable, environment), "--", *argv]
+
+
+@functools.cache
+def _program() -> str | None:
+    found = shutil.which("bwrap")
+    if sys.platform != "linux" or found is None:
+        return None
+    command = [found, *_options([], {}), "--", "/usr/bin/true"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found if done.returncode == 0 else None
+
+
+def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
+    options = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    # Not as root, not even in there: who is called 0 may not make a user namespace without a
+    # capability, and every sandbox makes one.
+    options += ["--uid", _USER, "--gid", _USER, "--hostname", "localhost"]
+    options += ["--proc", "/proc", "--dev", "/dev", "--dir", MOUNT_POINT]
+    options += ["--size", str(_TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108
+    system = [Path(each) for each in _SYSTEM_FOLDERS]
+    for path in outermost([*system, *readable]):
+        options += ["--ro-bind", str(path), str(path)]
+    options += ["--chdir", "/", "--clearenv"]
+    for name, value in environment.items():
+        options += ["--setenv", name, value]
+    return options
+
+
+def _system() -> Iterator[str]:
+    for path in map(Path, (*_SYSTEM_ROOTS, *_SYSTEM_FILES)):
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        else:
+            yield from ("--ro-bind-try", str(path), str(path))

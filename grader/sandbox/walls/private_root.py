@@ -1,0 +1,134 @@
+"""A root folder of the fork server's own, with the system's libraries and the Python environment in it.
+
+What bubblewrap does, done again with fewer features by the fork server itself: so nothing of the
+user is in sight either where bubblewrap is not installed, and what a sandbox sees is the same with
+and without. It matters beside Landlock, which stops neither a question whether a file exists nor a
+connection to the socket of a desktop's or a container's daemon.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from grader.sandbox.walls import syscalls
+
+__all__ = ["MOUNT_POINT", "enter_private_root", "outermost"]
+
+_TEMPORARY_BYTES = 256 * 1024 * 1024
+# Covered while we work: a folder in which there is nothing that we need. Inside bubblewrap there is
+# no /sys, but one that it makes for this; not /tmp, where a Python environment may lie.
+MOUNT_POINT = "/.grader"
+_BASE = Path("/sys") if Path("/sys").is_dir() else Path(MOUNT_POINT)
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+# So that gloo and getaddrinfo find this machine, and no name of the network around it.
+_SETTINGS = {
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "nsswitch.conf": "hosts: files\n",
+}
+
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
+_MNT_DETACH = 2
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_ATTR_RDONLY, _ATTR_NOSUID = 1, 2
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user"))
+
+
+def enter_private_root(readable: Iterable[Path]) -> bool:
+    """Make a root with only these paths, read-only, and enter it; False where that is not possible.
+
+    Needs a user and a mount namespace of our own; opened files stay open. /tmp is empty and bounded.
+    """
+    try:
+        syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
+        _build(readable)
+    except OSError:
+        return False
+    os.chdir(_BASE)
+    # The old root ends up on top of the new one, at the same place, and is let go.
+    syscalls.pivot_root(".", ".")
+    syscalls.umount(".", _MNT_DETACH)
+    os.chdir("/")
+    return True
+
+
+def _build(readable: Iterable[Path]) -> None:
+    quiet = _MS_NOSUID | _MS_NODEV
+    syscalls.mount("tmpfs", str(_BASE), "tmpfs", quiet, "size=1m,mode=0755")
+    for folder in ("etc", "tmp", "proc"):
+        (_BASE / folder).mkdir(exist_ok=True)
+    options = f"size={_TEMPORARY_BYTES},mode=1777"
+    syscalls.mount("tmpfs", str(_BASE / "tmp"), "tmpfs", quiet, options)
+    # After /tmp, where a Python environment may well lie.
+    for path in outermost(readable):
+        _show(path)
+    _show_devices()
+    for name, text in _SETTINGS.items():
+        (_BASE / "etc" / name).write_text(text)
+    _show_processes()
+    syscalls.mount("none", str(_BASE), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | quiet, None)
+
+
+def _show(path: Path) -> None:
+    inside = _BASE / path.relative_to("/")
+    inside.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        inside.symlink_to(path.readlink())
+        return
+    _bind(path, inside)
+    attributes = _MountAttributes(set=_ATTR_RDONLY | _ATTR_NOSUID)
+    # Not by remounting: that takes one call for each mount below, with its own flags repeated.
+    syscalls.call(
+        _SYS_MOUNT_SETATTR,
+        _AT_FDCWD,
+        ctypes.c_char_p(os.fsencode(inside)),
+        _AT_RECURSIVE,
+        ctypes.cast(ctypes.byref(attributes), ctypes.c_void_p),
+        ctypes.sizeof(attributes),
+    )
+
+
+def _show_devices() -> None:
+    devices = _BASE / "dev"
+    (devices / "shm").mkdir(parents=True)
+    for name in _DEVICES:
+        _bind(Path("/dev", name), devices / name)
+    for name, target in _DEVICE_LINKS.items():
+        (devices / name).symlink_to(target)
+
+
+def _show_processes() -> None:
+    inside = str(_BASE / "proc")
+    try:
+        syscalls.mount("proc", inside, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+    except OSError:
+        # Forbidden where parts of the old one are covered, as bubblewrap does when run by root; it
+        # then shows bubblewrap's processes, which are ours.
+        _bind(Path("/proc"), Path(inside))
+
+
+def _bind(path: Path, inside: Path) -> None:
+    if path.is_dir():
+        inside.mkdir(exist_ok=True)
+    else:
+        inside.touch()
+    syscalls.mount(str(path), str(inside), None, _MS_BIND | _MS_REC, None)
+
+
+def outermost(paths: Iterable[Path]) -> Iterator[Path]:
+    """Those of the paths that exist and lie in no other of them, once each."""
+    seen: list[Path] = []
+    for path in sorted(set(paths)):
+        # Not Path.exists: that raises where a folder on the way may not be searched.
+        reachable = os.path.exists(path)  # noqa: PTH110 (see above)
+        if reachable and not any(path.is_relative_to(other) for other in seen):
+            seen.append(path)
+            yield path

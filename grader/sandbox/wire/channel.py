@@ -1,0 +1,144 @@
+"""The wire between the judge and a sandbox: frames over a stream socket, and how long they may be.
+
+Theory of operation. Each side writes *frames* to a stream socket: a header of two lengths, then a
+MessagePack *structure* (msgspec, one of the requests or replies of `messages`), then the raw bytes
+of all tensors and arrays, one after the other. The structure refers to these bytes by position, so
+that a megabyte of weights is never walked by a decoder. Nothing is ever pickled, in either
+direction: a reply is data from an enemy.
+
+The judge asks, the sandbox answers, one reply a request. The judge reads a reply with a deadline
+for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
+allocates, looks at the keys of its maps (`map_keys`), decodes it into a typed struct, and unpacks
+the values in it (`unpacking`) into plain data: None, bool, int, float, str, bytes, tensors and
+arrays, lists, tuples, dicts, `Record` for a named tuple and `Opaque` for everything else. Whatever
+does not fit is a `ProtocolError`, which costs the sandbox its test.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from grader.sandbox.wire.map_keys import refuse_compound_keys
+from grader.sandbox.wire.messages import Reply, Request
+from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.values import MAX_TEXT, UNREADABLE, ProtocolError
+
+__all__ = ["MAX_BLOB_BYTES", "MAX_STRUCTURE_BYTES", "Channel", "ChannelClosed"]
+
+MAX_STRUCTURE_BYTES = 2**20
+MAX_BLOB_BYTES = 64 * 2**20
+
+_HEADER = struct.Struct("<IQ")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_request = msgspec.msgpack.Decoder(Request).decode
+_decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class Channel:
+    """Frames over a connected stream socket; `fileno` lets a caller wait for it beside others."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        # Received and not yet used: most frames arrive whole, in one piece.
+        self._received = bytearray()
+        self._timeout: float | None = None
+        connection.settimeout(None)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, message: Request | Reply, packing: Packing, timeout: float | None) -> None:
+        """Write one frame; raises TimeoutError or ChannelClosed."""
+        structure = _encode(message)
+        blob = b"".join(packing.blobs)
+        frame = _HEADER.pack(len(structure), len(blob)) + structure + blob
+        try:
+            sent = self._sent_at_once(frame) if timeout is not None else 0
+            if sent < len(frame):
+                self._set_timeout(timeout)
+                self._socket.sendall(memoryview(frame)[sent:])
+        except ConnectionError as error:
+            raise ChannelClosed from error
+
+    def _sent_at_once(self, frame: bytes) -> int:
+        # Nearly every frame finds room. Whoever waits with a limit never blocks but for a long one, and
+        # need not tell the kernel twice a call.
+        self._set_timeout(0)
+        try:
+            return self._socket.send(frame)
+        except BlockingIOError:
+            return 0
+
+    def _set_timeout(self, timeout: float | None) -> None:
+        if timeout != self._timeout:
+            self._socket.settimeout(timeout)
+            self._timeout = timeout
+
+    def receive_request(self) -> tuple[Request, Unpacking]:
+        """Wait for the next request (in the sandbox, which trusts the judge)."""
+        self._set_timeout(None)
+        structure, blob = self._receive(lambda: None)
+        return _decode_request(structure), Unpacking(blob)
+
+    def receive_reply(
+        self, deadline: float, idle: Callable[[float], None]
+    ) -> tuple[Reply, Unpacking]:
+        """Read one reply before `deadline` (of time.monotonic).
+
+        `idle` waits until this channel is readable or the seconds that it is given are over, and
+        may serve others while it waits. Raises TimeoutError, ChannelClosed or ProtocolError.
+        """
+
+        def wait() -> None:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            idle(remaining)
+
+        self._set_timeout(0)
+        structure, blob = self._receive(wait)
+        refuse_compound_keys(structure)
+        try:
+            return _decode_reply(structure), Unpacking(blob)
+        except UNREADABLE as error:
+            raise ProtocolError(f"a reply cannot be read: {error}"[:MAX_TEXT]) from error
+
+    def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray]:
+        self._receive_at_least(_HEADER.size, wait)
+        structure_bytes, blob_bytes = _HEADER.unpack_from(self._received)
+        if structure_bytes > MAX_STRUCTURE_BYTES or blob_bytes > MAX_BLOB_BYTES:
+            raise ProtocolError("a reply is larger than is allowed")
+        middle = _HEADER.size + structure_bytes
+        end = middle + blob_bytes
+        self._receive_at_least(end, wait)
+        structure, blob = self._received[_HEADER.size : middle], self._received[middle:end]
+        del self._received[:end]
+        return structure, blob
+
+    def _receive_at_least(self, size: int, wait: Callable[[], None]) -> None:
+        # Grows with what arrives: an announced length alone costs no memory.
+        while len(self._received) < size:
+            wait()
+            try:
+                part = self._socket.recv(2**16)
+            except BlockingIOError:
+                continue
+            except ConnectionError as error:
+                raise ChannelClosed from error
+            if not part:
+                raise ChannelClosed
+            self._received += part

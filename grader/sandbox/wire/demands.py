@@ -1,0 +1,73 @@
+"""What the fork server is told when it starts, what the judges may demand of it, and what it answers.
+
+A demand is one message on a control socket, MessagePack; the two descriptors of a `Spawn` travel with it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from grader.sandbox.walls.confinement import Limits
+
+__all__ = [
+    "MAX_MESSAGE",
+    "Answer",
+    "Demand",
+    "Failed",
+    "Spawn",
+    "Spawned",
+    "Start",
+    "Stop",
+    "Stopped",
+]
+
+MAX_MESSAGE = 65_536
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What the fork server is told when it starts, as its one argument.
+
+    `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
+    import when there is nothing else to do; without `walls` it confines nobody; `around` names the
+    walls that already stand around it.
+    """
+
+    controls: tuple[int, ...]
+    preload: tuple[str, ...]
+    walls: bool
+    around: tuple[str, ...]
+
+
+class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
+    """Fork a sandbox with these modules and limits; answered by `Spawned` or `Failed`."""
+
+    modules: tuple[str, ...]
+    limits: Limits
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """Kill a sandbox with all that it started; answered by `Stopped`."""
+
+    sandbox: int
+
+
+class Spawned(msgspec.Struct, frozen=True, tag="spawned"):
+    """The sandbox's number."""
+
+    sandbox: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """No sandbox: why not."""
+
+    reason: str
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
+
+    status: int
+
+
+Demand = Spawn | Stop
+Answer = Spawned | Failed | Stopped

@@ -1,0 +1,140 @@
+"""Values as they are written into a frame: plain data as it is, only the name of its type for all else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from grader.sandbox.wire.values import (
+    ARRAY,
+    DTYPES,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_TEXT,
+    OPAQUE,
+    RECORD,
+    TENSOR,
+    TUPLE,
+    RecordHead,
+    TensorHead,
+)
+
+if TYPE_CHECKING:
+    import numpy
+    import torch
+
+__all__ = ["Packing"]
+
+# Those that MessagePack has.
+_INTEGERS = (-(2**63), 2**64 - 1)
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Packing:
+    """The tensors and arrays of one frame, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.blobs: list[bytes] = []
+        self.tensors: list[torch.Tensor] = []
+
+    def pack(self, value: Any, depth: int = 0) -> Any:
+        """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
+        if value is None or type(value) in (bool, float, bytes):
+            return value
+        if type(value) is str:
+            return _text(value)
+        if depth > MAX_DEPTH:
+            return _extension(OPAQUE, "something nested too deeply")
+        if type(value) is int:
+            return (
+                value if _INTEGERS[0] <= value <= _INTEGERS[1] else _extension(OPAQUE, "int (huge)")
+            )
+        if isinstance(value, (list, tuple, dict)) and len(value) > MAX_ITEMS:
+            return _extension(OPAQUE, f"{type(value).__name__} of {len(value)} items")
+        if type(value) is list:
+            return self._pack_all(value, depth)
+        if type(value) is dict:
+            return self._pack_dict(value, depth)
+        if isinstance(value, tuple):
+            return self._pack_tuple(value, depth)
+        return self._pack_object(value, depth)
+
+    def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
+        # Most of what is long is a list of floats, and a call takes longer than a float.
+        return [each if type(each) is float else self.pack(each, depth + 1) for each in values]
+
+    def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
+        if all(_is_key(key) for key in value):
+            return dict(zip(value, self._pack_all(value.values(), depth), strict=True))
+        return _extension(OPAQUE, "dict with keys that are neither strings nor numbers")
+
+    def _pack_tuple(self, value: tuple[Any, ...], depth: int) -> Any:
+        names = getattr(value, "_fields", None)
+        packed = self._pack_all(tuple.__iter__(value), depth)
+        if isinstance(names, tuple) and len(names) == len(packed):
+            head = RecordHead(type(value).__name__, tuple(map(str, names)), packed)
+            return msgspec.msgpack.Ext(RECORD, _encode(head))
+        return msgspec.msgpack.Ext(TUPLE, _encode(packed))
+
+    def _pack_object(self, value: Any, depth: int) -> Any:
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return self._pack_tensor(value, torch)
+        if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            return self._pack_array(value)
+        if isinstance(value, (bool, int, float, str, bytes)):
+            # numpy.float64, enums of strings and other children of the plain types.
+            plain: Any = next(t for t in (bool, int, float, str, bytes) if isinstance(value, t))
+            return self.pack(plain(value), depth + 1)
+        if isinstance(value, dict):
+            return self._pack_dict(dict(value), depth)
+        if isinstance(value, list):
+            return self._pack_all(value, depth)
+        return _extension(OPAQUE, _type_name(value))
+
+    def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
+        dtype = str(value.dtype).removeprefix("torch.")
+        if value.layout is not torch.strided or value.is_meta or dtype not in DTYPES:
+            return _extension(OPAQUE, f"Tensor ({value.layout}, {value.dtype}, {value.device})")
+        plain = value.detach()
+        if plain.is_conj() or plain.is_neg() or plain.device.type != "cpu":
+            plain = plain.cpu().resolve_conj().resolve_neg()
+        if value.dtype is torch.bfloat16:
+            plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
+        self.tensors.append(value)
+        return self._blob(TENSOR, dtype, value.shape, plain.numpy().tobytes())
+
+    def _pack_array(self, value: numpy.ndarray[Any, Any]) -> Any:
+        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        return self._blob(ARRAY, little.dtype.str, value.shape, little.tobytes())
+
+    def _blob(self, code: int, dtype: str, shape: Any, data: bytes) -> Any:
+        self.blobs.append(data)
+        return msgspec.msgpack.Ext(code, _encode(TensorHead(dtype, tuple(shape), len(data))))
+
+
+def _text(value: str) -> str:
+    """The string as UTF-8 can carry it: half of a surrogate pair cannot go alone."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_key(value: object) -> bool:
+    if isinstance(value, str):
+        return _text(value) == value
+    if isinstance(value, int):
+        return _INTEGERS[0] <= value <= _INTEGERS[1]
+    return isinstance(value, float)
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    module = getattr(kind, "__module__", "")
+    return str(kind.__qualname__ if module in ("builtins", "") else f"{module}.{kind.__qualname__}")
+
+
+def _extension(code: int, text: str) -> Any:
+    return msgspec.msgpack.Ext(code, text[:MAX_TEXT].encode("utf-8", "replace"))

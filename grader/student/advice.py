@@ -1,0 +1,201 @@
+"""What a result means for the student: the findings worth reading, and the one next step."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course
+from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
+from grader.student.progress import Standing
+from grader.submissions import State, file_of, read_submission
+from grader.text import clean
+
+__all__ = ["Asked", "Finding", "Guide", "findings", "is_untouched", "shown_path"]
+
+_LONGEST_PATH = 1000
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Tests that end alike at the same place; the first of them speaks for all."""
+
+    tests: tuple[TestResult, ...]
+
+    @property
+    def first(self) -> TestResult:
+        """The test to show."""
+        return self.tests[0]
+
+
+def findings(exercise: ExerciseResult) -> list[Finding]:
+    """What does not hold, in the order of the tests; parts still to be written come last."""
+    alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
+    for test in exercise.tests:
+        if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
+            alike.setdefault((test.outcome, test.message, test.place), []).append(test)
+    found = [Finding(tuple(tests)) for tests in alike.values()]
+    return sorted(found, key=lambda each: each.first.outcome is Outcome.NOT_IMPLEMENTED)
+
+
+def is_untouched(exercise: ExerciseResult) -> bool:
+    """Whether nothing at all is written yet."""
+    # One that was judged has no message of its own: something is written in it.
+    return exercise.status is Status.NOT_ATTEMPTED and bool(exercise.message)
+
+
+def shown_path(path: Path) -> str:
+    """A path as it can be clicked and pasted: from the current folder where that is shorter."""
+    absolute = os.path.abspath(path)  # noqa: PTH100  # resolve() would follow the student's links
+    try:
+        shown = min(os.path.relpath(absolute), absolute, key=len)
+    except ValueError:  # another drive
+        shown = absolute
+    return clean(shown, _LONGEST_PATH)
+
+
+def _command(text: str) -> str:
+    return f"`{clean(text, _LONGEST_PATH)}`"
+
+
+class Asked(enum.Enum):
+    """How it came to the judging: what the student does to have it done again depends on it."""
+
+    BY_NAME = "grade run glu"
+    BARE = "grade"
+    WATCHING = "grade watch"
+    WATCHING_WITHOUT_KEYS = "grade watch | tee log"
+
+    @property
+    def by_saving(self) -> bool:
+        """Whether a save is all that it takes."""
+        return self in (Asked.WATCHING, Asked.WATCHING_WITHOUT_KEYS)
+
+
+class Guide(msgspec.Struct, frozen=True):
+    """Knows where the files lie, and the commands with the options that the caller gave.
+
+    `standings`, how far every exercise of the course is, are those of the student's own folder;
+    somebody else's submission has none.
+    """
+
+    course: Course
+    submission: Path
+    run_options: str = ""
+    hint_options: str = ""
+    asked: Asked = Asked.BY_NAME
+    standings: dict[str, Standing] = {}
+
+    @property
+    def done(self) -> int:
+        """How many exercises are done."""
+        return list(self.standings.values()).count(Standing.DONE)
+
+    def where(self, exercise_id: str, place: Place | None = None) -> str:
+        """The file of an exercise as one clicks it: `exercises/modules/glu.py:31`."""
+        line = f":{place.line}" if place is not None else ""
+        return shown_path(self._file(exercise_id)) + line
+
+    def fault(self, exercise: ExerciseResult) -> str:
+        """What is wrong with the file as a whole.
+
+        One that is missing is to be handed in under its name; in the student's own folder, where
+        nothing is handed in, it is to be put back.
+        """
+        if not self.standings or not self._is_missing(exercise.name):
+            return exercise.message
+        file = self.course.exercise(exercise.name).file
+        stub = _command(f"grade reset {exercise.name}{self.hint_options}")
+        return f"{file} is missing: {stub} puts the stub there."
+
+    def judge(self, exercise_id: str, more: str = "") -> str:
+        """The command that judges an exercise again."""
+        return _command(f"grade run {exercise_id}{self.run_options}{more}")
+
+    def begun_elsewhere(self, exercise_id: str) -> list[str]:
+        """What was begun and is not done, besides this exercise."""
+        ended = (Standing.DONE, Standing.OPEN, Standing.MISSING)
+        return [e for e, each in self.standings.items() if each not in ended and e != exercise_id]
+
+    def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
+        """The one thing to do now: mend what was begun before something new is started."""
+        unfinished = [each for each in exercises if each.status is not Status.PASSED]
+        for exercise in unfinished:
+            if not is_untouched(exercise):
+                return self._mend(exercise)
+        if unfinished:
+            first = len(unfinished) == len(exercises) and not self.done
+            return self._start(unfinished[0].name, "Start" if first else "Next")
+        if len(exercises) == len(self.course.exercises):
+            return "Full marks: every test of every exercise passes. Well done!"
+        if (further := self._further(exercises)) is not None:
+            return self._go_on(further)
+        whole = _command(f"grade run --all{self.run_options}")
+        if self.standings and self.done == len(self.standings):
+            return f"Done, and so is every other exercise. Well done! {whole} judges them together."
+        return f"Done: everything that was judged passes. {whole} judges the whole course."
+
+    def _mend(self, exercise: ExerciseResult) -> str:
+        first = next((each.first for each in findings(exercise)), None)
+        where = self.where(exercise.name, first.place if first is not None else None)
+        if self._is_missing(exercise.name):
+            what = "your file or the stub" if self.standings else "your file"
+            return f"Next: put {what} at {where}{self._again(exercise.name)}."
+        unwritten = first is not None and first.outcome is Outcome.NOT_IMPLEMENTED
+        verb = "finish" if unwritten else "fix"
+        return f"Next: {verb} {where}{self._again(exercise.name)}."
+
+    def _again(self, exercise_id: str) -> str:
+        if self.asked.by_saving:
+            return " and save"
+        bare = _command(f"grade{self.run_options}")
+        return f", then run {bare if self.asked is Asked.BARE else self.judge(exercise_id)}"
+
+    def _start(self, exercise_id: str, how: str) -> str:
+        where = self.where(exercise_id)
+        if self.asked.by_saving:
+            return f"{how}: open {where}, write, and save."
+        if not self.standings:
+            hint = _command(f"grade hint {exercise_id}{self.hint_options}")
+            start = how if how == "Start" else f"{how}: start"
+            return f"{start} with {where}; {hint} helps."
+        watch = _command(f"grade watch{self._named(exercise_id)}{self.hint_options}")
+        return f"{how}: open {where} and run {watch}: it answers every save."
+
+    def _go_on(self, exercise_id: str) -> str:
+        """After an exercise is done: to the next one that is not."""
+        if self.asked is Asked.WATCHING:
+            return f"Done. Press n for the next one: {self.course.exercise(exercise_id).title}."
+        if self.asked.by_saving or self.standings.get(exercise_id) in (None, Standing.OPEN):
+            return self._start(exercise_id, "Done. Next")
+        named = self._named(exercise_id)
+        again = self.judge(exercise_id) if named else _command(f"grade{self.hint_options}")
+        return f"Done. Next: go on with {self.where(exercise_id)}, then run {again}."
+
+    def _named(self, exercise_id: str) -> str:
+        """The id where it must be given: a bare command takes the first that is not done."""
+        opened = [e for e, standing in self.standings.items() if standing is not Standing.DONE]
+        return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
+
+    def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
+        """The first exercise of the course that was not judged and is not done."""
+        judged = {exercise.name for exercise in exercises}
+        if self.standings:
+            opened = [e for e, each in self.standings.items() if each is not Standing.DONE]
+            return next((each for each in opened if each not in judged), None)
+        files = read_submission(self.submission, self.course).files
+        for exercise in self.course.exercises:
+            if exercise.id in files and exercise.id not in judged:
+                state = files[exercise.id].state(self.course.stub(exercise))
+                if state is State.UNTOUCHED:
+                    return exercise.id
+        return None
+
+    def _is_missing(self, exercise_id: str) -> bool:
+        return not os.path.lexists(self._file(exercise_id))
+
+    def _file(self, exercise_id: str) -> Path:
+        return file_of(self.submission, self.course.exercise(exercise_id))

@@ -1,0 +1,242 @@
+"""The process that makes a picture: experiments in sandboxes, the drawing here, one JSON line in and one out.
+
+Theory of operation. `grade plot` starts this process and a fork server, as a grading does with its judge.
+The experiment of the course runs in a sandbox beside the student's code, with the time and memory of the
+exercise; what comes back is plain data from a stranger. It is converted into the typed struct of the
+experiment's file (`Data`), with the bounds declared there, before `draw` sees it. A figure that the
+student's own code drew comes as the bytes of a PNG, is looked at by its chunks and never decoded
+(`grader.student.plots.png`). There is no suite here and no expected value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from grader.course.manifest import Exercise, load_course
+from grader.errors import CourseError, GraderError
+from grader.judge.outcomes import Outcome as Ended
+from grader.judge.session import Session
+from grader.judge.student import Student
+from grader.results import Outcome, Place
+from grader.sandbox.client import SandboxSource
+from grader.sandbox.forking import ForkServerSandboxes
+from grader.sandbox.spawning import SpawnedSandboxes
+from grader.student.plots.png import NotAPicture, plain_png
+from grader.student.plots.style import SETTINGS
+from grader.text import clean
+
+__all__ = ["Drawn", "Fault", "Request", "Stopped"]
+
+
+class Request(msgspec.Struct, frozen=True, tag="request"):
+    """Draw what this source does; beside it what the `reference`, the solution's source, does."""
+
+    course: str
+    exercise: str
+    source: bytes
+    reference: bytes | None = None
+    seed: int = 0
+
+
+class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
+    """The picture as a PNG; `own` is the figure that the student's code draws itself, if it does."""
+
+    picture: bytes
+    own: bytes | None = None
+    note: str = ""
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """No picture: what the submission did instead, in the words of a judgment."""
+
+    outcome: Outcome
+    message: str
+    place: Place | None = None
+
+
+class Fault(msgspec.Struct, frozen=True, tag="fault"):
+    """A fault of ours."""
+
+    message: str
+
+
+class _NotDrawable(Exception):
+    """What the code returned is nothing that can be drawn; the text says why."""
+
+
+def main(arguments: list[str]) -> None:
+    """Answer the one request on standard input; the argument is the fork server's descriptor."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sandboxes: SandboxSource
+    if arguments:
+        sandboxes = ForkServerSandboxes(socket.socket(fileno=int(arguments[0])))
+    else:
+        sandboxes = SpawnedSandboxes(walls=True)
+    request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
+    try:
+        answer = _answer(request, sandboxes)
+    except GraderError as error:
+        answer = Fault(str(error))
+    answers.write(msgspec.json.encode(answer))
+    answers.flush()
+
+
+def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | Stopped | Fault:
+    # Here and not above: whoever asks imports this module for its structs, and not pytest.
+    from grader.judge.plugin import meaning_of
+
+    course = load_course(Path(request.course))
+    exercise = course.exercise(request.exercise)
+    file = course.plot(exercise)
+    plot = _loaded(file)
+    try:
+        with _student(sandboxes, exercise, request.source, file) as student:
+            parts = {"your code": _experiment(student, plot, request.seed)}
+            own, note = _own_figure(student, plot, parts["your code"], request.seed)
+        if request.reference is not None:
+            parts["the reference"] = _reference(request, sandboxes, exercise, plot, file)
+        return Drawn(_picture(plot, exercise.title, parts), own, note)
+    except Ended as error:
+        said = meaning_of(error)
+        place = Place(exercise.file, said.line, said.function) if said.line else None
+        return Stopped(said.outcome, said.message, place)
+    except _NotDrawable as error:
+        return Stopped(Outcome.FAILED, str(error))
+
+
+def _loaded(file: Path) -> ModuleType:
+    """The experiment's file as a module; it is the course author's, and trusted as a suite is."""
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    if specification is None or specification.loader is None or not file.is_file():
+        raise CourseError(f"There is no experiment at {file}.")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[file.stem] = module
+    sys.dont_write_bytecode = True
+    specification.loader.exec_module(module)
+    return module
+
+
+# --- the experiment, in a sandbox -----------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _student(
+    sandboxes: SandboxSource, exercise: Exercise, source: bytes, file: Path
+) -> Iterator[_Timed]:
+    session = Session(sandboxes, exercise, source)
+    try:
+        yield _Timed(session, Student(session, file))
+    finally:
+        session.close()
+
+
+class _Timed:
+    """A student's module that gets a test's share of the exercise's time for each run."""
+
+    def __init__(self, session: Session, student: Student) -> None:
+        self._session, self._student = session, student
+
+    def run(self, seed: int, function: str, *arguments: Any) -> Any:
+        """Run a function of the experiment's file in the sandbox."""
+        self._session.begin_test(seed)
+        return self._student.run(function, *arguments)
+
+
+def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
+    """What the experiment returned, as the file's `Data`."""
+    returned = student.run(seed, "experiment")
+    try:
+        return msgspec.convert(returned, plot.Data)
+    except msgspec.ValidationError as error:
+        why = clean(_in_python(str(error)), 300)
+        raise _NotDrawable(f"What your code returned cannot be drawn: {why}.") from error
+
+
+def _in_python(complaint: str) -> str:
+    """What msgspec, which speaks of JSON, says of a value."""
+    for theirs, ours in _WORDS.items():
+        complaint = complaint.replace(theirs, ours)
+    return complaint[:1].lower() + complaint[1:]
+
+
+_WORDS = {
+    "`object`": "a dict",
+    "`array`": "a list",
+    "`Opaque`": "an object of another type",
+    " - at `$.": " at `",
+    " - at `$": " at `",
+}
+
+
+def _reference(
+    request: Request, sandboxes: SandboxSource, exercise: Exercise, plot: ModuleType, file: Path
+) -> Any:
+    try:
+        with _student(sandboxes, exercise, request.reference or b"", file) as student:
+            return _experiment(student, plot, request.seed)
+    except (Ended, _NotDrawable) as error:
+        raise CourseError(
+            f"The experiment {file} fails with the course's own solution: {error} "
+            "Tell the course's author; without the reference your own picture can be drawn."
+        ) from error
+
+
+def _own_figure(
+    student: _Timed, plot: ModuleType, data: Any, seed: int
+) -> tuple[bytes | None, str]:
+    """The figure of the student's own code, where the exercise has one, or a note why there is none."""
+    if not hasattr(plot, "own_figure"):
+        return None, ""
+    try:
+        written = student.run(seed, "own_figure", msgspec.to_builtins(data))
+        if not isinstance(written, bytes):
+            raise NotAPicture("it is none")
+        return plain_png(written), ""
+    except Ended as error:
+        return None, f"Your own figure was not drawn: {error}"
+    except NotAPicture as error:
+        return None, f"Your own figure is not kept: {error}."
+
+
+# --- the drawing, here ----------------------------------------------------------------------------
+
+
+def _picture(plot: ModuleType, title: str, parts: dict[str, Any]) -> bytes:
+    """The PNG of all parts, each under its heading, beside each other."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    width, height = plot.SIZE
+    written = io.BytesIO()
+    try:
+        # What odd numbers make matplotlib warn of, the student's picture shows.
+        with warnings.catch_warnings(action="ignore"), rc_context(SETTINGS):
+            figure = Figure(figsize=(width * len(parts), height + 0.5), layout="constrained")
+            panels = figure.subfigures(1, len(parts), squeeze=False, wspace=0.03)[0]
+            for panel, (heading, data) in zip(panels, parts.items(), strict=True):
+                panel.suptitle(f"{title}: {heading}", fontsize=12, fontweight="bold")
+                plot.draw(panel, data)
+            figure.savefig(written, format="png")
+    except Exception as error:  # the border: a stranger's numbers in matplotlib
+        raise _NotDrawable(
+            f"What your code returned cannot be drawn ({clean(f'{type(error).__name__}: {error}', 300)}). "
+            "If `grade run` has nothing to say, tell the course's author."
+        ) from error
+    return written.getvalue()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

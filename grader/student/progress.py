@@ -1,0 +1,276 @@
+"""What a student's own course folder remembers: what passed, which hints were seen, and backups.
+
+`.grade/state.json` beside `exercises/` belongs to the student: plain text, read by nobody else and never
+sent anywhere, left alone by git (the folder ignores itself), and worth nothing to a grader. It ties each
+verdict to the digests of the file and of the tests that it was about: an exercise is done while both are
+what they were, so that an edited file is not, and one that is put back is done again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.results import ExerciseResult, Status
+from grader.submissions import Handed, State
+
+__all__ = ["FOLDER", "Logbook", "Page", "Standing", "Verdict", "make_folder", "stamp", "unused"]
+
+FOLDER = ".grade"
+FILE = "state.json"
+FORMAT_VERSION = 1
+# A course of a thousand exercises stays far below.
+_MAX_BYTES = 2_000_000
+
+
+class Standing(enum.Enum):
+    """How far an exercise is, in the words of a list."""
+
+    DONE = "done"
+    EDITED_SINCE = "edited since"
+    TESTS_CHANGED = "tests changed"
+    BEGUN = "begun"
+    OPEN = "open"
+    INVALID = "not valid Python"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+
+
+_FROM_FILE = {
+    State.MISSING: Standing.MISSING,
+    State.UNREADABLE: Standing.UNREADABLE,
+    State.UNTOUCHED: Standing.OPEN,
+    State.INVALID: Standing.INVALID,
+    State.EDITED: Standing.BEGUN,
+}
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Points, and the digests of the file and of the tests that they are about."""
+
+    file: str
+    tests: str
+    score: float
+    max_score: float
+    at: str
+
+
+class Page(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One exercise: the last verdict, the last full one, and the hints seen, the last one last."""
+
+    judged: Verdict | None = None
+    passed: Verdict | None = None
+    hints: tuple[int, ...] = ()
+
+
+class _Book(msgspec.Struct, frozen=True):
+    about: str = "Your own progress, kept by `grade`. Delete it and you start afresh."
+    format_version: int = FORMAT_VERSION
+    exercises: dict[str, Page] = {}
+
+
+class Logbook:
+    """The student's progress in the folder of a course.
+
+    Nothing here ends a command: that the file could not be read, or could not be written, is told as
+    a notice.
+    """
+
+    def __init__(self, course: Course) -> None:
+        self._notices: list[str] = []
+        self._course = course
+        self._file = course.root / FOLDER / FILE
+        self._digests: dict[str, str] = {}
+        self._looked: dict[str, tuple[tuple[bytes | None, str], Standing]] = {}
+        self._writable = True
+        self._book = self._read()
+
+    def take_notices(self) -> list[str]:
+        """The sentences that the student has to be told, each of them once."""
+        taken, self._notices = self._notices, []
+        return taken
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def page(self, exercise: Exercise) -> Page:
+        """What is known of an exercise."""
+        return self._book.exercises.get(exercise.id, Page())
+
+    def standing(self, exercise: Exercise, handed: Handed) -> Standing:
+        """How far the exercise is, as its file is now."""
+        page = self.page(exercise)
+        same = page.passed is not None and page.passed.file == _digest(handed.source)
+        if same and page.passed is not None and page.passed.tests == self._tests(exercise):
+            return Standing.DONE
+        standing = self._by_file(exercise, handed)
+        if standing is Standing.BEGUN and page.passed is not None:
+            return Standing.TESTS_CHANGED if same else Standing.EDITED_SINCE
+        return standing
+
+    def _by_file(self, exercise: Exercise, handed: Handed) -> Standing:
+        """What the file says, found out once: `grade watch` asks at every save, of every exercise."""
+        key = handed.source, handed.problem
+        known = self._looked.get(exercise.id)
+        if known is None or known[0] != key:
+            known = key, _FROM_FILE[handed.state(self._course.stub(exercise))]
+            self._looked[exercise.id] = known
+        return known[1]
+
+    def standings(self, files: Mapping[str, Handed]) -> dict[str, Standing]:
+        """The standing of every exercise of the course, in its order."""
+        return {e.id: self.standing(e, files[e.id]) for e in self._course.exercises}
+
+    def first_open(self, files: Mapping[str, Handed]) -> Exercise | None:
+        """The first exercise of the course that is not done; None if every one is."""
+        for exercise in self._course.exercises:
+            if self.standing(exercise, files[exercise.id]) is not Standing.DONE:
+                return exercise
+        return None
+
+    def points(self, exercise: Exercise, handed: Handed) -> float | None:
+        """The points of the file as it is now; None if it was not judged like this."""
+        judged = self.page(exercise).judged
+        if judged is None or judged.file != _digest(handed.source):
+            return None
+        return judged.score if judged.tests == self._tests(exercise) else None
+
+    def unseen_hints(self, exercise: Exercise) -> list[int]:
+        """The numbers of the hints that were not seen yet."""
+        seen = self.page(exercise).hints
+        return [number for number in range(1, len(exercise.hints) + 1) if number not in seen]
+
+    def next_hint(self, exercise: Exercise) -> int:
+        """The number of the hint to show: the first one not seen; after all of them, round again."""
+        if unseen := self.unseen_hints(exercise):
+            return unseen[0]
+        return self.page(exercise).hints[-1] % len(exercise.hints) + 1
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def record(self, exercise: Exercise, source: bytes | None, result: ExerciseResult) -> None:
+        """Remember the verdict of all of an exercise's tests on this source.
+
+        A missing file, one in which nothing is written yet and a fault of ours are no verdicts.
+        """
+        if source is None or result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
+            return
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        verdict = Verdict(
+            _digest(source), self._tests(exercise), result.score, result.max_score, now
+        )
+        passed = {"passed": verdict} if result.status is Status.PASSED else {}
+        self._change(exercise, lambda page: msgspec.structs.replace(page, judged=verdict, **passed))
+
+    def see_hint(self, exercise: Exercise, number: int) -> None:
+        """Remember that a hint was shown, and that it was the last one."""
+
+        def seen(page: Page) -> Page:
+            others = (each for each in page.hints if each != number)
+            return msgspec.structs.replace(page, hints=(*others, number))
+
+        if self.page(exercise).hints[-1:] != (number,):
+            self._change(exercise, seen)
+
+    def _change(self, exercise: Exercise, change: Callable[[Page], Page]) -> None:
+        # Read again: a `grade watch` in another window may have written meanwhile.
+        if self._writable:
+            self._book = self._read()
+        pages = {**self._book.exercises, exercise.id: change(self.page(exercise))}
+        self._book = msgspec.structs.replace(self._book, exercises=pages)
+        if not self._writable:
+            return
+        try:
+            make_folder(self._file.parent)
+            beside = self._file.with_name(f"{FILE}.{os.getpid()}")
+            beside.write_bytes(msgspec.json.format(msgspec.json.encode(self._book), indent=2))
+            beside.replace(self._file)
+        except OSError as error:
+            self._tell(
+                f"Your progress cannot be kept in {self._file}: {error.strerror}. What passes now is "
+                "forgotten: make that folder writable."
+            )
+
+    def _tests(self, exercise: Exercise) -> str:
+        """The digest of what judges the exercise."""
+        if exercise.id not in self._digests:
+            # Imported when there is something to compare with: not in a fresh clone.
+            from grader.course.digest import exercise_digest
+
+            self._digests[exercise.id] = exercise_digest(self._course, exercise)
+        return self._digests[exercise.id]
+
+    def _read(self) -> _Book:
+        try:
+            with self._file.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+        except FileNotFoundError:
+            return _Book()
+        except OSError as error:
+            self._writable = False
+            self._tell(
+                f"Your progress in {self._file} cannot be read: {error.strerror}. Nothing is kept "
+                "until it can be, or is moved away."
+            )
+            return _Book()
+        try:
+            book = msgspec.json.decode(content, type=_Book)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._set_aside("is damaged")
+        if book.format_version != FORMAT_VERSION:
+            return self._set_aside(f"is of format {book.format_version}, not {FORMAT_VERSION}")
+        return book
+
+    def _set_aside(self, why: str) -> _Book:
+        """Start afresh, and lose nothing: what cannot be read may be mended by hand."""
+        aside = unused(self._file.with_name(f"state.{stamp()}.broken.json"))
+        try:
+            self._file.rename(aside)
+        except OSError:
+            self._writable = False
+            self._tell(
+                f"Your progress file {self._file} {why}; nothing is written over it, and nothing is "
+                "kept until it is moved away."
+            )
+        else:
+            self._tell(
+                f"Your progress file {why}: it is kept as {aside}, and a new one is begun. "
+                "`grade --all` finds out again what passes."
+            )
+        return _Book()
+
+    def _tell(self, notice: str) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
+
+
+def make_folder(folder: Path) -> None:
+    """Make `.grade`, which ignores itself: whatever a course's .gitignore says, it is nobody else's."""
+    folder.mkdir(exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="ascii")
+
+
+def _digest(source: bytes | None) -> str:
+    return "" if source is None else hashlib.sha256(source).hexdigest()
+
+
+def stamp() -> str:
+    """Now, as it stands in the name of a file that is kept."""
+    return datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
+
+
+def unused(path: Path) -> Path:
+    """The path, or one beside it with a number: nothing is written over."""
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free

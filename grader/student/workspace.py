@@ -1,0 +1,106 @@
+"""The student's own folder of a course: its files as they were read, the progress, and stubs put back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import GraderError, SubmissionError
+from grader.results import Result
+from grader.student.progress import FOLDER, Logbook, Standing, make_folder, stamp, unused
+from grader.submissions import Handed, Submission, file_of, read_submission
+
+__all__ = ["Reset", "Workspace", "reset_exercise"]
+
+
+class Workspace:
+    """The exercise files of a course's own folder, read once, beside the logbook.
+
+    Raises SubmissionError where not one of the files is there.
+    """
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self.logbook = Logbook(course)
+        self._read = _read(course)
+
+    def handed(self, exercise: Exercise) -> Handed:
+        """The file of an exercise as it was read."""
+        return self._read.files[exercise.id]
+
+    def read_again(self) -> None:
+        """Look at the files as they are now."""
+        self._read = _read(self.course)
+
+    def standings(self) -> dict[str, Standing]:
+        """How far every exercise is."""
+        return self.logbook.standings(self._read.files)
+
+    def first_open(self) -> Exercise | None:
+        """The exercise to go on with; None if every one is done."""
+        return self.logbook.first_open(self._read.files)
+
+    def record(self, result: Result, suite: str) -> None:
+        """Keep the verdicts that are about all tests, and about the files as they were read here."""
+        # Whoever has a result has loaded it; a list of exercises need not.
+        from grader.grading import suites_named
+
+        if self._read.info().digest != result.submission.digest:
+            return  # a file was saved in between: which of the two was judged, nobody knows
+        for judged in result.exercises:
+            exercise = self.course.exercise(judged.name)
+            if set(self.course.suites(exercise)) <= set(suites_named(suite)):
+                self.logbook.record(exercise, self.handed(exercise).source, judged)
+
+
+def _read(course: Course) -> Submission:
+    try:
+        return read_submission(course.folder, course)
+    except SubmissionError as error:
+        # Whoever works here hands nothing in.
+        raise SubmissionError(
+            f"{course.folder} holds no file of {course.title}: "
+            f"`grade reset {course.exercises[0].id}` puts a stub there."
+        ) from error
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """What a reset did: `file` is the stub (`written` anew), `backup` what stood there before."""
+
+    file: Path
+    backup: Path | None = None
+    written: bool = True
+
+
+def reset_exercise(course: Course, exercise: Exercise) -> Reset:
+    """Put the stub back, and keep what stood there in `.grade/backups`.
+
+    Raises GraderError where there is no stub to put back, or no place to write.
+    """
+    stub = course.stub(exercise)
+    file = file_of(course.folder, exercise)
+    if os.path.lexists(file) and stub.absolute() == file.absolute():
+        raise GraderError(
+            f"There is no copy of the stub of {exercise.id} in this course "
+            f"(tests/stubs/{exercise.file}); `git restore {file}` brings back the one of git."
+        )
+    content = stub.read_bytes()
+    if file.is_file() and not file.is_symlink() and file.read_bytes() == content:
+        return Reset(file, written=False)
+    backup = None
+    try:
+        if os.path.lexists(file):
+            backup = unused(course.root / FOLDER / "backups" / f"{exercise.id}.{stamp()}.py")
+            make_folder(course.root / FOLDER)
+            backup.parent.mkdir(exist_ok=True)
+            # Moved, whatever it is: a link or a folder of this name is kept as that.
+            file.rename(backup)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except OSError as error:
+        kept = f" Your file is {backup} now." if backup is not None and backup.exists() else ""
+        raise GraderError(f"{file} cannot be reset: {error.strerror}.{kept}") from error
+    return Reset(file, backup)

@@ -1,0 +1,49 @@
+"""What was handed in: one submission or a class's download becomes the bytes of each exercise's file.
+
+`find_class` says who handed in what in a download, from names and tables of contents alone; `read_found`
+then reads one attempt, bounded in time and memory. Nothing is extracted, nothing is followed, and what cannot
+be read is one line in the result of that student.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from grader.submissions.attempt import Found, read_found
+from grader.submissions.names import safe_name
+from grader.submissions.read import file_of, read_submission
+from grader.submissions.submission import Handed, State, Submission
+
+if TYPE_CHECKING:
+    from grader.submissions.download import ClassFound, find_class
+    from grader.submissions.roster import Roster, read_roster
+
+__all__ = [
+    "ClassFound",
+    "Found",
+    "Handed",
+    "Roster",
+    "State",
+    "Submission",
+    "file_of",
+    "find_class",
+    "read_found",
+    "read_roster",
+    "read_submission",
+    "safe_name",
+]
+
+# What a class needs, and the one submission of a student at home does not wait for.
+_LATER = {
+    "ClassFound": "download",
+    "find_class": "download",
+    "Roster": "roster",
+    "read_roster": "roster",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,0 +1,203 @@
+"""An archive as a list of the files that matter in it: which there are, and how each one is read.
+
+It is read where it lies, member by member; nothing is extracted. Bounds hold for what is looked at, for
+what is unpacked and for what is kept, so that no archive costs more than a second or two and some tens of
+megabytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import io
+import re
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from grader.submissions.folder import MAX_ENTRIES, Kind, Unreadable, is_ignored
+from grader.submissions.member import Member, check_path, read_member
+from grader.submissions.names import shown
+from grader.submissions.submission import MAX_FILE_BYTES
+from grader.submissions.tar import BLOCK, Plain, Unpacking, is_tar, tar_members
+from grader.submissions.zip import zip_members
+
+__all__ = [
+    "Candidate",
+    "Format",
+    "Listing",
+    "format_of",
+    "list_archive",
+    "looks_like_code",
+    "looks_packed",
+    "stored_members",
+]
+
+_MAX_TABLE_BYTES = 16 << 20
+_MAX_CANDIDATES = 100
+_NAMES_SHOWN = 3
+MAX_CODE_NAMES = 10
+
+_PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
+
+
+class Format(enum.Enum):
+    """What a file is by its first bytes, whatever its name says."""
+
+    ZIP = "zip"
+    TAR = "tar"
+    GZ = "gz"
+    BZ2 = "bz2"
+    XZ = "xz"
+
+
+class Candidate(NamedTuple):
+    """A file that may be an exercise's, by its path; `read` raises Unreadable if it cannot be read."""
+
+    path: str
+    read: Callable[[], bytes]
+
+
+class Listing(NamedTuple):
+    """What an archive or a folder holds: the candidates, and a few names of what else there is."""
+
+    candidates: list[Candidate]
+    others: list[str]
+
+
+def looks_like_code(name: str) -> bool:
+    """Whether a file of this name may hold an exercise, though it is named after none."""
+    return name.lower().endswith((".py", ".pyw", ".py.txt", ".ipynb"))
+
+
+def looks_packed(name: str) -> bool:
+    """Whether a file of this name is meant as an archive, also of a kind that is not read here."""
+    return _PACKED.fullmatch(name) is not None
+
+
+def format_of(file: BinaryIO) -> Format:
+    """The format of an open file; raises Unreadable if it is none that is read here."""
+    file.seek(0)
+    begin = file.read(BLOCK)
+    if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        return Format.ZIP
+    for format_, mark in (
+        (Format.GZ, b"\x1f\x8b"),
+        (Format.BZ2, b"BZh"),
+        (Format.XZ, b"\xfd7zXZ\0"),
+    ):
+        if begin.startswith(mark):
+            return format_
+    if is_tar(begin):
+        return Format.TAR
+    if begin.startswith((b"Rar!", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
+        raise Unreadable("is no zip or tar, and other archives are not read: pack it as a zip.")
+    if not begin:
+        raise Unreadable("is empty: pack the folder again and hand it in.")
+    raise Unreadable("is no zip or tar, or its beginning is damaged: pack the folder as a zip.")
+
+
+def stored_members(file: BinaryIO, max_entries: int, max_table_bytes: int) -> Iterator[Member]:
+    """Every entry of an archive whose members can be read one by one later, where they lie.
+
+    Raises Unreadable for a compressed tar, and where an archive is broken or too large.
+    """
+    match format_of(file):
+        case Format.ZIP:
+            return zip_members(file, max_entries=max_entries, max_table_bytes=max_table_bytes)
+        case Format.TAR:
+            return tar_members(Plain(file), max_entries=max_entries)
+    raise Unreadable("is a compressed tar, which can only be read from its beginning.")
+
+
+def list_archive(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> Listing:
+    """The files of an archive whose names are wanted; raises Unreadable, which begins with `name`."""
+    try:
+        format_ = format_of(file)
+        if format_ is Format.ZIP:
+            return _list_zip(file, is_wanted)
+        stream = Plain(file) if format_ is Format.TAR else Unpacking(file, format_.value)
+        return _list_tar(stream, is_wanted)
+    except Unreadable as problem:
+        raise Unreadable(f"{shown(name)} {problem}") from problem
+
+
+class _Contents:
+    """The entries of an archive as they pass by: what is kept of them, and whether they fit together.
+
+    Of the rest only hashes of the paths are kept, to see where one name is a file and a folder.
+    """
+
+    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+        self.kept: list[Member] = []
+        self.others: list[str] = []
+        self._is_wanted = is_wanted
+        self._files: set[int] = set()
+        self._folders: set[int] = set()
+
+    def add(self, member: Member) -> bool:
+        """Look at an entry; whether it is one to keep."""
+        check_path(member.path)
+        parent, _, name = member.path.rpartition("/")
+        self._folders.add(hash(parent))
+        if member.kind is Kind.FOLDER:
+            self._folders.add(hash(member.path))
+            return False
+        self._files.add(hash(member.path))
+        if any(is_ignored(part) for part in parent.split("/") if parent) or is_ignored(name):
+            return False
+        if not self._is_wanted(name):
+            if len(self.others) < (MAX_CODE_NAMES if looks_like_code(name) else _NAMES_SHOWN):
+                self.others.append(name)
+            return False
+        if len(self.kept) >= _MAX_CANDIDATES:
+            raise Unreadable(
+                f"holds {shown(name)} and its like too many times: hand in one of each."
+            )
+        self.kept.append(member)
+        return True
+
+    def listing(self, reader: Callable[[Member], Callable[[], bytes]]) -> Listing:
+        """What was kept, to be read by what `reader` gives for each member."""
+        found = [
+            Candidate(member.path, self._clash(member) or reader(member)) for member in self.kept
+        ]
+        return Listing(found, self.others)
+
+    def _clash(self, member: Member) -> Callable[[], bytes] | None:
+        """How a member is refused whose name, or that of a folder above it, is another thing too."""
+        above = member.path.split("/")[:-1]
+        both = ["/".join(above[: end + 1]) for end in range(len(above))]
+        names = [path for path in both if hash(path) in self._files]
+        if hash(member.path) in self._folders:
+            names.append(member.path)
+        return _refusal(f"{shown(names[0])} is both a file and a folder.") if names else None
+
+
+def _refusal(problem: str) -> Callable[[], bytes]:
+    def read() -> bytes:
+        raise Unreadable(problem)
+
+    return read
+
+
+def _list_zip(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Listing:
+    contents = _Contents(is_wanted)
+    for member in zip_members(file, max_entries=MAX_ENTRIES, max_table_bytes=_MAX_TABLE_BYTES):
+        contents.add(member)
+    return contents.listing(
+        lambda member: functools.partial(read_member, file, member, MAX_FILE_BYTES)
+    )
+
+
+def _list_tar(stream: Plain | Unpacking, is_wanted: Callable[[str], bool]) -> Listing:
+    contents = _Contents(is_wanted)
+    readers: dict[int, Callable[[], bytes]] = {}
+    for member in tar_members(stream, max_entries=MAX_ENTRIES):
+        if contents.add(member):
+            # Read as it passes by, but judged with the rules that hold for every member.
+            data = io.BytesIO(stream.read(min(member.size, MAX_FILE_BYTES)))
+            there = msgspec.structs.replace(member, offset=0)
+            readers[id(member)] = functools.partial(read_member, data, there, MAX_FILE_BYTES)
+    return contents.listing(lambda member: readers[id(member)])

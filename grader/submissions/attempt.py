@@ -1,0 +1,277 @@
+"""One attempt as it lies in a download, and the exercise files that are found in it.
+
+What was handed in is a folder, files, archives, or members of one large archive: its pieces. In each
+of them an exercise's file may stand flat, under its chapter, under `exercises/`, and below any other
+folders; the nearest one counts. Where two are equally near and differ, nobody guesses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.results import Student
+from grader.submissions.archive import (
+    MAX_CODE_NAMES,
+    Candidate,
+    Listing,
+    list_archive,
+    looks_like_code,
+    looks_packed,
+)
+from grader.submissions.folder import Unreadable, open_regular, walk
+from grader.submissions.member import Member, read_member
+from grader.submissions.names import shown
+from grader.submissions.source import is_untouched
+from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
+
+__all__ = ["Found", "Piece", "gather", "is_named_after", "nearest_below", "read_found"]
+
+# An archive within a class's archive is unpacked into memory.
+MAX_NESTED_BYTES = 32 << 20
+_MAX_ARCHIVES = 3
+_MAX_ALIKE = 8
+# `glu-1.py` is Canvas's and `glu (1).py` a browser's name for a second `glu.py`.
+_SCRIPT = re.compile(r"(?P<stem>.+?)(?P<copy>-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE)
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A file or folder of an attempt: what the student called it, and where its bytes are."""
+
+    path: str
+    place: Path | Member
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt as it lies in a download; the first fields are as in `results.Entry`.
+
+    `path` is the student's folder or file, or the archive of the class that holds the pieces. With a
+    `problem` nothing of it can be read, and every exercise shows that line.
+    """
+
+    student: Student
+    attempt: int = 1
+    submitted_at: str = ""
+    late: bool = False
+    origin: str = ""
+    path: Path
+    members: tuple[Piece, ...] = ()
+    problem: str = ""
+
+
+def read_found(found: Found, course: Course) -> Submission:
+    """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
+
+    Never raises for what was handed in: what cannot be read has a `problem`.
+    """
+    if found.problem:
+        refused = Handed(None, found.problem, found.path)
+        files = {exercise.id: refused for exercise in course.exercises}
+    else:
+        files = gather(found.members, found.path, course)
+    return Submission(found.student.id, files)
+
+
+def is_named_after(course: Course, name: str) -> bool:
+    """Whether a file has the name of an exercise, or nearly so."""
+    return any(_likeness(exercise, name) is not None for exercise in course.exercises)
+
+
+def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
+    """Where the file of an exercise stands in the folders below, if anywhere; for a message."""
+    with contextlib.suppress(Unreadable):
+        ranked = [
+            (rank, str(each.place))
+            for each in walk(folder)
+            if (rank := _rank(exercise, each.path)) is not None
+        ]
+        return Path(min(ranked)[1]) if ranked else None
+    return None
+
+
+def _likeness(exercise: Exercise, name: str) -> int | None:
+    """How nearly a file is named after an exercise: 0 for exactly so, None for not at all."""
+    if name[-3:].lower() != ".py" or name[: len(exercise.id)].lower() != exercise.id:
+        return None
+    if name == f"{exercise.id}.py":
+        return 0
+    match = _SCRIPT.fullmatch(name)
+    if match is None or match["stem"].lower() != exercise.id:
+        return None
+    return 1 if match["stem"] == exercise.id else 2
+
+
+def _squeezed(name: str) -> str:
+    """A name without what is mistaken most easily in it: capitals and signs."""
+    return re.sub(r"[\W_]", "", name.casefold())
+
+
+def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
+    """How well a path fits an exercise, the smaller the better: by its name, and by how deep it lies."""
+    *folders, name = path.split("/")
+    likeness = _likeness(exercise, name)
+    if likeness is None:
+        return None
+    for own in (exercise.chapter, "exercises"):
+        if folders and folders[-1].lower() == own:
+            folders.pop()
+    return likeness, len(folders)
+
+
+def gather(pieces: Sequence[Piece], path: Path, course: Course) -> dict[str, Handed]:
+    """Every exercise of the course as it is found in the pieces, by its id."""
+    with contextlib.ExitStack() as opened:
+        gathering = _Gathering(path, course, opened)
+        for piece in pieces:
+            gathering.add(piece)
+        gathering.unpack()
+        return {exercise.id: gathering.handed(exercise) for exercise in course.exercises}
+
+
+class _Gathering:
+    """The pieces of one attempt as lists of candidates: one for what lies open, one an archive."""
+
+    def __init__(self, path: Path, course: Course, opened: contextlib.ExitStack) -> None:
+        self._path, self._course, self._opened = path, course, opened
+        self._open: list[tuple[Candidate, Path]] = []
+        self._packed: list[Piece] = []
+        self._listings: list[tuple[Listing, Path]] = []
+        self._others: list[str] = []
+        self._problems: list[tuple[str, Path]] = []
+
+    def add(self, piece: Piece) -> None:
+        """Sort a file to what lies open or to the archives; look into a folder."""
+        if isinstance(piece.place, Path) and not piece.path:
+            try:
+                # All or nothing: in a folder of too many, which ones come first is chance.
+                for each in list(walk(piece.place)):
+                    self._add_file(Piece(each.path, each.place))
+            except Unreadable as problem:
+                self._problems.append((str(problem), piece.place))
+        else:
+            self._add_file(piece)
+
+    def _add_file(self, piece: Piece) -> None:
+        name = piece.path.rpartition("/")[2]
+        if self._is_wanted(name):
+            candidate = Candidate(piece.path, functools.partial(self._read, piece))
+            self._open.append((candidate, self._path_of(piece)))
+        elif looks_packed(name):
+            self._packed.append(piece)
+        elif len(self._others) < (MAX_CODE_NAMES if looks_like_code(name) else 3):
+            is_link = isinstance(piece.place, Path) and piece.place.is_symlink()
+            self._others.append(f"{name} (a link)" if is_link else name)
+
+    def unpack(self) -> None:
+        """List the archives; one that cannot be read is a problem of what is in no other piece."""
+        if len(self._packed) > _MAX_ARCHIVES:
+            problem = f"There are {len(self._packed)} archives: hand in one."
+            self._problems.append((problem, self._path))
+            return
+        for piece in sorted(self._packed, key=lambda each: each.path):
+            try:
+                file = self._opened.enter_context(self._archive(piece))
+                listing = list_archive(file, piece.path, self._is_wanted)
+            except Unreadable as problem:
+                self._problems.append((str(problem), self._path_of(piece)))
+            else:
+                self._listings.append((listing, self._path_of(piece)))
+                self._others += listing.others
+
+    def handed(self, exercise: Exercise) -> Handed:
+        """The file of one exercise, or why there is none."""
+        nearest = list(self._nearest(exercise))
+        if not nearest:
+            return self._missing(exercise)
+        path = nearest[0][1]
+        try:
+            return Handed(self._only(exercise, [each for each, _ in nearest]), "", path)
+        except Unreadable as problem:
+            return Handed(None, str(problem), path)
+
+    def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
+        """Of what lies open and of each archive: the files that are best named, and nearest."""
+        sources = [
+            [(each, path) for each in listing.candidates] for listing, path in self._listings
+        ]
+        for source in (self._open, *sources):
+            ranked = [
+                (rank, (candidate, path))
+                for candidate, path in source
+                if (rank := _rank(exercise, candidate.path)) is not None
+            ]
+            best = min((rank for rank, _ in ranked), default=None)
+            yield from (each for rank, each in ranked if rank == best)
+
+    def _only(self, exercise: Exercise, candidates: list[Candidate]) -> bytes:
+        """The one file that is meant: several must be alike, but for a stub beside the work."""
+        if len(candidates) > _MAX_ALIKE:
+            raise Unreadable(f"{exercise.id}.py is there {len(candidates)} times: hand in one.")
+        contents = {candidate.read(): candidate.path for candidate in candidates}
+        if len(contents) > 1:
+            stub = self._course.stub(exercise).read_bytes()
+            contents = {
+                source: path for source, path in contents.items() if not is_untouched(source, stub)
+            } or dict([contents.popitem()])
+        if len(contents) > 1:
+            paths = ", ".join(sorted({shown(path, 60) for path in contents.values()}))
+            raise Unreadable(
+                f"{exercise.id}.py is there {len(contents)} times, and they differ ({paths}): "
+                "hand in one of them."
+            )
+        return next(iter(contents))
+
+    def _missing(self, exercise: Exercise) -> Handed:
+        problem = f"{exercise.file} is missing: hand it in under this name."
+        found = self._open or any(listing.candidates for listing, _ in self._listings)
+        if self._problems and not found:
+            return Handed(None, *self._problems[0])
+        if self._problems:
+            return Handed(None, f"{problem} And {self._problems[0][0]}")
+        if not found:
+            names = ", ".join(shown(name, 40) for name in sorted(self._others)[:3])
+            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
+            if any(looks_packed(name) for name in self._others[:3]):
+                problem += " An archive in an archive is not opened."
+            return Handed(None, problem)
+        # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
+        code = [name for name in self._others if looks_like_code(name)]
+        near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
+        if names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
+            problem += f" Handed in besides: {names}."
+        return Handed(None, problem, seems_misnamed=bool(near))
+
+    def _is_wanted(self, name: str) -> bool:
+        return is_named_after(self._course, name)
+
+    def _path_of(self, piece: Piece) -> Path:
+        return piece.place if isinstance(piece.place, Path) else self._path
+
+    def _read(self, piece: Piece) -> bytes:
+        if isinstance(piece.place, Member):
+            with open_regular(self._path, self._path.name) as file:
+                return read_member(file, piece.place, MAX_FILE_BYTES)
+        with open_regular(piece.place, piece.path) as file:
+            source = file.read(MAX_FILE_BYTES + 1)
+        if len(source) > MAX_FILE_BYTES:
+            raise Unreadable(f"{shown(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
+        return source
+
+    def _archive(self, piece: Piece) -> BinaryIO:
+        if isinstance(piece.place, Path):
+            return open_regular(piece.place, piece.path)
+        if piece.place.size > MAX_NESTED_BYTES:
+            raise Unreadable(
+                f"{shown(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
+                "download: unpack the download, and grade its folder."
+            )
+        with open_regular(self._path, self._path.name) as file:
+            return io.BytesIO(read_member(file, piece.place, MAX_NESTED_BYTES))

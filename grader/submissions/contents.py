@@ -1,0 +1,237 @@
+"""The top of a class's download, on the disk or in one archive: an item for each name that lies there.
+
+An archive is not opened again for each student: one pass over its table of contents keeps, of each
+item, where the files lie that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.submissions.archive import MAX_CODE_NAMES, looks_like_code, looks_packed, stored_members
+from grader.submissions.attempt import Piece, is_named_after
+from grader.submissions.folder import (
+    Kind,
+    Unreadable,
+    entries,
+    entry_kind,
+    is_ignored,
+    is_junk,
+    open_regular,
+)
+from grader.submissions.member import Member, check_path
+from grader.submissions.platforms import METADATA, Layout, is_gradescope, platform_of
+
+__all__ = ["Download", "Item", "open_download"]
+
+MAX_ITEMS = 300_000
+_MAX_MEMBERS = 3_000_000
+_MAX_TABLE_BYTES = 1 << 30
+_MAX_WRAPPERS = 4
+_MAX_PIECES = 100
+_MAX_OTHERS = 3
+# What is found at the top of a clone of a repository, and of no student's folder otherwise.
+_OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
+
+
+class Item(msgspec.Struct):
+    """One name at the top of a download; `newest` orders items of one person by time, if known."""
+
+    name: str
+    kind: Kind
+    pieces: list[Piece] = []
+    newest: float = 0.0
+    is_clone: bool = False
+    problem: str = ""
+
+
+class Download(msgspec.Struct, frozen=True):
+    """What lies at the top, below folders that only wrap it; `folder` is the name of the last of them."""
+
+    path: Path
+    folder: str
+    items: tuple[Item, ...]
+    strays: int = 0
+    metadata: Path | Member | None = None
+
+
+def open_download(path: Path, course: Course) -> Download:
+    """Look at a class's folder or archive; raises SubmissionError if it is no class's."""
+    real = path.resolve()
+    try:
+        found = _from_folder(real, course) if real.is_dir() else _from_archive(real, course)
+    except Unreadable as problem:
+        raise SubmissionError(
+            f"{path} {problem} If it is the download of a class, unpack it and name its folder."
+        ) from problem
+    if _is_submission(course, found.items):
+        raise SubmissionError(
+            f"{path} is one submission, not those of a class: use grade run --submission {path}, "
+            "or name the folder that holds all of them."
+        )
+    return found
+
+
+def _is_submission(course: Course, items: Iterable[Item]) -> bool:
+    """Whether these stand at the top of one student's work: exercises, or folders of them."""
+    return any(_is_part(course, item) for item in items)
+
+
+def _is_part(course: Course, item: Item) -> bool:
+    if item.kind is not Kind.FOLDER:
+        return any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
+    expected = [
+        name
+        for exercise in course.exercises
+        if item.name in ("exercises", exercise.chapter)
+        for name in (f"{exercise.id}.py", exercise.file)
+    ]
+    return any(
+        any((piece.place / name).is_file() for name in expected)
+        if isinstance(piece.place, Path)
+        else piece.path in expected
+        for piece in item.pieces
+    )
+
+
+def _is_students(name: str) -> bool:
+    """Whether a folder of this name is surely one student's, not one around all of them."""
+    return is_gradescope(name) or platform_of([name]) is not Layout.NAMES
+
+
+def _from_folder(folder: Path, course: Course) -> Download:
+    items, metadata = _items_of(folder)
+    for _ in range(_MAX_WRAPPERS):
+        folders = [item for item in items if item.kind is Kind.FOLDER]
+        others = [item for item in items if item.name.endswith(".py") or looks_packed(item.name)]
+        if len(folders) != 1 or others or metadata or _is_students(folders[0].name):
+            break
+        inner, inner_metadata = _items_of(folder / folders[0].name)
+        if _is_submission(course, items) or _is_submission(course, inner):
+            break
+        folder, items, metadata = folder / folders[0].name, inner, inner_metadata
+    return Download(folder, folder.name, tuple(items), metadata=metadata)
+
+
+def _items_of(folder: Path) -> tuple[list[Item], Path | None]:
+    items: list[Item] = []
+    metadata: Path | None = None
+    for entry in entries(folder):
+        if is_junk(entry.name):
+            continue
+        if len(items) >= MAX_ITEMS:
+            raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
+        kind, place = entry_kind(entry), Path(entry.path)
+        if entry.name == METADATA and kind is Kind.FILE:
+            metadata = place
+            continue
+        item = Item(entry.name, kind, [Piece("" if kind is Kind.FOLDER else entry.name, place)])
+        if kind in (Kind.FOLDER, Kind.FILE):
+            item.newest = entry.stat(follow_symlinks=False).st_mtime
+            item.is_clone = kind is Kind.FOLDER and (place / ".git").exists()
+        else:
+            item.problem = (
+                f"What was handed in is a {kind.value}: hand in the file or folder itself."
+            )
+        items.append(item)
+    return items, metadata
+
+
+def _from_archive(path: Path, course: Course) -> Download:
+    with open_regular(path, path.name) as file:
+
+        def all_members() -> Iterator[Member]:
+            return stored_members(file, _MAX_MEMBERS, _MAX_TABLE_BYTES)
+
+        wrapper = _wrapper(all_members(), course)
+        collected = _Collected(course, wrapper)
+        for member in all_members():
+            collected.add(member)
+        if wrapper and _is_submission(course, collected.items):
+            collected = _Collected(course, wrapper[:-1])
+            for member in all_members():
+                collected.add(member)
+    folder = wrapper[-1] if wrapper else path.stem
+    return Download(path, folder, collected.items, collected.strays, collected.metadata)
+
+
+def _wrapper(members: Iterable[Member], course: Course) -> list[str]:
+    """The folders that all files of an archive lie in, as far as they are nobody's own."""
+    common: list[str] | None = None
+    for member in members:
+        folders = member.path.split("/")[:-1]
+        if member.kind is Kind.FOLDER or any(map(is_junk, member.path.split("/"))):
+            continue
+        if common is None:
+            common = folders
+        while common != folders[: len(common)]:
+            common = common[:-1]
+        if not common:
+            break
+    own = {"exercises", *(exercise.chapter for exercise in course.exercises)}
+    wrapper: list[str] = []
+    for name in (common or [])[:_MAX_WRAPPERS]:
+        if name in own:
+            # What it lies in is one student's.
+            return wrapper[:-1]
+        if _is_students(name):
+            break
+        wrapper.append(name)
+    return wrapper
+
+
+class _Collected:
+    """The items of an archive below its wrapper, as its members pass by."""
+
+    def __init__(self, course: Course, wrapper: list[str]) -> None:
+        self.strays = 0
+        self.metadata: Member | None = None
+        self._course, self._wrapper = course, wrapper
+        self._folders: dict[str, Item] = {}
+        self._files: list[Item] = []
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return (*self._folders.values(), *self._files)
+
+    def add(self, member: Member) -> None:
+        try:
+            check_path(member.path)
+        except Unreadable:
+            self.strays += 1
+            return
+        parts = member.path.split("/")
+        depth = len(self._wrapper)
+        if parts[:depth] != self._wrapper or len(parts) == depth or is_junk(parts[depth]):
+            return
+        if len(self._folders) + len(self._files) >= MAX_ITEMS:
+            raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
+        name, below = parts[depth], parts[depth + 1 :]
+        if below or member.kind is Kind.FOLDER:
+            self._add_below(
+                self._folders.setdefault(name, Item(name, Kind.FOLDER, [])), below, member
+            )
+        elif name == METADATA:
+            self.metadata = member
+        else:
+            self._files.append(Item(name, Kind.FILE, [Piece(name, member)], len(self._files)))
+
+    def _add_below(self, item: Item, below: list[str], member: Member) -> None:
+        item.is_clone |= bool(below) and below[0] in _OF_CLONES
+        if member.kind is Kind.FOLDER or any(map(is_ignored, below)):
+            return
+        wanted = is_named_after(self._course, below[-1]) or looks_packed(below[-1])
+        others = MAX_CODE_NAMES if looks_like_code(below[-1]) else _MAX_OTHERS
+        if not wanted and len(item.pieces) >= others:
+            return
+        if len(item.pieces) >= _MAX_PIECES:
+            item.problem = (
+                f"{item.name} holds too many files of the same names: hand in one of each."
+            )
+            return
+        item.pieces.append(Piece("/".join(below), member))

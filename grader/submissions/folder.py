@@ -1,0 +1,140 @@
+"""Files and folders of strangers on the disk: regular files only, no links followed, bounded walks."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from grader.submissions.names import shown
+
+__all__ = [
+    "Kind",
+    "Unreadable",
+    "Walked",
+    "entries",
+    "entry_kind",
+    "is_ignored",
+    "is_junk",
+    "kind_of_mode",
+    "open_regular",
+    "walk",
+]
+
+# A student's folder with a virtual environment of torch in it has some 30,000.
+MAX_ENTRIES = 50_000
+MAX_DEPTH = 8
+
+_JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
+# What else is no work of the student's: tools, and the stubs that came with the course.
+_IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "stubs"}
+
+
+class Unreadable(Exception):
+    """What was handed in cannot be read; the text is the sentence for the student."""
+
+
+class Kind(enum.Enum):
+    """What an entry of a folder or an archive is, in the words of a message."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    SPECIAL = "special file"
+
+
+class Walked(NamedTuple):
+    """A file, or what looks like one, in a folder: its path below it with slashes, and its place."""
+
+    path: str
+    place: Path
+
+
+def is_junk(name: str) -> bool:
+    """Whether a file or folder of this name is a system's and never a person's."""
+    return name.startswith(".") or name.lower() in _JUNK
+
+
+def is_ignored(name: str) -> bool:
+    """Whether what has this name within a submission, or lies below it, is not looked at."""
+    return name.startswith(".") or name.lower() in _IGNORED
+
+
+def kind_of_mode(mode: int) -> Kind:
+    """What the type bits of a Unix mode say; none at all are those of a plain file."""
+    match stat.S_IFMT(mode):
+        case 0 | stat.S_IFREG:
+            return Kind.FILE
+        case stat.S_IFDIR:
+            return Kind.FOLDER
+        case stat.S_IFLNK:
+            return Kind.LINK
+    return Kind.SPECIAL
+
+
+def open_regular(path: Path, name: str) -> BinaryIO:
+    """Open a regular file, not a link to one and no pipe that would never answer.
+
+    What is looked at and what is read have one descriptor. Raises Unreadable, which calls it `name`.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        if path.is_symlink():
+            raise Unreadable(f"{shown(name)} is a link; hand in the file itself.")
+        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise Unreadable(f"{shown(name)} cannot be read ({error.strerror}).") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable(f"{shown(name)} is no regular file; hand in the file itself.")
+    return os.fdopen(descriptor, "rb")
+
+
+def walk(folder: Path) -> Iterator[Walked]:
+    """The files below a folder, nearest first, without what is ignored; no link is followed.
+
+    Raises Unreadable where there are too many, or where a folder cannot be listed.
+    """
+    level, count = [("", folder)], 0
+    for _ in range(MAX_DEPTH):
+        below: list[tuple[str, Path]] = []
+        for prefix, place in level:
+            for entry in entries(place):
+                count += 1
+                if count > MAX_ENTRIES:
+                    raise Unreadable(
+                        f"{shown(folder.name)} holds more than {MAX_ENTRIES:,} files: "
+                        "hand in those of the exercises alone."
+                    )
+                if is_ignored(entry.name):
+                    continue
+                if entry_kind(entry) is Kind.FOLDER:
+                    below.append((f"{prefix}{entry.name}/", Path(entry.path)))
+                else:
+                    yield Walked(prefix + entry.name, Path(entry.path))
+        level = below
+
+
+def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """What stands in a folder, in no order and not listed whole: it may be a hundred million."""
+    try:
+        with os.scandir(folder) as listed:
+            yield from listed
+    except OSError as error:
+        raise Unreadable(f"{shown(folder.name)} cannot be listed ({error.strerror}).") from error
+
+
+def entry_kind(entry: os.DirEntry[str]) -> Kind:
+    """What an entry of a folder is; a link is a link, wherever it points."""
+    if entry.is_symlink() or getattr(entry, "is_junction", bool)():
+        return Kind.LINK
+    with contextlib.suppress(OSError):
+        if entry.is_dir(follow_symlinks=False):
+            return Kind.FOLDER
+        if entry.is_file(follow_symlinks=False):
+            return Kind.FILE
+    return Kind.SPECIAL

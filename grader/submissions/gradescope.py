@@ -1,0 +1,146 @@
+"""Gradescope's `submission_metadata.yml`: who handed in which folder, and when.
+
+The file holds every result that Gradescope ever showed and may have hundreds of megabytes; it is read as
+a stream of events, of which only the names are kept. No object is ever built from it, and an alias
+stands for nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from grader.results import Student
+from grader.submissions.folder import Unreadable
+from grader.submissions.names import written
+
+__all__ = ["Submitted", "read_metadata"]
+
+MAX_BYTES = 1 << 30
+_MAX_DEPTH = 50
+_MAX_SUBMISSIONS = 200_000
+_LONGEST_VALUE = 1000
+_WANTED = {
+    (":submitters", ":name"),
+    (":submitters", ":email"),
+    (":submitters", ":sid"),
+    (":created_at",),
+}
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.\d+)? ?(Z|UTC|[+-]\d\d:?\d\d)?", re.ASCII
+)
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """One folder of the export: everyone whose work it is, and when it came."""
+
+    students: tuple[Student, ...]
+    submitted_at: str = ""
+
+
+class Readable(Protocol):
+    """An open file, or a member of an archive."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most so many; none at the end."""
+
+
+class _Bounded:
+    """A file of which no more is read than is promised to be bearable."""
+
+    def __init__(self, file: Readable) -> None:
+        self._file, self._left = file, MAX_BYTES
+
+    def read(self, size: int = 1 << 16) -> bytes:
+        data = self._file.read(min(size, 1 << 16))
+        self._left -= len(data)
+        if self._left < 0:
+            raise Unreadable(f"is larger than {MAX_BYTES >> 20} MiB")
+        return data
+
+
+def read_metadata(file: Readable) -> dict[str, Submitted]:
+    """Each folder's submitters, from the open file; raises Unreadable, with the reason alone."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: dict[str, Submitted] = {}
+    records: dict[str, dict[int, dict[str, str]]] = {}
+    try:
+        # The events alone: nothing is resolved, constructed or repeated.
+        for path, value in _values(yaml.parse(_Bounded(file), Loader=loader), yaml):
+            keys = tuple(key for key in path[1:] if isinstance(key, str))
+            if keys in _WANTED:
+                index = next((key for key in path if isinstance(key, int)), -1)
+                records.setdefault(path[0], {}).setdefault(index, {})[keys[-1]] = value
+                if len(records) > _MAX_SUBMISSIONS:
+                    raise Unreadable(f"names more than {_MAX_SUBMISSIONS:,} submissions")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise Unreadable(f"is no valid YAML{where}") from error
+    for folder, people in records.items():
+        own = people.pop(-1, {})
+        students = tuple(filter(None, map(_student, people.values())))
+        found[folder] = Submitted(students, _in_utc(own.get(":created_at", "")))
+    return found
+
+
+def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Every scalar of a document with its path: keys of mappings, and indices of sequences."""
+    # A level is [True, key or None] in a mapping, [False, index] in a sequence.
+    levels: list[list[Any]] = []
+    for event in events:
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            is_mapping = isinstance(event, yaml.MappingStartEvent)
+            levels.append([is_mapping, None if is_mapping else 0])
+            if len(levels) > _MAX_DEPTH:
+                raise Unreadable("is nested too deeply")
+            continue
+        if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            levels.pop()
+            _pass(levels)
+        elif isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
+            value = getattr(event, "value", "")[:_LONGEST_VALUE]
+            if levels and levels[-1][0] and levels[-1][1] is None:
+                levels[-1][1] = value
+                continue
+            # A level's path is known where each level above stands at a key that is a scalar.
+            yield tuple(key for _, key in levels), value
+            _pass(levels)
+
+
+def _pass(levels: list[list[Any]]) -> None:
+    """A value is over: what comes next is another key, or the next index."""
+    if levels:
+        is_mapping, key = levels[-1]
+        levels[-1][1] = (None if key is not None else "") if is_mapping else key + 1
+
+
+def _student(cells: dict[str, str]) -> Student | None:
+    sid, email = written(cells.get(":sid", "")), written(cells.get(":email", ""))
+    # What YAML writes for nothing.
+    sid, email = ("" if cell in ("~", "null") else cell for cell in (sid, email))
+    name = written(cells.get(":name", ""))
+    if not (sid or email or name):
+        return None
+    ids = {"gradescope_sid": sid} if sid else {}
+    return Student(id=sid or email or name, name=name, email=email, ids=ids)
+
+
+def _in_utc(text: str) -> str:
+    """A time as Ruby writes it (`2026-01-02 03:04:05.678901000 Z`) in UTC; empty if it is none."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return ""
+    date, clock, zone = match.groups()
+    zone = "+00:00" if zone in (None, "Z", "UTC") else zone
+    try:
+        time = datetime.datetime.fromisoformat(f"{date}T{clock}{zone}").astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,120 @@
+"""The people of a download: who of the roster each one is, and an id for everyone that is theirs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from grader.results import Student
+from grader.submissions.contents import Item
+from grader.submissions.names import shown
+from grader.submissions.platforms import Named
+from grader.submissions.roster import Roster
+
+__all__ = ["Person", "settle_ids"]
+
+_LISTED = 5
+
+
+class Person(msgspec.Struct):
+    """Somebody who handed in: as the download calls them, and then as the roster does."""
+
+    student: Student
+    items: list[tuple[Item, Named]] = []
+    submitted_at: dict[str, str] = {}
+
+
+def settle_ids(people: Sequence[Person], roster: Roster | None) -> Iterator[str]:
+    """Find everyone in the roster, and tell apart those whose ids are alike; yields notes on it."""
+    found: dict[int, Student] = {}
+    if roster is not None:
+        found, disputed = _found_in(roster, people)
+        if disputed:
+            yield f"More than one could be the same student of the roster: {_several(disputed)}."
+    used = {student.id for student in roster.students} if roster is not None else set()
+    strangers, doubled = [], []
+    for person in people:
+        if (student := found.get(id(person))) is not None:
+            person.student = _merged(student, person.student)
+            continue
+        strangers.append(_called(person))
+        if person.student.id in used or not person.student.id:
+            doubled.append(_called(person))
+            person.student = _renumbered(person.student, used)
+        used.add(person.student.id)
+    if doubled:
+        yield f"Graded under an id with a number, since theirs is another's: {_several(doubled)}."
+    if roster is not None and strangers:
+        yield f"Not in the roster, graded under their own ids: {_several(strangers)}."
+
+
+def _found_in(roster: Roster, people: Sequence[Person]) -> tuple[dict[int, Student], list[str]]:
+    """Who is whom, by `id()` of the person, and how those are called who claim the same student."""
+    claims: dict[str, list[Person]] = {}
+    students: dict[str, Student] = {}
+    for person in people:
+        if (student := _in_roster(person.student, roster)) is not None:
+            claims.setdefault(student.id, []).append(person)
+            students[student.id] = student
+    found, disputed = {}, []
+    for student_id, claimants in claims.items():
+        if len(claimants) > 1:
+            disputed += [_called(each) for each in claimants]
+            claimants = _best(claimants, students[student_id], roster)
+        if len(claimants) == 1:
+            found[id(claimants[0])] = students[student_id]
+    return found, disputed
+
+
+def _several(names: Sequence[str]) -> str:
+    first = ", ".join(shown(name, 60) for name in names[:_LISTED])
+    return first if len(names) <= _LISTED else f"{first} and {len(names) - _LISTED} more"
+
+
+def _called(person: Person) -> str:
+    """How the download calls a person."""
+    return person.items[0][1].person if person.items else person.student.id
+
+
+def _in_roster(student: Student, roster: Roster) -> Student | None:
+    """The student of the roster: by an id that the platform wrote, by email, by name."""
+    known = [*student.ids.items(), ("email", student.email)]
+    if "username" in student.ids:
+        known.insert(0, ("github_username", student.ids["username"]))
+    for kind, value in known:
+        if (found := roster.find(kind, value)) is not None:
+            return found
+    if (found := roster.find("name", student.name)) is not None:
+        return found
+    # Moodle's number is one of this assignment, and Canvas's one of Canvas: that somebody has the same
+    # one as a student number says nothing.
+    if "moodle_identifier" in student.ids:
+        return None
+    found = roster.called(student.id)
+    is_canvas = "canvas_id" in student.ids
+    return None if found is None or (is_canvas and found.name and student.name) else found
+
+
+def _best(claimants: list[Person], student: Student, roster: Roster) -> list[Person]:
+    """Of several who could be one student, those of the very id or name."""
+    exact = [each for each in claimants if each.student.id == student.id and not each.student.name]
+    by_name = [each for each in claimants if roster.find("name", each.student.name) is student]
+    return exact or by_name
+
+
+def _merged(known: Student, found: Student) -> Student:
+    """The student of the roster, with what the download says beyond it."""
+    return Student(
+        id=known.id,
+        name=known.name or found.name,
+        email=known.email or found.email,
+        ids={**found.ids, **known.ids},
+    )
+
+
+def _renumbered(student: Student, used: set[str]) -> Student:
+    number = 2
+    while f"{student.id}~{number}" in used:
+        number += 1
+    return msgspec.structs.replace(student, id=f"{student.id or 'student'}~{number}")

@@ -1,0 +1,126 @@
+"""One submission that somebody points at: a folder, the file of one exercise, or an archive.
+
+Nothing of a submission is imported, linked to or left in place: only the bytes of regular files
+travel further. What cannot be read is a sentence for the student, not an exception.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import CourseError, SubmissionError
+from grader.submissions.archive import looks_packed
+from grader.submissions.attempt import Piece, gather, nearest_below
+from grader.submissions.folder import Unreadable, open_regular
+from grader.submissions.names import written
+from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
+
+__all__ = ["file_of", "read_submission"]
+
+
+def read_submission(path: Path, course: Course) -> Submission:
+    """Read a folder, the file of one exercise, or a zip or tar of a folder.
+
+    In a folder a file may stand at `<chapter>/<exercise>.py`, at
+    `exercises/<chapter>/<exercise>.py` or at `<exercise>.py`; the first one found counts. What stands
+    at none of these is looked for in the folders and archives below.
+
+    Raises SubmissionError if there is nothing of the course, or the archive cannot be read.
+    """
+    if path.is_file():
+        if looks_packed(path.name):
+            return _read_archive(path, course)
+        return _read_one(path, course)
+    if not path.is_dir():
+        raise SubmissionError(
+            f"There is no submission at {path}: name a folder, a file or an archive."
+        )
+    files = {exercise.id: _find(path, exercise) for exercise in course.exercises}
+    if any(handed.path is None for handed in files.values()):
+        below = gather([Piece("", path)], path, course)
+        files = {name: below[name] if each.path is None else each for name, each in files.items()}
+    if all(handed.path is None for handed in files.values()):
+        expected = course.exercises[0].file
+        raise SubmissionError(
+            f"{path} holds no file of {course.title}: expected {expected} or the like in it. "
+            "For the submissions of a class there is grade batch."
+        )
+    return Submission(_name(path), files)
+
+
+def _name(path: Path) -> str:
+    """A file name in which every byte can be written: one that is not UTF-8 breaks the JSON."""
+    return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
+
+
+def _read_one(path: Path, course: Course) -> Submission:
+    try:
+        exercise = course.exercise(path.stem)
+    except CourseError as error:
+        raise SubmissionError(f"{path} is named after no exercise: {error}") from error
+    return Submission(exercise.id, {exercise.id: _read(path)})
+
+
+def _read_archive(path: Path, course: Course) -> Submission:
+    # Whoever points at it may do so through a link; within a class nobody may.
+    real = path.resolve()
+    files = gather([Piece(path.name, real)], real, course)
+    if all(handed.path is None for handed in files.values()):
+        expected = course.exercises[0].file
+        raise SubmissionError(
+            f"{path} holds no file of {course.title}: expected {expected} or the like in it. "
+            "For the submissions of a class there is grade batch."
+        )
+    problems = {handed.problem for handed in files.values()}
+    if len(problems) == 1 and (problem := problems.pop()):
+        raise SubmissionError(f"{path}: {problem}")
+    return Submission(_name(path), files)
+
+
+def file_of(submission: Path, exercise: Exercise) -> Path:
+    """Where an exercise's file lies in a submission, or belongs if it is not there.
+
+    For an archive it is the archive.
+    """
+    if submission.is_file():
+        return submission
+    for place in _places(exercise):
+        if os.path.lexists(submission / place):
+            return submission / place
+    return nearest_below(submission, exercise) or submission / exercise.file
+
+
+def _find(folder: Path, exercise: Exercise) -> Handed:
+    for place in _places(exercise):
+        if os.path.lexists(folder / place):
+            if (link := _link_above(folder, place)) is not None:
+                problem = f"{link.name} is a link; hand in the folder itself."
+                return Handed(None, problem, folder / place)
+            return _read(folder / place)
+    return Handed(None)
+
+
+def _link_above(folder: Path, place: str) -> Path | None:
+    """The folder on the way to a file that is a link: it may lead to the solutions."""
+    above = [folder / parent for parent in Path(place).parents if parent != Path()]
+    return next((each for each in above if each.is_symlink()), None)
+
+
+def _places(exercise: Exercise) -> tuple[str, ...]:
+    return exercise.file, f"exercises/{exercise.file}", f"{exercise.id}.py"
+
+
+def _read(path: Path) -> Handed:
+    name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
+    try:
+        with open_regular(path, name) as file:
+            source = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        return Handed(None, f"{name} cannot be read ({error.strerror}).", path)
+    except Unreadable as problem:
+        return Handed(None, str(problem), path)
+    if len(source) > MAX_FILE_BYTES:
+        return Handed(None, f"{name} is larger than {MAX_FILE_BYTES:,} bytes.", path)
+    return Handed(source, "", path)

@@ -1,0 +1,200 @@
+"""The class list: a CSV of any platform becomes students, who are found by whatever they are called."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from grader.errors import SubmissionError
+from grader.results import Student
+from grader.submissions.names import shown, written
+
+__all__ = ["Roster", "read_roster"]
+
+MAX_BYTES = 50 << 20
+_ALNUM = re.compile(r"[\W_]+")
+
+# What the columns of the platforms are called, in small letters without spaces and signs.
+_COLUMNS = {
+    "id": "id", "studentid": "id", "key": "id",
+    "name": "name", "fullname": "name", "student": "name", "studentname": "name", "displayname": "name",
+    "firstname": "first", "givenname": "first", "first": "first",
+    "lastname": "last", "surname": "last", "familyname": "last", "last": "last",
+    "email": "email", "emailaddress": "email", "mail": "email",
+    "canvasid": "canvas_id", "canvasuserid": "canvas_id",
+    "sisuserid": "sis_user_id", "sisid": "sis_user_id",
+    "sisloginid": "sis_login_id", "loginid": "sis_login_id", "login": "sis_login_id",
+    "section": "section", "sections": "section", "group": "section",
+    "identifier": "moodle_identifier", "moodleidentifier": "moodle_identifier",
+    "participant": "moodle_identifier",
+    "username": "username", "user": "username", "netid": "username",
+    "githubusername": "github_username", "github": "github_username", "githublogin": "github_username",
+    "sid": "gradescope_sid", "gradescopesid": "gradescope_sid",
+    "idnumber": "id_number",
+}  # fmt: skip
+# Which of them is a student's id in the gradebook: the first one that is not empty.
+_KEYS = (
+    "id",
+    "username",
+    "sis_login_id",
+    "github_username",
+    "gradescope_sid",
+    "sis_user_id",
+    "id_number",
+    "email",
+    "canvas_id",
+    "moodle_identifier",
+    "name",
+)
+_OTHER_IDS = (
+    "canvas_id",
+    "sis_user_id",
+    "sis_login_id",
+    "section",
+    "moodle_identifier",
+    "username",
+    "github_username",
+    "gradescope_sid",
+    "id_number",
+)
+# In what a folder or file may be named after, in this order.
+_CALLED = (*_KEYS[:8], "local_part", "canvas_id", "name")
+
+
+class Roster:
+    """The students of a class, each with one id; two with the same one are a SubmissionError."""
+
+    def __init__(self, students: Iterable[Student]) -> None:
+        self.students = tuple(students)
+        # A name that two of them share names nobody.
+        self._found: dict[tuple[str, str], Student | None] = {}
+        self._by_id: dict[str, Student] = {}
+        for student in self.students:
+            if student.id in self._by_id:
+                raise SubmissionError(
+                    f"The roster has the id {shown(student.id)!r} twice: give each student one of "
+                    "their own, in a column `id`."
+                )
+            self._by_id[student.id] = student
+            for known in set(_names_of(student)):
+                self._found[known] = None if known in self._found else student
+
+    def find(self, kind: str, value: str) -> Student | None:
+        """The one student for whom this kind of id (a key of `Student.ids`, `name`...) has the value."""
+        return self._found.get((kind, _normal(kind, value))) if value else None
+
+    def called(self, name: str) -> Student | None:
+        """The one student who is called so, by any id, email or name."""
+        if name in self._by_id:
+            return self._by_id[name]
+        for kind in _CALLED:
+            if (student := self.find(kind, name)) is not None:
+                return student
+        return None
+
+
+def read_roster(path: Path) -> Roster:
+    """Read a CSV with a header: one's own, Canvas's gradebook, Moodle's worksheet or grades.
+
+    Raises SubmissionError, with the file and the reason, if there are no students in it.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SubmissionError(f"{path} is larger than {MAX_BYTES >> 20} MiB: is it a roster?")
+        data = path.read_bytes()
+        if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+            raise SubmissionError(
+                f"The roster {path} is a workbook or an archive: save the list as CSV, and name that."
+            )
+        students = list(_students(path, _rows(_decoded(data))))
+    except (OSError, csv.Error) as error:
+        raise SubmissionError(f"The roster {path} cannot be read: {error}.") from error
+    if not students:
+        raise SubmissionError(f"The roster {path} has a header and no students.")
+    return Roster(students)
+
+
+def _normal(kind: str, value: str) -> str:
+    text = unicodedata.normalize("NFC", value).strip().casefold()
+    if kind == "name":
+        return _ALNUM.sub("", text)
+    if kind == "moodle_identifier":  # "Participant 123456", in the language of the site
+        number = re.fullmatch(r".*?(\d+)\D*", text)
+        return number[1] if number else text
+    return text
+
+
+def _names_of(student: Student) -> Iterator[tuple[str, str]]:
+    pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
+    pairs.append(("local_part", student.email.partition("@")[0]))
+    for kind, value in pairs:
+        if value and kind != "section":
+            yield kind, _normal(kind, value)
+    # "Doe, Jane", "Jane Doe", and the "doejane" of Canvas are one name.
+    words = student.name.replace(",", " ").split()[:10]
+    for turn in range(len(words)):
+        if name := _normal("name", "".join(words[turn:] + words[:turn])):
+            yield "name", name
+
+
+def _decoded(data: bytes) -> str:
+    """The text of a file as spreadsheets write it."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    text = text.replace("\0", "\ufffd")
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(",;\t", key=header.count)
+    return (
+        row
+        for row in csv.reader(io.StringIO(text), delimiter=delimiter)
+        if any(map(str.strip, row))
+    )
+
+
+def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[Student]:
+    header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
+    columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
+    if "student" in header and "sisloginid" in header:
+        # Canvas's gradebook: its ID is one of Canvas's own.
+        columns = {at: "canvas_id" if name == "id" else name for at, name in columns.items()}
+    if not set(columns.values()) & set(_KEYS):
+        raise SubmissionError(
+            f"The roster {path} has no column that names a student: give it a header with `id`, "
+            "`name`, `email`, `username` or the like."
+        )
+    for number, row in enumerate(rows, 2):
+        cells: dict[str, str] = {}
+        for index, name in columns.items():
+            if index < len(row) and name not in cells:
+                cells[name] = written(row[index])
+        if _is_student(cells):
+            yield _student(path, number, cells)
+
+
+def _is_student(cells: dict[str, str]) -> bool:
+    """Whether a row is a person: Canvas has one of points, and one of a student who is none."""
+    name = cells.get("name", "")
+    return not name.startswith("Points Possible") and name not in ("Student, Test", "Test Student")
+
+
+def _student(path: Path, number: int, cells: dict[str, str]) -> Student:
+    if not cells.get("name"):
+        cells["name"] = f"{cells.get('first', '')} {cells.get('last', '')}".strip()
+    key = next((cells[name] for name in _KEYS if cells.get(name)), "")
+    if not key:
+        raise SubmissionError(
+            f"The roster {path} has nobody in row {number}: give it an id or a name."
+        )
+    ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
+    return Student(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)

@@ -1,0 +1,41 @@
+"""Harmless, bounded text: what strangers wrote, as it may be shown; counts and points in words."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["LONGEST_TEXT", "clean", "clean_lines", "counted", "number"]
+
+LONGEST_TEXT = 120
+
+
+def clean(text: str, limit: int = LONGEST_TEXT) -> str:
+    """One line of at most `limit` characters in which nothing invisible is left as it is.
+
+    Control characters could drive a terminal, and the bidirectional ones reorder the words of a
+    message; both are shown as escapes.
+    """
+    shown = "".join(
+        character
+        if unicodedata.category(character)[0] not in "CZ" or character == " "
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text[: limit + 1]
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def clean_lines(text: str, limit: int) -> str:
+    """Several lines, cleaned one by one, at most `limit` characters in all."""
+    lines = text[:limit].replace("\t", "    ").split("\n")
+    cleaned = "\n".join(clean(line.removesuffix("\r"), limit) for line in lines)
+    return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
+
+
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """1 line, 2 lines."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def number(value: float) -> str:
+    """Points as a person writes them: 15, 7.5, 0.33."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")

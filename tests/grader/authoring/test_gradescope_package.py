@@ -1,0 +1,244 @@
+"""The Gradescope package: set up and run as Gradescope does it, in a tree of ours instead of /autograder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from grader import __version__
+from grader.authoring.gradescope_package import (
+    GradescopeOptions,
+    installed_versions,
+    write_gradescope,
+)
+from grader.course.manifest import load_course
+from grader.errors import CourseError
+from grader.sandbox.walls.levels import reached
+from grader.sandbox.walls.survey import survey
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+SETUP_OPTIONS = ("--no-deps", "--no-index")
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Gradescope's images are Linux's")
+
+
+def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "grader.cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=PLAIN, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package made by the command; what walls this machine has is not its matter."""
+    path = tmp_path_factory.mktemp("package") / "autograder.zip"
+    options = [f"--pip-option={each}" for each in SETUP_OPTIONS]
+    done = grade("package", "gradescope", "-o", path, "--require-isolation", "none", *options)
+    assert done.returncode == 0, done.stderr
+    assert str(path) in done.stdout
+    return path
+
+
+@pytest.fixture
+def root(package: Path, tmp_path: Path) -> Path:
+    """/autograder as it is when a submission arrives; the environment is the one that runs the tests."""
+    root = tmp_path / "autograder"
+    _unzip(package, root / "source")
+    (root / "submission").mkdir()
+    (root / "results").mkdir()
+    binaries = root / "venv" / "bin"
+    binaries.mkdir(parents=True)
+    for name, command in (("grade", "-m grader.cli"), ("python", "")):
+        script = binaries / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+    return root
+
+
+def _unzip(package: Path, folder: Path) -> None:
+    """As the tools of a system do, permissions included."""
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(folder)
+        for member in archive.infolist():
+            (folder / member.filename).chmod(stat.S_IMODE(member.external_attr >> 16))
+
+
+def run(program: str, root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(root / "source" / program)],
+        cwd=root,
+        env={**os.environ, "AUTOGRADER_ROOT": str(root)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+
+
+@linux
+def test_a_right_submission_earns_everything(root: Path) -> None:
+    shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
+    done = run("run_autograder", root)
+    assert done.returncode == 0, done.stderr
+    read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
+    assert read["score"] == 20
+    assert all(test["status"] == "passed" for test in read["tests"])
+    assert {test["visibility"] for test in read["tests"]} == {"visible", "after_published"}
+
+
+@linux
+def test_a_part_earns_a_part_and_the_student_reads_why(root: Path) -> None:
+    wrong = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+    shutil.copy(wrong, root / "submission" / "word_count.py")
+    assert run("run_autograder", root).returncode == 0
+    read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
+    assert 0 < read["score"] < 10
+    assert "greeting.py is missing" in read["output"]
+    assert any(test["output"] for test in read["tests"] if test["status"] == "failed")
+
+
+@linux
+def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
+    (root / "submission" / "essay.txt").write_text("=1+1", encoding="utf-8")
+    assert run("run_autograder", root).returncode == 0
+    read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
+    assert read["score"] == 0
+    assert "expected text/word_count.py" in read["output"]
+    # What is nothing to a student: where the container has it, and what an instructor would do.
+    assert read["output"].startswith("What you handed in holds no file of")
+    assert str(root) not in read["output"] and "grade batch" not in read["output"]
+
+
+@linux
+@pytest.mark.parametrize("damage", ["pack", "setup"])
+def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
+    shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
+    (root / "results" / "results.json").write_text('{"score": 20}', encoding="utf-8")
+    if damage == "pack":
+        pack = root / "source" / "course.pack"
+        pack.write_bytes(pack.read_bytes()[:-100])
+    else:
+        (root / "venv" / "bin" / "grade").unlink()
+    done = run("run_autograder", root)
+    assert done.returncode not in (0, 2)
+    assert done.stderr
+    assert not (root / "results" / "results.json").exists()
+
+
+@linux
+def test_without_the_walls_that_are_asked_for_nothing_is_graded(root: Path) -> None:
+    script = root / "source" / "run_autograder"
+    text = script.read_text(encoding="utf-8")
+    level = str(reached([wall.name for wall in survey() if wall.stands]).value)
+    script.write_text(
+        text.replace("--require-isolation none", "--require-isolation full"), encoding="utf-8"
+    )
+    shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
+    done = run("run_autograder", root)
+    assert (done.returncode == 0) == (level == "full")
+    assert (root / "results" / "results.json").exists() == (level == "full")
+
+
+@linux
+def test_setup_installs_the_grader_that_is_in_the_package(package: Path, tmp_path: Path) -> None:
+    root = tmp_path / "autograder"
+    _unzip(package, root / "source")
+    done = run("setup.sh", root)
+    assert done.returncode == 0, done.stderr
+    ask = "import importlib.metadata as m; print(m.version('lab-bench'), *m.files('lab-bench'))"
+    python = root / "venv" / "bin" / "python"
+    asked = subprocess.run(
+        [python, "-I", "-c", ask], capture_output=True, encoding="utf-8", check=True
+    ).stdout.split()
+    assert asked[0] == __version__
+    assert "grader/judge/run.py" in asked
+    assert "grader/gradescope/run_autograder.txt" in asked
+    assert any(name.endswith("bin/grade") for name in asked)
+
+
+def test_the_package_holds_what_judges_and_no_solution(package: Path, tmp_path: Path) -> None:
+    _unzip(package, tmp_path)
+    with zipfile.ZipFile(tmp_path / "course.pack") as pack:
+        names = set(pack.namelist())
+        text = b"".join(pack.read(name) for name in names)
+    assert "tests/hidden/text/test_word_count.py" in names
+    assert "tests/hidden/text/probe_word_count.py" in names
+    assert not any(
+        name.startswith(("solutions/", "tests/wrong/", "tests/right/")) for name in names
+    )
+    solution = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
+    assert solution.split(b"return")[-1] not in text
+    assert load_course(tmp_path / "course.pack").info() == load_course(PLAIN).info()
+
+
+def test_the_wheel_lists_what_is_in_it(package: Path) -> None:
+    with zipfile.ZipFile(package) as archive:
+        (name,) = [each for each in archive.namelist() if each.endswith(".whl")]
+        wheel = zipfile.ZipFile(io.BytesIO(archive.read(name)))
+    with wheel:
+        (record,) = [each for each in wheel.namelist() if each.endswith("RECORD")]
+        rows = list(csv.reader(wheel.read(record).decode("utf-8").splitlines()))
+        assert [row[0] for row in rows] == wheel.namelist()
+        assert all(len(wheel.read(row[0])) == int(row[2]) for row in rows if row[2])
+
+
+def test_the_scripts_are_programs_that_bash_can_read(package: Path, tmp_path: Path) -> None:
+    _unzip(package, tmp_path)
+    for name in ("setup.sh", "run_autograder"):
+        script = tmp_path / name
+        assert os.access(script, os.X_OK)
+        text = script.read_text(encoding="utf-8")
+        assert "@" not in text.replace('"$@"', "")
+        assert "\r" not in text
+        subprocess.run(["bash", "-n", script], check=True)
+
+
+def test_options_are_quoted(tmp_path: Path) -> None:
+    options = GradescopeOptions(
+        pip_options=("--find-links", "a b; rm -rf /"), exercises=("greeting",)
+    )
+    write_gradescope(tmp_path / "p.zip", load_course(PLAIN), options)
+    with zipfile.ZipFile(tmp_path / "p.zip") as archive:
+        assert b"--find-links 'a b; rm -rf /' \"$source\"" in archive.read("setup.sh")
+        assert b'result.json" greeting ' in archive.read("run_autograder")
+        assert b"--require-isolation kernel" in archive.read("run_autograder")
+
+
+def test_the_same_course_makes_the_same_bytes(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    for name in ("a", "b"):
+        write_gradescope(tmp_path / name, course, GradescopeOptions())
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_versions_are_those_that_are_installed() -> None:
+    versions = dict(line.split("==") for line in installed_versions())
+    assert {"torch", "pytest", "msgspec", "click", "numpy"} <= set(versions)
+    assert "lab-bench" not in versions
+    assert not any("+" in version for version in versions.values())
+    assert "mypy" not in versions, "what only the tests need stays here"
+
+
+def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
+    released = tmp_path / "course"
+    shutil.copytree(PLAIN, released, ignore=shutil.ignore_patterns("hidden", "__pycache__"))
+    with pytest.raises(CourseError, match="no hidden suite"):
+        write_gradescope(tmp_path / "p.zip", load_course(released), GradescopeOptions())
+    assert not (tmp_path / "p.zip").exists()
+
+
+def test_usage() -> None:
+    assert grade("package", "gradescope").returncode == 2
+    assert grade("package", "moodle", "-o", "x.zip").returncode == 2
+    done = grade("package", "gradescope", "-o", "x.zip", "--exercise", "gretting")
+    assert done.returncode == 2
+    assert "Did you mean 'greeting'?" in done.stderr

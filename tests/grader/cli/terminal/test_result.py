@@ -1,0 +1,361 @@
+"""The panel of results that no judge made: what is shown, in which order, and what is advised."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from grader.cli.terminal.console import open_console
+from grader.cli.terminal.result import show_complete, show_result
+from grader.course.manifest import load_course
+from grader.results import (
+    CourseInfo,
+    Environment,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    Status,
+    SubmissionInfo,
+    TestResult,
+    Visibility,
+)
+from grader.student.advice import Asked, Guide, findings
+from grader.student.progress import Standing
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+
+
+def a_test(number: int, outcome: Outcome = Outcome.FAILED, **changes: Any) -> TestResult:
+    """A test of this number; a failed one says so in two lines, in line 10 + number."""
+    passed = outcome is Outcome.PASSED
+    result = TestResult(
+        name=f"test_{number}",
+        title=f"Title {number}",
+        visibility=Visibility.HIDDEN,
+        outcome=outcome,
+        score=float(passed),
+        max_score=1.0,
+        duration_seconds=0.25,
+        message="" if passed else f"Finding {number}.\nDetail {number}.",
+        hint="" if passed else f"Hint {number}.",
+        place=None if passed else Place("text/word_count.py", 10 + number, "word_count"),
+    )
+    return msgspec.structs.replace(result, **changes)
+
+
+def exercise(
+    *tests: TestResult,
+    name: str = "word_count",
+    status: Status = Status.PARTIAL,
+    score: float = 4,
+    **changes: Any,
+) -> ExerciseResult:
+    """An exercise with these tests."""
+    result = ExerciseResult(
+        name=name,
+        title=f"The {name}",
+        chapter="text",
+        status=status,
+        score=score,
+        max_score=10.0,
+        duration_seconds=1.5,
+        message="",
+        tests=tests or (a_test(1),),
+        output="",
+    )
+    return msgspec.structs.replace(result, **changes)
+
+
+def untouched(name: str) -> ExerciseResult:
+    """An exercise that nobody has begun."""
+    stub = a_test(1, Outcome.NOT_IMPLEMENTED, message="Not attempted yet", place=None)
+    message = "Not attempted yet: it is still the stub."
+    return exercise(stub, name=name, status=Status.NOT_ATTEMPTED, score=0, message=message)
+
+
+def result(*exercises: ExerciseResult) -> Result:
+    """A result with these exercises."""
+    return Result(
+        course=CourseInfo("plain", "1.0", "0"),
+        submission=SubmissionInfo("exercises", "0"),
+        score=sum(each.score for each in exercises),
+        max_score=sum(each.max_score for each in exercises),
+        seed=5,
+        exercises=exercises,
+        started_at="2026-01-01T00:00:00Z",
+        duration_seconds=2.5,
+        environment=Environment("0", "3.11", "", "any", ("landlock", "seccomp")),
+    )
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guide:
+    """A guide through a fresh clone, which is the current folder."""
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "exercises", tmp_path / "tests" / "stubs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Guide(load_course(tmp_path), tmp_path / "exercises")
+
+
+def shown(guide: Guide, *exercises: ExerciseResult, verbose: bool = False) -> str:
+    stream = io.StringIO()
+    show_result(open_console(stream), result(*exercises), guide, verbose=verbose)
+    return stream.getvalue()
+
+
+# --- findings -------------------------------------------------------------------------------------
+
+
+def test_findings_keep_the_order_and_end_with_what_is_unwritten() -> None:
+    unwritten = a_test(1, Outcome.NOT_IMPLEMENTED)
+    skipped, passed = a_test(3, Outcome.SKIPPED), a_test(4, Outcome.PASSED)
+    found = findings(exercise(unwritten, a_test(2), skipped, passed, a_test(5)))
+    assert [finding.first.name for finding in found] == ["test_2", "test_5", "test_1"]
+
+
+def test_findings_with_the_same_words_at_the_same_place_are_one() -> None:
+    first = a_test(1)
+    same = a_test(2, message=first.message, place=first.place)
+    elsewhere = a_test(3, message=first.message)
+    otherwise = a_test(4, Outcome.ERROR, message=first.message, place=first.place)
+    found = findings(exercise(first, same, elsewhere, otherwise))
+    assert [[test.name for test in each.tests] for each in found] == [
+        ["test_1", "test_2"],
+        ["test_3"],
+        ["test_4"],
+    ]
+
+
+# --- the panel ------------------------------------------------------------------------------------
+
+
+def test_first_findings_of_the_first_exercise_and_one_of_the_others(guide: Guide) -> None:
+    many = [a_test(number) for number in range(1, 6)]
+    panel = shown(guide, exercise(*many), exercise(*many, name="greeting"))
+    first, second = panel.split("~ greeting")
+    assert [number for number in range(1, 6) if f"Finding {number}." in first] == [1, 2, 3]
+    assert "2 more tests do not hold yet: `grade run word_count` shows all." in first
+    assert [number for number in range(1, 6) if f"Finding {number}." in second] == [1]
+    assert "4 more tests do not hold yet: `grade run greeting` shows all." in second
+
+
+def test_finding_says_what_where_and_what_to_do(guide: Guide) -> None:
+    panel = shown(
+        guide, exercise(a_test(1), a_test(2, Outcome.SKIPPED), a_test(3, Outcome.SKIPPED))
+    )
+    assert (
+        "    x Title 1\n"
+        "      Finding 1.\n"
+        "      Detail 1.\n"
+        "      exercises/text/word_count.py:11  in word_count\n"
+        "      > Hint 1.\n"
+        "    2 more tests wait for this one.\n"
+    ) in panel
+    assert "Title 2" not in panel
+
+
+def test_passed_and_untouched_exercises_take_one_line(guide: Guide) -> None:
+    passed = exercise(a_test(1, Outcome.PASSED), status=Status.PASSED, score=10)
+    lines = shown(guide, passed, untouched("greeting"), untouched("running_mean")).splitlines()
+    assert lines[3:6] == [
+        "  + word_count    The word_count    10 / 10  passed",
+        "  - greeting      The greeting       0 / 10  to do",
+        "  - running_mean  The running_mean   0 / 10  to do",
+    ]
+    assert lines[6:] == [
+        "",
+        "Total: 10 of 30 points",
+        "Next: start with exercises/text/greeting.py; `grade hint greeting` helps.",
+    ]
+
+
+def test_fault_of_the_whole_file_is_told_once(guide: Guide) -> None:
+    message = "text/word_count.py cannot be imported. Your code raised NameError."
+    tests = [a_test(n, Outcome.ERROR, message=message, place=a_test(1).place) for n in (1, 2, 3)]
+    panel = shown(guide, exercise(*tests, status=Status.ERROR, score=0, message=message))
+    assert panel.count("cannot be imported") == 1
+    assert "Title" not in panel
+    assert "Hint" not in panel
+
+
+def test_verbose_panel_has_every_test_the_output_and_the_run(guide: Guide) -> None:
+    tests = [
+        a_test(1, Outcome.PASSED),
+        a_test(2),
+        a_test(3, Outcome.SKIPPED, message="Not judged."),
+    ]
+    panel = shown(guide, exercise(*tests, output="printed\n\nhere\n"), verbose=True)
+    assert "    + Title 1  hidden 0.25s\n    x Title 2  hidden 0.25s\n" in panel
+    assert "    - Title 3  hidden 0.25s\n      Not judged.\n" in panel
+    assert "      | printed\n      |\n      | here\n" in panel
+    assert "Seed 5, 2.50 s. Walls: landlock, seccomp.\n" in panel
+
+
+def test_public_tests_alone_are_said_to_be_that(guide: Guide) -> None:
+    public = exercise(a_test(1, visibility=Visibility.PUBLIC))
+    assert "points  by the public tests alone" in shown(guide, public)
+    assert "by the public tests alone" not in shown(guide, public, exercise(a_test(1)))
+
+
+def test_hostile_text_stays_text(guide: Guide) -> None:
+    evil = "[red]x[/red] \x1b[31m\x07 \u202e [link=file:///]y[/link]"
+    test = a_test(1, title=evil, message=f"{evil}\n{evil}", hint=evil, place=Place("a", 1, evil))
+    panel = shown(guide, exercise(test, output=evil), verbose=True)
+    assert panel.count("[red]x[/red]") == 6
+    assert all(each.isprintable() or each == "\n" for each in panel)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_table_fits(guide: Guide, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = exercise(a_test(1, Outcome.PASSED), title="A title that is long enough to be cut off")
+    line = shown(guide, long).splitlines()[3]
+    assert len(line) <= width
+    assert line.endswith("4 / 10  partly passed")
+    assert ("word_count" in line) == (width >= 80)
+
+
+# --- the next step --------------------------------------------------------------------------------
+
+
+def last_line(guide: Guide, *exercises: ExerciseResult) -> str:
+    return shown(guide, *exercises).splitlines()[-1]
+
+
+def test_next_step_starts_at_the_first_exercise(guide: Guide) -> None:
+    step = last_line(guide, untouched("word_count"), untouched("greeting"))
+    assert step == "Start with exercises/text/word_count.py; `grade hint word_count` helps."
+
+
+def test_next_step_mends_what_was_begun_first(guide: Guide) -> None:
+    step = last_line(guide, untouched("word_count"), exercise(a_test(7), name="greeting"))
+    assert step == "Next: fix exercises/text/greeting.py:17, then run `grade run greeting`."
+
+
+def test_next_step_finishes_what_is_unwritten(guide: Guide) -> None:
+    step = last_line(guide, exercise(a_test(1, Outcome.NOT_IMPLEMENTED)))
+    assert step == "Next: finish exercises/text/word_count.py:11, then run `grade run word_count`."
+
+
+def test_next_step_of_a_missing_file(guide: Guide) -> None:
+    (guide.submission / "text" / "word_count.py").unlink()
+    missing = a_test(1, Outcome.ERROR, message="It is missing.", place=None)
+    step = last_line(guide, exercise(missing, status=Status.ERROR, message="It is missing."))
+    assert step.startswith("Next: put your file at exercises/text/word_count.py, then run")
+
+
+def test_next_step_after_a_part_of_the_course(guide: Guide) -> None:
+    passed = exercise(a_test(1, Outcome.PASSED), status=Status.PASSED, score=10)
+    step = last_line(guide, passed)
+    assert step == "Done. Next: start with exercises/text/greeting.py; `grade hint greeting` helps."
+    for each in guide.course.exercises:
+        shutil.copy(guide.course.solution(each), guide.submission / each.chapter)
+    assert last_line(guide, passed).endswith("`grade run --all` judges the whole course.")
+
+
+def test_next_step_at_the_end(guide: Guide) -> None:
+    names = [each.id for each in guide.course.exercises]
+    passed = [exercise(a_test(1, Outcome.PASSED), name=n, status=Status.PASSED) for n in names]
+    assert (
+        last_line(guide, *passed) == "Full marks: every test of every exercise passes. Well done!"
+    )
+
+
+def test_advised_commands_repeat_the_options(guide: Guide) -> None:
+    guide = msgspec.structs.replace(guide, run_options=" --seed 4", hint_options=" --course x")
+    assert last_line(guide, exercise(a_test(1))).endswith("run `grade run word_count --seed 4`.")
+    assert "`grade hint greeting --course x`" in last_line(guide, untouched("greeting"))
+
+
+# --- one's own folder -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(guide: Guide) -> Guide:
+    """A guide through one's own folder, of which nothing is done."""
+    open_ones = {each.id: Standing.OPEN for each in guide.course.exercises}
+    return msgspec.structs.replace(guide, standings=open_ones, asked=Asked.BARE)
+
+
+def but(guide: Guide, **standings: Standing) -> Guide:
+    return msgspec.structs.replace(guide, standings={**guide.standings, **standings})
+
+
+def test_one_exercise_of_one_s_own_stands_beside_the_progress(own: Guide) -> None:
+    panel = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)))
+    assert panel.startswith("Plain Python and NumPy\n\n  ~ word_count")
+    assert "\n1 of 3 done\n" in panel
+    assert "Total" not in panel
+    both = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting"))
+    assert "Total: 4 of 20 points" in both
+
+
+def test_what_is_not_begun_is_introduced(own: Guide) -> None:
+    panel = shown(own, untouched("word_count"))
+    assert "    Count with a dictionary.\n    About 10 minutes, gentle.\n" in panel
+    assert panel.endswith(
+        "\nStart: open exercises/text/word_count.py and run `grade watch`: it answers every save.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "command"),
+    [(Asked.BARE, ", then run `grade`."), (Asked.WATCHING, " and save.")],
+)
+def test_next_step_says_how_it_is_judged_again(own: Guide, asked: Asked, command: str) -> None:
+    own = msgspec.structs.replace(own, asked=asked)
+    step = last_line(own, exercise(a_test(7)))
+    assert step == f"Next: fix exercises/text/word_count.py:17{command}"
+
+
+def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> None:
+    (own.submission / "text" / "word_count.py").unlink()
+    missing = a_test(1, Outcome.ERROR, message="Hand it in.", place=None)
+    panel = shown(own, exercise(missing, status=Status.ERROR, message="Hand it in."))
+    stub = "text/word_count.py is missing: `grade reset word_count` puts the stub there."
+    assert stub in " ".join(panel.split())
+    assert "Hand it in" not in panel
+    assert panel.endswith(
+        "\nNext: put your file or the stub at exercises/text/word_count.py, then run `grade`.\n"
+    )
+
+
+def test_a_name_is_given_only_where_it_is_needed(own: Guide) -> None:
+    assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
+    done = but(own, word_count=Standing.DONE)
+    assert "`grade watch`" in last_line(done, untouched("greeting"))
+
+
+def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
+    passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
+    begun = but(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
+    assert last_line(begun, passed) == (
+        "Done. Next: go on with exercises/text/word_count.py, then run `grade`."
+    )
+    watching = msgspec.structs.replace(begun, asked=Asked.WATCHING)
+    assert last_line(watching, passed) == "Done. Press n for the next one: Counting words."
+    ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
+    assert last_line(ended, passed).startswith("Done, and so is every other exercise.")
+
+
+def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -> None:
+    begun = but(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
+    assert "Begun and not done: greeting (`grade run greeting`)." in (
+        shown(begun, untouched("word_count"))
+    )
+    assert "Begun" not in shown(begun, exercise(a_test(1)))
+
+
+def test_complete(own: Guide) -> None:
+    stream = io.StringIO()
+    done = dict.fromkeys(own.standings, Standing.DONE)
+    show_complete(open_console(stream), but(own, **done))
+    assert "3 of 3 done\nEvery exercise is done, as its file is now." in stream.getvalue()
+    assert "`grade --all`" in stream.getvalue()

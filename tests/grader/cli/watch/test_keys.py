@@ -1,0 +1,83 @@
+"""Keys of a terminal: told one by one, and the terminal is what it was however the work ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from typing import IO
+
+import pytest
+
+from grader.cli.watch.keys import keys_pressed, reading_keys
+
+posix = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal needs POSIX")
+
+PROGRAM = """
+import sys, time
+from grader.watch.keys import reading_keys
+
+with reading_keys(lambda key: print("key", key, flush=True)) as there_are:
+    print("reading", there_are, flush=True)
+    if sys.argv[1] == "crash":
+        raise RuntimeError("on purpose")
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        (b"h", "h"),
+        (b"Hq", "hq"),
+        (b"\x1b[A", ""),
+        (b"n\x1bOA", "n"),
+        ("ä".encode(), ""),
+        (b"\x04\x00 ", " "),
+    ],
+)
+def test_keys_pressed(data: bytes, keys: str) -> None:
+    assert keys_pressed(data) == keys
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("h")])
+def test_without_a_terminal_there_are_no_keys(
+    monkeypatch: pytest.MonkeyPatch, stdin: IO[str] | None
+) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with reading_keys(lambda key: None) as there_are:
+        assert not there_are
+
+
+@posix
+@pytest.mark.parametrize("how", ["crash", "interrupt"])
+def test_the_terminal_is_put_back(how: str) -> None:
+    import pty
+    import signal
+    import termios
+
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, how],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading True\n"
+        if how == "interrupt":
+            assert not termios.tcgetattr(theirs)[3] & termios.ECHO
+            # An arrow first: its letters are no keys.
+            os.write(ours, b"\x1b[A")
+            time.sleep(0.2)
+            os.write(ours, b"H")
+            assert process.stdout.readline() == "key h\n"
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) != 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)

@@ -1,0 +1,335 @@
+"""The loop of `grade watch`, with a real judge and a face that writes down what it is shown."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.cli.watch.events import Crashed, Event, Pressed, Redraw, Saved
+from grader.cli.watch.loop import Watch
+from grader.cli.watch.view import Shows, View
+from grader.course.manifest import Course, Exercise, load_course
+from grader.errors import GraderError
+from grader.results import Status
+from grader.student.progress import Standing
+from grader.student.workspace import Workspace
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
+WRONG = b"def greeting(name):\n    return name\n"
+SLOW = b"import time\ntime.sleep(1.5)\n" + RIGHT
+
+
+class Face:
+    """Writes down every view, and every status."""
+
+    def __init__(self) -> None:
+        self.views: list[View] = []
+        self.statuses: list[str] = []
+        self._changed = threading.Condition()
+
+    def draw(self, view: View) -> None:
+        with self._changed:
+            self.views.append(view)
+            self._changed.notify_all()
+
+    def status(self, text: str) -> None:
+        with self._changed:
+            self.statuses.append(text)
+            self._changed.notify_all()
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        with self._changed:
+            assert self._changed.wait_for(until, 60), (self.views[-1:], self.statuses[-3:])
+
+    @property
+    def judged(self) -> list[View]:
+        """The views that came with a verdict."""
+        return [view for view in self.views if "judged in" in view.status]
+
+
+class Running:
+    """A loop in a thread, in a clone of the plain course."""
+
+    def __init__(self, course: Course, plot: Callable[[Exercise], str] | None = None) -> None:
+        self.course, self.face = course, Face()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._ended: list[BaseException | None] = []
+        self._plot = plot
+        self._thread = threading.Thread(target=self._run)
+        self.put = self._events.put
+
+    def begin(self) -> None:
+        """Begin with the greeting as it is now."""
+        self._thread.start()
+        self.face.wait(lambda: bool(self.face.views))
+
+    def _run(self) -> None:
+        loop = Watch(Workspace(self.course), self.face, self._events, self._plot)
+        try:
+            loop.run(self.course.exercise("greeting"))
+        except (GraderError, OSError) as error:
+            self._ended.append(error)
+        else:
+            self._ended.append(None)
+
+    def write(self, source: bytes, exercise: str = "greeting") -> None:
+        """Write a file; nobody is told."""
+        (self.course.folder / self.course.exercise(exercise).file).write_bytes(source)
+
+    def save(self, source: bytes, exercise: str = "greeting") -> None:
+        """Save a file."""
+        self.write(source, exercise)
+        self.put(Saved((exercise,)))
+
+    def press(self, keys: str) -> None:
+        for key in keys:
+            self.put(Pressed(key))
+
+    def verdicts(self, count: int) -> View:
+        """The newest view, once there were so many verdicts."""
+        self.face.wait(lambda: len(self.face.judged) >= count)
+        return self.face.judged[-1]
+
+    def drawn(self, holds: Callable[[View], bool]) -> View:
+        """The newest view, once this holds of it."""
+        self.face.wait(lambda: bool(self.face.views) and holds(self.face.views[-1]))
+        return self.face.views[-1]
+
+    def end(self) -> BaseException | None:
+        self.press("q")
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self._ended[0]
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A fresh clone of the plain course."""
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("*.toml")
+    shutil.copytree(tmp_path / "exercises", tmp_path / "tests" / "stubs", ignore=ignored)
+    return load_course(tmp_path)
+
+
+@pytest.fixture
+def running(course: Course) -> Iterator[Running]:
+    """A loop that begins when the test says so, and has ended in order afterwards."""
+    loop = Running(course, plot=lambda exercise: f"{exercise.id}.png")
+    yield loop
+    assert loop.end() is None
+
+
+def test_a_save_is_answered(running: Running) -> None:
+    running.begin()
+    assert running.face.views[0].results[0].status is Status.NOT_ATTEMPTED
+    running.save(WRONG)
+    (wrong,) = running.verdicts(1).results
+    assert wrong.status is not Status.PASSED
+    running.save(RIGHT)
+    (right,) = running.verdicts(2).results
+    assert (right.name, right.status) == ("greeting", Status.PASSED)
+    workspace = Workspace(running.course)
+    assert workspace.standings()["greeting"] is Standing.DONE
+
+
+def test_only_what_changed_is_judged(running: Running) -> None:
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.put(Saved(("greeting",)))
+    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+    running.save(b"x = 1\n", "word_count")
+    view = running.verdicts(2)
+    assert view.exercise.id == "word_count"
+    assert [result.name for result in view.results] == ["word_count"]
+    assert len(running.face.judged) == 2
+
+
+def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> None:
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.press("n")
+    running.drawn(lambda view: view.exercise.id != "greeting")
+    running.put(Saved(("greeting",)))
+    view = running.drawn(lambda view: view.exercise.id == "greeting")
+    assert view.results[0].status is Status.PASSED
+    running.face.wait(lambda: any("nothing changed" in each for each in running.face.statuses))
+
+
+def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) -> None:
+    running.begin()
+    running.write(RIGHT)
+    running.write(b"x = 1\n", "word_count")
+    running.put(Saved(("greeting", "word_count")))
+    assert running.verdicts(1).exercise.id == "greeting"
+
+
+def test_passing_never_moves_on(running: Running) -> None:
+    running.begin()
+    running.save(RIGHT)
+    running.verdicts(1)
+    time.sleep(0.3)
+    assert running.face.views[-1].exercise.id == "greeting"
+    running.press("n")
+    assert running.drawn(lambda view: view.exercise.id != "greeting").exercise.id == "running_mean"
+    running.press("n")
+    running.drawn(lambda view: view.exercise.id == "word_count")
+
+
+def test_the_newest_save_wins(running: Running) -> None:
+    running.begin()
+    running.save(SLOW)
+    running.face.wait(lambda: any(each.startswith("judging") for each in running.face.statuses))
+    running.save(WRONG)
+    running.save(RIGHT)
+    (result,) = running.verdicts(1).results
+    assert result.status is Status.PASSED
+    time.sleep(0.3)
+    assert len(running.face.judged) == 1
+
+
+def test_a_syntax_error_needs_no_judge_and_calls_off_the_last_one(running: Running) -> None:
+    running.begin()
+    running.save(SLOW)
+    running.save(b"def greeting(:\n")
+    view = running.drawn(lambda view: view.results[0].status is Status.ERROR)
+    assert "not valid Python: line 1" in view.results[0].message
+    assert not running.face.judged
+
+
+def test_hints_come_one_by_one_and_round_again(running: Running) -> None:
+    running.begin()
+    for number in (1, 2, 3, 1):
+        running.press("h")
+        running.drawn(lambda view, number=number: view.hint == number)  # type: ignore[misc]
+
+
+def test_a_hint_stays_until_the_exercise_passes(running: Running) -> None:
+    running.begin()
+    running.press("hh")
+    running.drawn(lambda view: view.hint == 2)
+    running.save(WRONG)
+    assert running.verdicts(1).hint == 2
+    running.save(WRONG + b"# again\n")
+    assert running.verdicts(2).hint == 2
+    running.put(Redraw())
+    running.save(b"def greeting(:\n")
+    assert running.drawn(lambda view: view.results[0].status is Status.ERROR).hint == 2
+    running.press("h")
+    running.drawn(lambda view: view.hint == 3)
+    running.save(RIGHT)
+    view = running.drawn(lambda view: view.results[0].status is Status.PASSED)
+    assert view.hint is None
+    # It can be asked for after that, too.
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+
+
+def test_a_hint_waits_where_it_was_shown(running: Running) -> None:
+    running.begin()
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+    running.press("l")
+    assert running.drawn(lambda view: view.shows is Shows.LIST).hint is None
+    running.press("l")
+    assert running.drawn(lambda view: view.shows is Shows.EXERCISE).hint == 1
+    running.press("n")
+    assert running.drawn(lambda view: view.exercise.id == "running_mean").hint is None
+    running.save(WRONG)
+    assert running.verdicts(1).hint == 1
+
+
+def test_list_and_back(running: Running) -> None:
+    running.begin()
+    running.press("l")
+    running.drawn(lambda view: view.shows is Shows.LIST)
+    running.press("l")
+    view = running.drawn(lambda view: view.shows is Shows.EXERCISE)
+    assert view.results[0].name == "greeting"
+
+
+def test_all(running: Running) -> None:
+    running.begin()
+    running.write(RIGHT)
+    running.write(b"x = 1\n", "word_count")
+    running.press("a")
+    view = running.verdicts(1)
+    assert view.shows is Shows.ALL
+    assert [result.name for result in view.results] == ["word_count", "greeting", "running_mean"]
+    assert view.results[1].status is Status.PASSED
+
+
+def test_all_though_a_suite_is_at_fault(running: Running) -> None:
+    suite = running.course.root / "tests/public/text/test_word_count.py"
+    suite.write_text(suite.read_text("utf-8").replace('"a b a"', "nobody"), encoding="utf-8")
+    running.begin()
+    running.write(b"x = 1\n", "word_count")
+    running.write(RIGHT)
+    running.press("a")
+    view = running.verdicts(1)
+    assert [result.name for result in view.results] == ["greeting", "running_mean"]
+    assert "is at fault" in view.notes
+
+
+def test_run_again(running: Running) -> None:
+    running.write(RIGHT)
+    running.begin()
+    running.verdicts(1)
+    running.press("r")
+    running.verdicts(2)
+
+
+def test_plot_says_where(running: Running) -> None:
+    running.begin()
+    running.press("p")
+    assert running.drawn(lambda view: bool(view.notes)).notes == "greeting.png"
+
+
+def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) -> None:
+    running.begin()
+    running.save(SLOW)
+    running.face.wait(lambda: any(each.startswith("judging") for each in running.face.statuses))
+    running.press("h")
+    running.drawn(lambda view: view.hint == 1)
+    running.press("p")
+    assert running.drawn(lambda view: bool(view.notes)).hint == 1
+    view = running.verdicts(1)
+    assert (view.hint, view.notes) == (1, "greeting.png")
+
+
+def test_keys_without_a_meaning_do_nothing(running: Running) -> None:
+    running.begin()
+    shown = len(running.face.views)
+    running.press("xyz ")
+    running.press("l")
+    running.drawn(lambda view: view.shows is Shows.LIST)
+    assert len(running.face.views) == shown + 1
+
+
+def test_a_fault_of_a_suite_is_said_and_can_be_tried_again(running: Running) -> None:
+    suite = running.course.root / "tests/public/text/test_greeting.py"
+    text = suite.read_text("utf-8")
+    suite.write_text(text.replace('("Ada")', "(nobody)"), encoding="utf-8")
+    running.write(RIGHT)
+    running.begin()
+    view = running.drawn(lambda view: bool(view.notes))
+    assert "is at fault" in view.notes
+    suite.write_text(text, encoding="utf-8")
+    running.press("r")
+    assert running.verdicts(1).results[0].status is Status.PASSED
+
+
+def test_a_thread_that_crashed_ends_the_loop(course: Course) -> None:
+    loop = Running(course)
+    loop.begin()
+    loop.put(Crashed(OSError("no more watches")))
+    assert isinstance(loop.end(), OSError)

@@ -1,0 +1,97 @@
+"""What a warm judge is asked, and what is known of files whose content changes, with a real judge."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.cli.watch.events import Event
+from grader.cli.watch.orders import Orders
+from grader.course.manifest import load_course
+from grader.errors import CourseError
+from grader.judge.warm import Answer
+from grader.results import Status
+from grader.student.progress import Standing
+from grader.student.workspace import Workspace
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
+SLOW = b"import time\ntime.sleep(0.5)\n" + RIGHT
+
+
+class Desk:
+    """Orders about a fresh clone, and the events that they tell of."""
+
+    def __init__(self, root: Path) -> None:
+        shutil.copytree(PLAIN, root, dirs_exist_ok=True)
+        ignored = shutil.ignore_patterns("*.toml")
+        shutil.copytree(root / "exercises", root / "tests" / "stubs", ignore=ignored)
+        self.workspace = Workspace(load_course(root))
+        self.greeting = self.workspace.course.exercise("greeting")
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.orders = Orders(self.workspace, self._events.put)
+
+    def write(self, source: bytes) -> None:
+        (self.workspace.course.folder / self.greeting.file).write_bytes(source)
+        self.workspace.read_again()
+
+    def answer(self) -> Answer:
+        """The next answer of the judge."""
+        while not isinstance(event := self._events.get(timeout=60), Answer):
+            pass
+        return event
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.orders.close()
+
+
+def test_what_needs_no_judge_is_known_at_once(desk: Desk) -> None:
+    assert desk.orders.known([desk.greeting]) == ()
+    desk.orders.place([desk.greeting])
+    assert desk.orders.open == []
+    (result,) = desk.orders.known([desk.greeting])
+    assert result.status is Status.NOT_ATTEMPTED
+    assert not desk.orders.is_new(desk.greeting)
+
+
+def test_a_file_is_new_until_it_is_asked_about_and_again_when_it_changes(desk: Desk) -> None:
+    desk.write(RIGHT)
+    assert desk.orders.is_new(desk.greeting)
+    desk.orders.place([desk.greeting])
+    assert not desk.orders.is_new(desk.greeting)
+    desk.write(RIGHT + b"# more\n")
+    assert desk.orders.is_new(desk.greeting)
+    desk.write(RIGHT)
+    assert desk.orders.take(desk.answer())
+    assert not desk.orders.is_new(desk.greeting)
+    assert desk.orders.known([desk.greeting])[0].status is Status.PASSED
+
+
+def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> None:
+    desk.write(SLOW)
+    desk.orders.place([desk.greeting])
+    (slow,) = desk.orders.open
+    desk.write(b"def greeting(:\n")
+    desk.orders.place([desk.greeting])
+    assert (desk.orders.open, desk.orders.number) == ([], 2)
+    answer = desk.answer()
+    assert answer.order == slow
+    assert not desk.orders.take(answer)
+    (result,) = desk.orders.known([desk.greeting])
+    assert result.status is Status.ERROR
+    desk.write(SLOW)
+    assert desk.workspace.standings()["greeting"] is Standing.DONE
+
+
+def test_an_exercise_without_a_suite_cannot_be_judged(desk: Desk) -> None:
+    shutil.rmtree(desk.workspace.course.root / "tests" / "public")
+    with pytest.raises(CourseError, match="has no suite"):
+        desk.orders.place([desk.greeting])

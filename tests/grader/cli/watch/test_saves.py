@@ -1,0 +1,193 @@
+"""Saves as editors make them: each one is told once, whatever it looks like on the disk."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.cli.watch import saves
+from grader.cli.watch.saves import Saves, polling_reason
+from grader.course.manifest import load_course
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
+
+
+class Told:
+    """What was told so far."""
+
+    def __init__(self) -> None:
+        self._ids: queue.SimpleQueue[tuple[str, ...] | Exception] = queue.SimpleQueue()
+        self.put = self._ids.put
+
+    def next(self, seconds: float = 20) -> tuple[str, ...]:
+        """The next save."""
+        ids = self._ids.get(timeout=seconds)
+        assert not isinstance(ids, Exception), ids
+        return ids
+
+    def nothing(self) -> bool:
+        """Whether nothing more is told within a moment."""
+        time.sleep(0.5)
+        return self._ids.empty()
+
+
+Watched = tuple[Path, Told]
+
+
+@pytest.fixture(params=[False, True], ids=["events", "polling"])
+def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
+    """The student's greeting in a course that is watched, by either means."""
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    told = Told()
+    watching = Saves(load_course(tmp_path), told.put, told.put, poll=request.param)
+    file = tmp_path / "exercises" / "text" / "greeting.py"
+    # The first save may come before the system's watch stands; it is found in any case.
+    file.write_bytes(RIGHT)
+    assert told.next() == ("greeting",)
+    time.sleep(0.3)
+    yield file, told
+    watching.close()
+
+
+def in_place(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+
+
+def in_two_writes(file: Path, content: bytes) -> None:
+    with file.open("wb") as stream:
+        stream.flush()
+        time.sleep(0.02)
+        stream.write(content)
+
+
+def renamed_over(file: Path, content: bytes) -> None:
+    beside = file.with_name(".greeting.py.swp.tmp")
+    beside.write_bytes(content)
+    beside.replace(file)
+
+
+def moved_away_and_written_anew(file: Path, content: bytes) -> None:
+    backup = file.with_name("greeting.py~")
+    file.replace(backup)
+    time.sleep(0.02)
+    file.write_bytes(content)
+    backup.unlink()
+
+
+@pytest.mark.parametrize(
+    "save", [in_place, in_two_writes, renamed_over, moved_away_and_written_anew]
+)
+def test_a_save_is_told_once(watched: Watched, save: Callable[[Path, bytes], None]) -> None:
+    file, told = watched
+    save(file, RIGHT + b"# more\n")
+    assert told.next() == ("greeting",)
+    assert told.nothing()
+    assert file.read_bytes() == RIGHT + b"# more\n"
+
+
+def test_other_files_are_nobody_s_save(watched: Watched) -> None:
+    file, told = watched
+    file.with_name("greeting.py.swp").write_bytes(b"x")
+    file.with_name("notes.txt").write_bytes(b"x")
+    (file.parent / "__pycache__").mkdir()
+    (file.parent / "__pycache__" / "greeting.pyc").write_bytes(b"x")
+    assert told.nothing()
+
+
+def test_several_saves_at_once_name_the_newest_last(watched: Watched) -> None:
+    file, told = watched
+    other = file.with_name("word_count.py")
+    other.write_bytes(b"x = 1\n")
+    file.write_bytes(RIGHT * 2)
+    os.utime(other, ns=(time.time_ns() + 10**9,) * 2)
+    ids = told.next()
+    while set(ids) != {"greeting", "word_count"} and ids[-1] != "word_count":
+        ids = told.next()
+    assert ids[-1] == "word_count"
+
+
+def test_a_half_written_file_gets_a_moment(watched: Watched) -> None:
+    file, told = watched
+    file.write_bytes(b"def greeting(na")
+    time.sleep(0.02)
+    file.write_bytes(RIGHT + b"# whole\n")
+    assert told.next() == ("greeting",)
+    assert told.nothing()
+
+
+def test_a_syntax_error_that_stays_is_told(watched: Watched) -> None:
+    file, told = watched
+    file.write_bytes(b"def greeting(:\n")
+    assert told.next() == ("greeting",)
+
+
+def test_a_missing_file_is_told(watched: Watched) -> None:
+    file, told = watched
+    file.unlink()
+    assert told.next() == ("greeting",)
+
+
+# --- polling --------------------------------------------------------------------------------------
+
+MOUNTS = """\
+22 1 254:1 / / rw,relatime - ext4 /dev/root rw
+30 22 0:27 / /mnt/c rw,noatime - 9p C:\\134 rw,dirsync
+31 22 0:30 / /home/me/my\\040drive rw - nfs4 server:/export rw
+32 31 0:31 / /home/me/my\\040drive/local rw shared:5 - tmpfs tmpfs rw
+33 22 0:32 / /sshfs rw - fuse.sshfs me@host: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/home/me", "ext4"),
+        ("/mnt/c/course", "9p"),
+        ("/mnt/cd", "ext4"),
+        ("/home/me/my drive/course", "nfs4"),
+        ("/home/me/my drive/local/course", "tmpfs"),
+        ("/sshfs/course", "fuse.sshfs"),
+    ],
+)
+def test_file_system_of_a_folder(folder: str, kind: str) -> None:
+    assert saves._file_system(Path(folder), MOUNTS) == kind
+
+
+def test_a_local_folder_needs_no_polling(tmp_path: Path) -> None:
+    assert polling_reason(tmp_path) == ""
+
+
+def test_where_events_do_not_come_saves_are_found_and_polling_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(PLAIN, tmp_path / "course")
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    course = load_course(tmp_path / "course")
+    told = Told()
+    import watchfiles
+
+    real = watchfiles.watch
+    # A watch of another folder: as on a drive whose events never come.
+    monkeypatch.setattr(
+        watchfiles,
+        "watch",
+        lambda folder, **options: real(folder if options["force_polling"] else silent, **options),
+    )
+    watching = Saves(course, told.put, told.put)
+    try:
+        for number in range(3):
+            time.sleep(0.1)
+            file = course.folder / "text" / "greeting.py"
+            file.write_bytes(RIGHT + b"#\n" * (number + 1))
+            assert told.next() == ("greeting",)
+        assert watching.polling == "no events came"
+    finally:
+        watching.close()

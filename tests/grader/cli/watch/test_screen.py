@@ -1,0 +1,154 @@
+"""The screen of `grade watch`: whole in its window, and nothing but text where there is no window."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader.cli.terminal.console import open_console
+from grader.cli.watch.loop import KEYS
+from grader.cli.watch.screen import Screen
+from grader.cli.watch.view import Shows, View
+from grader.course.manifest import load_course
+from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
+from grader.student.advice import Asked, Guide
+from grader.student.workspace import Workspace
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+CLEAR = "\x1b[H\x1b[J"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # StringIO's own says None
+        return "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal without color, whatever the tests run in."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A fresh clone, which is the current folder."""
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "exercises", tmp_path / "tests" / "stubs")
+    monkeypatch.chdir(tmp_path)
+    return Workspace(load_course(tmp_path))
+
+
+def a_view(workspace: Workspace, findings: int) -> View:
+    """An exercise with so many tests that do not hold, each of six lines."""
+    message = "Wrong.\n" + "\n".join(f"Detail {number}." for number in range(4))
+    tests = tuple(
+        TestResult(
+            f"test_{number}",
+            f"Title {number}",
+            Visibility.PUBLIC,
+            Outcome.FAILED,
+            0.0,
+            1.0,
+            0.1,
+            f"{message}{number}",
+            "A hint of the test.",
+            Place("text/greeting.py", number + 1, "greeting"),
+        )
+        for number in range(findings)
+    )
+    result = ExerciseResult(
+        "greeting", "A greeting", "text", Status.PARTIAL, 1.0, 2.5, 0.1, "", tests, ""
+    )
+    return View(workspace.course.exercise("greeting"), results=(result,), status="judged")
+
+
+def screen(workspace: Workspace, stream: io.StringIO) -> Screen:
+    guide = Guide(workspace.course, workspace.course.folder, asked=Asked.WATCHING)
+    return Screen(open_console(stream), workspace, guide, KEYS, lambda: "")
+
+
+def rows(text: str, columns: int) -> int:
+    """How many rows of a terminal the text takes."""
+    return sum(max(1, -(-len(line) // columns)) for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("hint", [None, 2])
+@pytest.mark.parametrize("findings", [1, 3, 9])
+@pytest.mark.parametrize(("columns", "lines"), [(100, 40), (60, 24), (60, 14), (40, 12)])
+def test_a_view_fits_and_keeps_the_next_step(
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: int,
+    lines: int,
+    findings: int,
+    hint: int | None,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("LINES", str(lines))
+    stream = Terminal()
+    view = a_view(workspace, findings)
+    shown = screen(workspace, stream)
+    stream.truncate(0)
+    stream.seek(0)
+    shown.draw(View(view.exercise, results=view.results, hint=hint, status="judged"))
+    picture = stream.getvalue()
+    assert picture.startswith(CLEAR)
+    picture = picture.removeprefix(CLEAR)
+    assert rows(picture, columns) <= lines
+    assert "Next: fix" in picture
+    assert picture.endswith("\njudged")
+    assert ("hint 2 of 3" in picture) == (hint is not None)
+
+
+def test_the_status_alone_is_written_over_the_last_line(workspace: Workspace) -> None:
+    stream = Terminal()
+    shown = screen(workspace, stream)
+    shown.draw(a_view(workspace, 1))
+    before = len(stream.getvalue())
+    shown.status("judging greeting: 1 of 2 tests")
+    assert stream.getvalue()[before:] == "\r\x1b[Kjudging greeting: 1 of 2 tests"
+
+
+def test_the_scrollback_is_left_alone(workspace: Workspace) -> None:
+    stream = Terminal()
+    shown = screen(workspace, stream)
+    shown.draw(a_view(workspace, 1))
+    shown.close()
+    for harmful in ("\x1b[3J", "\x1b[2J", "\x1b[?1049h"):
+        assert harmful not in stream.getvalue()
+
+
+def test_the_list_shows_progress(workspace: Workspace) -> None:
+    stream = Terminal()
+    view = View(workspace.course.exercise("greeting"), shows=Shows.LIST)
+    screen(workspace, stream).draw(view)
+    assert "0 of 3 done" in stream.getvalue()
+
+
+def test_without_a_terminal_only_what_is_final_is_written(workspace: Workspace) -> None:
+    stream = io.StringIO()
+    shown = screen(workspace, stream)
+    shown.draw(View(workspace.course.exercise("greeting"), status="judging greeting"))
+    shown.status("judging greeting: 1 of 2 tests")
+    assert stream.getvalue() == ""
+    shown.draw(a_view(workspace, 1))
+    assert "Next: fix" in stream.getvalue()
+    assert not re.search("[\x00-\x09\x0b-\x1f]", stream.getvalue())
+
+
+def test_notes_are_cleaned(workspace: Workspace) -> None:
+    stream = io.StringIO()
+    view = View(workspace.course.exercise("greeting"), notes="\x1b[2Ja\nb")
+    screen(workspace, stream).draw(view)
+    assert "\\x1b[2Ja\nb\n" in stream.getvalue()

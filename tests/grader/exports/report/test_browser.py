@@ -1,0 +1,309 @@
+"""The report in a headless Chromium, as its readers use it: mouse, keyboard, phone, dark, screen reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from grader.exports.report import write_report
+from grader.exports.report.render import shown
+from grader.gradebook.review import Attention, Kind
+from grader.gradebook.similarity import Similarity
+from grader.results import Status, Student
+from tests.grader.exports.report.classes import a_class, an_entry, an_exercise, sources
+from tests.grader.exports.report.test_site import HOSTILE, a_pair
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+PAGES = (
+    "staff/index.html",
+    "staff/exercises/glu.html",
+    "staff/students/s0000.html",
+    "staff/alike/glu-1.html",
+    "students/s0000.html",
+)
+PHONE, DESK = (360, 740), (1200, 900)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class of a thousand, with one not judged, a pair, and people of hostile names."""
+    folder = tmp_path_factory.mktemp("report")
+    entries = a_class(1000)
+    unjudged = [an_exercise("glu", "ff", status=Status.UNJUDGED), an_exercise("gelu", "pp")]
+    entries.append(an_entry("zz-open", unjudged, name="Ångström, Ünal"))
+    entries += [
+        an_entry(name, [an_exercise("glu", "pf", message=name, output=name)], name=name)
+        for name in HOSTILE
+    ]
+    write_report(
+        entries,
+        folder,
+        sources=sources,
+        similarity=Similarity(threshold=0.6, exercises=(), pairs=(a_pair("s0000", "s0001"),)),
+        absent=[Student(id="nobody", name="Nobody Here")],
+        attention=[Attention(Kind.TIMEOUT, name, "glu", name) for name in HOSTILE],
+        title="A course",
+    )
+    return folder
+
+
+@pytest.fixture
+def view(browser: Chrome) -> Iterator[Chrome]:
+    """The browser as it is at a desk, by daylight."""
+    light(browser)
+    resize(browser, DESK)
+    yield browser
+    assert severe(browser) == []
+
+
+def light(browser: Chrome, scheme: str = "light") -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def resize(browser: Chrome, size: tuple[int, int]) -> None:
+    width, height = size
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def severe(browser: Chrome) -> list[dict[str, Any]]:
+    """What the browser complains of: errors of a script, what the security policy refused."""
+    log = browser.get_log("browser")  # type: ignore[no-untyped-call]  # the one method without types
+    return [entry for entry in log if entry["level"] == "SEVERE"]
+
+
+def load(browser: Chrome, report: Path, page: str = "staff/index.html") -> None:
+    browser.get((report / page).as_uri())
+
+
+def column(browser: Chrome, number: int) -> list[str]:
+    """The texts of a column, of the rows that are to be seen."""
+    found: list[str] = browser.execute_script(
+        "return [...document.querySelectorAll('#students tbody tr')].filter(r => !r.hidden)"
+        ".map(r => r.cells[arguments[0]].innerText.trim())",
+        number,
+    )
+    return found
+
+
+def click_header(browser: Chrome, number: int) -> str:
+    """Click the header of a column; returns its aria-sort."""
+    header = browser.find_elements("css selector", "#students thead th")[number]
+    header.find_element("tag name", "button").click()
+    sorted_by = browser.find_elements("css selector", "#students thead th[aria-sort]")
+    assert sorted_by == [header]
+    return str(header.get_attribute("aria-sort"))
+
+
+def search(browser: Chrome, text: str) -> None:
+    field = browser.find_element("id", "find")
+    field.clear()
+    field.send_keys(text)
+
+
+def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, report: Path) -> None:
+    load(view, report)
+    assert click_header(view, 2) == "descending"
+    totals = [float(text.split()[0]) for text in column(view, 2)]
+    assert len(totals) == 1001 + len(HOSTILE)
+    assert totals == sorted(totals, reverse=True)
+    assert totals[0] > totals[-1]
+    assert click_header(view, 2) == "ascending"
+    assert [float(text.split()[0]) for text in column(view, 2)] == sorted(totals)
+
+
+def test_names_sort_as_people_do_numbers_in_them_included(view: Chrome, report: Path) -> None:
+    load(view, report)
+    assert click_header(view, 0) == "ascending"
+    names = [name for name in column(view, 0) if name.startswith(("Student", "Ång"))]
+    assert names == ["Ångström, Ünal", *(f"Student Number {n}" for n in range(1000))]
+
+
+def test_what_was_not_judged_is_no_zero_among_the_points(view: Chrome, report: Path) -> None:
+    load(view, report)
+    search(view, "zz-open")
+    (total,) = column(view, 2)
+    assert total.startswith("10")
+    cell = view.find_element("css selector", "#students tr:not([hidden]) td.num")
+    assert "not final" in str(cell.get_attribute("textContent"))
+
+
+def test_searching_shows_who_fits_and_says_how_many(view: Chrome, report: Path) -> None:
+    load(view, report)
+    found = view.find_element("id", "found")
+    assert found.get_attribute("role") == "status"
+    everybody = 1001 + len(HOSTILE)
+    assert found.text == f"{everybody} of {everybody} students"
+    search(view, "number 77")
+    assert column(view, 0) == [
+        name for name in (f"Student Number {n}" for n in range(1000)) if "77" in name
+    ]
+    assert found.text == f"{len(column(view, 0))} of {everybody} students"
+    search(view, "angstrom unal")
+    assert column(view, 1) == ["zz-open"]
+    search(view, "no such person")
+    assert column(view, 0) == []
+    assert found.text.startswith("0 of")
+
+
+def test_a_choice_shows_those_at_whom_a_person_must_look(view: Chrome, report: Path) -> None:
+    from selenium.webdriver.support.select import Select
+
+    load(view, report)
+    choice = Select(view.find_element("id", "show"))
+    choice.select_by_value("look")
+    assert column(view, 1) == ["zz-open"]
+    choice.select_by_value("alike")
+    assert column(view, 1) == ["s0000", "s0001"]
+    choice.select_by_value("late")
+    assert len(column(view, 1)) == 112
+    choice.select_by_value("")
+    assert len(column(view, 1)) == 1001 + len(HOSTILE)
+
+
+def test_the_keyboard_alone_is_enough(view: Chrome, report: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    load(view, report)
+    press = ActionChains(view)
+    press.send_keys(Keys.TAB).perform()
+    first = view.switch_to.active_element
+    assert first.text == "Skip to the content"
+    assert first.rect["y"] >= 0, "the skip link is to be seen while it has the focus"
+    press.send_keys(Keys.ENTER).perform()
+    assert view.switch_to.active_element.get_attribute("id") == "main"
+    for _ in range(60):
+        press.send_keys(Keys.TAB).perform()
+        if view.switch_to.active_element.text.startswith("Total"):
+            break
+    button = view.switch_to.active_element
+    assert button.text.startswith("Total")
+    assert (
+        view.execute_script("return getComputedStyle(arguments[0]).outlineWidth", button) == "3px"
+    )
+    press.send_keys(Keys.ENTER).perform()
+    header = button.find_element("xpath", "..")
+    assert header.get_attribute("aria-sort") == "descending"
+    press.send_keys(Keys.SPACE).perform()
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert view.switch_to.active_element == button
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_phone_shows_a_page_without_scrolling_sideways(
+    view: Chrome, report: Path, page: str
+) -> None:
+    resize(view, PHONE)
+    load(view, report, page)
+    view.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert view.execute_script("return document.documentElement.scrollWidth") == PHONE[0]
+    size = view.execute_script("return parseFloat(getComputedStyle(document.body).fontSize)")
+    assert size >= 16
+
+
+def test_hostile_names_are_text_and_break_no_row(view: Chrome, report: Path) -> None:
+    resize(view, PHONE)
+    load(view, report)
+    assert view.title == "A course: the class (staff)"
+    assert view.execute_script("return document.documentElement.scrollWidth") == PHONE[0]
+    resize(view, DESK)
+    for name in HOSTILE:
+        search(view, shown(name)[:20])
+        assert column(view, 0), name
+    heights = view.execute_script(
+        "document.getElementById('find').value = '';"
+        "document.getElementById('find').dispatchEvent(new Event('input'));"
+        "return [...document.querySelectorAll('#students tbody tr')].map(r => r.offsetHeight)"
+    )
+    assert max(heights) < 300
+    for link in [
+        str(each.get_attribute("href"))
+        for each in view.find_elements("css selector", "#students tbody a")[1001:]
+    ]:
+        view.get(link)
+        assert view.title.endswith("(staff)")
+        assert view.find_elements("css selector", "main h1, img, main script") == []
+
+
+def test_the_page_of_a_thousand_is_whole_without_its_script(view: Chrome, report: Path) -> None:
+    view.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        load(view, report)
+        rows = view.find_elements("css selector", "#students tbody tr")
+        assert len(rows) == 1001 + len(HOSTILE)
+        assert not view.find_element("id", "controls").is_displayed()
+    finally:
+        view.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_page_is_dark_where_its_reader_likes_it_dark(view: Chrome, report: Path) -> None:
+    load(view, report)
+    brightness = (
+        "const s = getComputedStyle(document.body);"
+        "return [s.backgroundColor, s.color].map(c => c.match(/\\d+/g).map(Number)"
+        ".reduce((a, b) => a + b) / 3)"
+    )
+    page, ink = view.execute_script(brightness)
+    assert page > 200 > 80 > ink
+    light(view, "dark")
+    page, ink = view.execute_script(brightness)
+    assert page < 60 < 180 < ink
+
+
+def test_a_place_leads_to_the_line_and_opens_the_code(view: Chrome, report: Path) -> None:
+    load(view, report, "staff/students/s0000.html")
+    view.find_element("css selector", "a[href$='-5']").click()
+    line = view.find_element("css selector", "span:target")
+    assert line.is_displayed()
+    assert "x.chunk(2, -1)" in line.text
+
+
+def test_no_page_loads_anything(view: Chrome, report: Path) -> None:
+    for page in PAGES:
+        load(view, report, page)
+        loaded = view.execute_script("return performance.getEntriesByType('resource').length")
+        assert loaded == 0
+
+
+def test_the_policy_of_a_page_refuses_what_is_not_ours(browser: Chrome, report: Path) -> None:
+    load(browser, report)
+    browser.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.owned = 1';"
+        "document.body.append(s)"
+    )
+    assert browser.execute_script("return window.owned") is None
+    assert any("Content Security Policy" in entry["message"] for entry in severe(browser))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing_that_shuts_a_reader_out(
+    view: Chrome, report: Path, axe: str, page: str, scheme: str
+) -> None:
+    light(view, scheme)
+    load(view, report, page)
+    view.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    # The thousandth row is like the tenth; axe looks at each of them for a minute in all.
+    view.execute_script(
+        "document.querySelectorAll('#students tbody tr:nth-child(n+40)').forEach(r => r.remove())"
+    )
+    view.execute_script(axe)
+    found = view.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa',"
+        " 'best-practice']}).then(done, error => done({error: String(error)}))"
+    )
+    assert "error" not in found
+    complaints = [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for each in found["violations"]
+        for node in each["nodes"][:3]
+    ]
+    assert complaints == []
+    assert len(found["passes"]) > 20

@@ -1,0 +1,108 @@
+"""`grade similar` and `grade report` as an instructor runs them, after a real `grade batch`."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from grader.gradebook.similarity import read_similar
+from tests.grader.cli.conftest import PLAIN, run_grade
+
+RIGHT = PLAIN / "solutions" / "text" / "word_count.py"
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a batch: two with the same file, one with a syntax error, one of a hostile name."""
+    folder = tmp_path_factory.mktemp("class")
+    solution = RIGHT.read_text(encoding="utf-8")
+    for student, source in (
+        ("ada", solution),
+        ("bob", solution.replace("words", "tokens") + "\n# mine\n"),
+        ("cyd", "def word_count(:\n"),
+        ("<b>dan", solution + "\n\ndef more():\n    return [n for n in range(9) if n % 2]\n"),
+    ):
+        path = folder / "submissions" / student / "text" / "word_count.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(source, encoding="utf-8")
+    done = run_grade("batch", folder / "submissions", "-o", folder / "results")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pairs_are_told_and_then_stand_in_the_report(graded: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(graded / "results", results)
+    done = run_grade("similar", results)
+    assert done.returncode == 0, done.stderr
+    found = read_similar(results)
+    assert found is not None
+    by_name = {(pair.left, pair.right): pair.similarity for pair in found.pairs}
+    assert by_name["ada", "bob"] == 1.0
+    assert "100 %  ada  bob" in done.stdout
+    assert "Alike is not copied" in done.stdout
+    done = run_grade("report", results, "-o", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"4 students: {tmp_path / 'report' / 'staff' / 'index.html'}")
+    staff = (tmp_path / "report" / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;dan" in staff
+    assert len(list((tmp_path / "report" / "staff" / "alike").iterdir())) == len(found.pairs)
+    page = (tmp_path / "report" / "students" / "cyd.html").read_text(encoding="utf-8")
+    assert "is not valid Python: line 1" in page
+
+
+def test_pairs_are_told_with_names_and_an_unfinished_grading_is_said(
+    graded: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(graded / "results", results)
+    with contextlib.closing(sqlite3.connect(results / "gradebook.sqlite")) as connection:
+        connection.execute("UPDATE students SET name = 'Ada L.' WHERE id = 'ada'")
+        connection.execute("UPDATE facts SET value = 'no' WHERE name = 'finished'")
+        connection.commit()
+    done = run_grade("similar", results)
+    assert done.returncode == 0, done.stderr
+    assert "100 %  ada (Ada L.)  bob" in done.stdout
+    assert "is not at its end" in done.stderr
+    done = run_grade("report", results, "-o", tmp_path / "report")
+    staff = (tmp_path / "report" / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "<bdi>Ada L.</bdi> (<bdi>ada</bdi>) and" in staff
+
+
+def test_a_report_without_a_comparison_says_how_to_get_one(graded: Path, tmp_path: Path) -> None:
+    done = run_grade("report", graded / "results", "-o", tmp_path / "new" / "report")
+    assert done.returncode == 0, done.stderr
+    staff = (tmp_path / "new" / "report" / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "Nobody has looked yet: run grade similar" in staff
+
+
+@pytest.mark.parametrize("command", [["similar"], ["report", "-o", "report"]], ids=lambda c: c[0])
+def test_a_folder_without_a_gradebook_is_a_matter_of_usage(
+    command: list[str], tmp_path: Path
+) -> None:
+    done = run_grade(*command, tmp_path)
+    assert done.returncode == 2
+    assert "There is no gradebook in" in done.stderr
+    assert not (PLAIN / "report").exists()
+
+
+def test_a_folder_that_is_no_report_is_left_alone(graded: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    done = run_grade("report", graded / "results", "-o", tmp_path)
+    assert done.returncode == 2
+    assert "is not a report; name a new or an empty folder" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_comparison_is_a_fault_that_says_what_to_do(graded: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(graded / "results", results)
+    (results / "similar.json").write_text("{")
+    done = run_grade("report", results, "-o", tmp_path / "report")
+    assert done.returncode == 3
+    assert "Run `grade similar` again, or delete the file." in done.stderr
+    assert not (tmp_path / "report").exists()

@@ -1,0 +1,107 @@
+"""The class in numbers, against what is computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.exports.report.overview import ExerciseView, exercise_view, figures
+from grader.exports.report.tally import Tally
+from grader.results import Entry, Status
+from tests.grader.exports.report.classes import an_entry, an_exercise
+
+
+def tally_of(*entries: Entry) -> Tally:
+    tally = Tally()
+    for entry in entries:
+        tally.add(entry, attempts=entry.attempt, alike=0)
+    return tally
+
+
+def view_of(tally: Tally, name: str) -> ExerciseView:
+    return exercise_view(tally, tally.exercises[name])
+
+
+def test_an_exercise_is_judged_by_those_who_attempted_it() -> None:
+    tally = tally_of(
+        an_entry("a", [an_exercise("glu", "pppp", seconds=1.0)]),
+        an_entry("b", [an_exercise("glu", "pfff", seconds=3.0)]),
+        an_entry("c", [an_exercise("glu", "ffff", seconds=2.0)]),
+        an_entry("d", [an_exercise("glu", "nnnn", seconds=0.0)]),
+    )
+    view = view_of(tally, "glu")
+    assert view.attempted == 3
+    assert view.passed == pytest.approx(1 / 3)
+    assert view.mean == pytest.approx((10 + 2.5 + 0) / 3)
+    assert view.difficulty == pytest.approx(1 - 12.5 / 30)
+    assert (view.median_seconds, view.slow_seconds, view.longest_seconds) == (2.0, 3.0, 3.0)
+    assert view.statuses[Status.NOT_ATTEMPTED] == 1
+    assert [(test.passed, test.attempted) for test in view.tests] == [
+        (2, 3),
+        (1, 3),
+        (1, 3),
+        (1, 3),
+    ]
+
+
+def test_an_item_is_compared_with_the_points_of_all_others() -> None:
+    # Of two exercises of 10 points, those who pass glu's first test have 10 more in gelu.
+    strong = [an_exercise("glu", "pf"), an_exercise("gelu", "pp")]
+    weak = [an_exercise("glu", "fp"), an_exercise("gelu", "ff")]
+    tally = tally_of(
+        *(an_entry(f"strong{n}", strong) for n in range(10)),
+        *(an_entry(f"weak{n}", weak) for n in range(10)),
+    )
+    first, second = view_of(tally, "glu").tests
+    assert first.discrimination == pytest.approx(1.0)
+    assert second.discrimination == pytest.approx(-1.0)
+    # Everybody has 5 points in glu: that tells nobody apart.
+    assert view_of(tally, "glu").discrimination is None
+    assert view_of(tally, "gelu").discrimination is None
+
+
+def test_what_was_not_judged_is_nobodys_zero() -> None:
+    unjudged = an_exercise("glu", "ffff", status=Status.UNJUDGED)
+    tally = tally_of(
+        an_entry("a", [an_exercise("glu", "pppp"), an_exercise("gelu", "p")]),
+        an_entry("b", [unjudged, an_exercise("gelu", "p")]),
+    )
+    view = view_of(tally, "glu")
+    assert (view.attempted, view.mean, view.difficulty) == (1, 10.0, 0.0)
+    assert view.tests[0].attempted == 1
+    seen = figures(tally)
+    assert (seen.students, seen.final, seen.mean, seen.full) == (2, 1, 1.0, 1)
+    assert sum(bar.count for bar in seen.distribution.bars) == 1
+
+
+def test_a_file_that_is_missing_is_no_attempt() -> None:
+    tally = Tally()
+    whole = an_exercise("glu", "pp")
+    missing = an_exercise("glu", "ff", status=Status.ERROR)
+    for student, exercise, files in (
+        ("a", whole, {"glu"}),
+        ("b", missing, set[str]()),
+        ("c", missing, set[str]()),
+        ("d", missing, {"glu"}),
+    ):
+        tally.add(an_entry(student, [exercise]), attempts=1, alike=0, files=files)
+    view = view_of(tally, "glu")
+    assert (view.attempted, view.missing, view.mean) == (2, 2, 5.0)
+    assert view.statuses == {Status.PASSED: 1, Status.ERROR: 1}
+    assert [test.attempted for test in view.tests] == [2, 2]
+    assert [row.score for row in tally.rows] == [10.0, 0.0, 0.0, 0.0]
+
+
+def test_an_exercise_that_nobody_attempted_has_no_numbers() -> None:
+    view = view_of(tally_of(an_entry("a", [an_exercise("glu", "nn")])), "glu")
+    assert (view.attempted, view.passed, view.mean, view.difficulty) == (0, None, None, None)
+    assert view.tests == ()
+
+
+def test_a_class_of_nobody_has_no_mean() -> None:
+    seen = figures(Tally())
+    assert (seen.students, seen.mean, seen.median) == (0, None, None)
+
+
+def test_who_wrote_nothing_is_counted_and_has_a_final_score() -> None:
+    seen = figures(tally_of(an_entry("a", [an_exercise("glu", "nn"), an_exercise("gelu", "n")])))
+    assert (seen.untouched, seen.final, seen.mean) == (1, 1, 0.0)

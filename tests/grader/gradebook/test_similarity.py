@@ -1,0 +1,232 @@
+"""Alike pairs: what counts as alike, what does not, and that it is the same in every process."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.course.manifest import load_course
+from grader.errors import GraderError
+from grader.gradebook.fingerprints import Reader
+from grader.gradebook.similarity import (
+    Similarity,
+    find_similar,
+    read_similar,
+    source_digest,
+    write_similar,
+)
+from grader.results import (
+    CourseInfo,
+    Entry,
+    Environment,
+    Result,
+    Student,
+    SubmissionInfo,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+COURSE = load_course(ROOT)
+GLU = COURSE.exercise("glu")
+STUB = COURSE.stub(GLU).read_text(encoding="utf-8")
+SOLUTION = COURSE.solution(GLU).read_text(encoding="utf-8")
+
+
+def right_answers(exercise_id: str = "glu") -> dict[str, str]:
+    """Answers of different authors, by the name of their files."""
+    exercise = COURSE.exercise(exercise_id)
+    paths = [COURSE.solution(exercise), *COURSE.variants(exercise, "right")]
+    return {path.stem: path.read_text(encoding="utf-8") for path in paths}
+
+
+def an_entry(student: str) -> Entry:
+    result = Result(
+        course=CourseInfo("small", "1", ""),
+        submission=SubmissionInfo(student, ""),
+        score=0,
+        max_score=0,
+        seed=0,
+        exercises=(),
+        started_at="",
+        duration_seconds=0,
+        environment=Environment("", "", "", "", ()),
+    )
+    return Entry(student=Student(id=student), result=result)
+
+
+def similar(files: Mapping[str, str], *, stub: str = STUB, **keywords: object) -> Similarity:
+    """The similarity of a class of which each handed in this file."""
+    return find_similar(
+        [an_entry(student) for student in files],
+        lambda entry: {"glu": files[entry.student.id].encode()},
+        {"glu": stub.encode()},
+        **keywords,  # type: ignore[arg-type]  # threshold and most_pairs
+    )
+
+
+def disguised(source: str) -> str:
+    """The same code with other names, numbers, comments and layout, in another order."""
+    for old, new in (
+        ("value", "left"),
+        ("gate", "right"),
+        ("module", "net"),
+        ("total", "s"),
+        ("bound", "limit"),
+        ("1.0", "1.00"),
+    ):
+        source = re.sub(rf"\b{old}\b", new, source)
+    source = re.sub(r"(?m)^( *)# .*$", r"\1# something else", source)
+    head, glu, flow = re.split(r"(?m)^(?=class |def )", source)
+    return f"{head}\n\n{flow}\n\n\n{glu}"
+
+
+def test_a_copy_with_other_names_comments_and_order_is_alike() -> None:
+    (pair,) = similar({"ann": SOLUTION, "bea": disguised(SOLUTION)}).pairs
+    assert (pair.exercise, pair.left, pair.right) == ("glu", "ann", "bea")
+    assert pair.similarity > 0.9
+    assert pair.left_digest == source_digest(SOLUTION.encode())
+
+
+def test_the_lines_of_a_pair_are_where_the_shared_code_stands() -> None:
+    (pair,) = similar({"ann": SOLUTION, "bea": disguised(SOLUTION)}).pairs
+    for source, spans in (
+        (SOLUTION, pair.left_lines),
+        (disguised(SOLUTION), pair.right_lines),
+    ):
+        lines = source.split("\n")
+        marked = "\n".join(line for first, last in spans for line in lines[first - 1 : last])
+        assert "uniform_" in marked
+        assert "zero_grad" in marked
+        assert "Source: Dauphin" not in marked
+        assert spans == tuple(sorted(spans))
+
+
+@pytest.mark.parametrize("exercise", ["glu", "gelu", "grad_norms", "collate"])
+def test_right_answers_of_different_authors_are_not_alike(exercise: str) -> None:
+    files = right_answers(exercise)
+    stub = COURSE.stub(COURSE.exercise(exercise)).read_text(encoding="utf-8")
+    found = similar(files, stub=stub)
+    assert found.exercises[0].files == len(files) > 8
+    assert found.pairs == ()
+
+
+def test_the_stub_is_nobodys_code() -> None:
+    ending = "\n\ndef extra_{0}():\n    return [{0}.{0} for {0} in range(3)]\n"
+    found = similar(
+        {"ann": STUB, "bea": STUB + ending.format("a"), "cas": STUB + ending.format("b")}
+    )
+    assert found.pairs == ()
+    (survey,) = found.exercises
+    # An untouched stub is no file at all; the two others have too little of their own.
+    assert (survey.files, survey.short, survey.alike) == (2, 2, 0)
+
+
+def test_what_many_of_the_class_wrote_tells_nothing_about_two_of_them() -> None:
+    chance = random.Random(0)
+
+    def of_a_student() -> str:
+        # Everybody has the lecture's code; the rest is everybody's own.
+        own = "".join(
+            f"def f{n}(x):\n    return x.{chance.choice('abcdefgh')}(x.{chance.choice('abcdefgh')}"
+            f" {chance.choice('+-*/%')} x[{chance.choice(['x', 'len(x)', 'x.a', '-x'])}]"
+            f" {chance.choice('+-*/%')} sum(x.{chance.choice('abcdefgh')}))\n"
+            for n in range(8)
+        )
+        return SOLUTION + own
+
+    everybody = {f"s{n:02}": of_a_student() for n in range(12)}
+    assert similar(everybody).pairs == ()
+    few = dict(list(everybody.items())[:10])
+    assert len(similar(few, threshold=0.5).pairs) == 45, "ten of them could be a group"
+
+
+def test_a_pair_in_a_class_is_found_among_the_others() -> None:
+    files = {**right_answers(), "zoe": disguised(right_answers()["convolution"])}
+    (pair,) = similar(files).pairs
+    assert (pair.left, pair.right) == ("convolution", "zoe")
+
+
+def test_order_and_hash_seed_do_not_matter() -> None:
+    files = {**right_answers(), "zoe": disguised(SOLUTION)}
+    backwards = dict(reversed(files.items()))
+    assert similar(files, threshold=0.1) == similar(backwards, threshold=0.1)
+    code = (
+        "import sys, msgspec; from tests.grader.gradebook.test_similarity import SOLUTION, disguised, similar\n"
+        "found = similar({'a': SOLUTION, 'b': disguised(SOLUTION)})\n"
+        "sys.stdout.buffer.write(msgspec.json.encode(found))"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+    assert b'"left":"a"' in runs.pop()
+
+
+def test_only_the_most_alike_pairs_are_kept_and_all_are_counted() -> None:
+    files = {f"s{n}": SOLUTION + f"\n\ndef own_{n}():\n    pass\n" for n in range(6)}
+    found = similar(files, most_pairs=4)
+    assert found.exercises[0].alike == 15
+    assert len(found.pairs) == 4
+    shares = [pair.similarity for pair in found.pairs]
+    assert shares == sorted(shares, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"",
+        b"\x00\xff\xfe" * 100,
+        b"def f(:\n  '''never closed\n" * 50,
+        b"(" * 50_000,
+        b"x = 1\n" * 100_000,
+        b"'" + b"\\" * 60_000,
+        "\u202eevil = '\U0001f600'\n".encode() * 1000,
+        b"x" * 3_000_000,
+    ],
+    ids=["empty", "bytes", "broken", "deep", "long", "backslashes", "odd", "one line"],
+)
+def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
+    fingerprint = Reader().read(source)
+    assert len(fingerprint.lines) == 0 or len(fingerprint.runs) == max(
+        len(fingerprint.lines) - 11, 0
+    )
+    found = find_similar(
+        [an_entry("a"), an_entry("b")], lambda entry: {"glu": source}, {"glu": b"pass\n"}
+    )
+    assert all(pair.similarity <= 1 for pair in found.pairs)
+
+
+def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:
+    found = find_similar([an_entry("a")], lambda entry: {}, {"glu": STUB.encode()})
+    (survey,) = found.exercises
+    assert (survey.exercise, survey.files, survey.short, survey.alike) == ("glu", 0, 0, 0)
+    assert found.pairs == ()
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    assert read_similar(tmp_path) is None
+    found = similar({"ann": SOLUTION, "bea\u202e": disguised(SOLUTION)})
+    path = write_similar(tmp_path, found)
+    assert path == tmp_path / "similar.json"
+    assert read_similar(tmp_path) == found
+    assert msgspec.json.decode(path.read_bytes())["pairs"][0]["exercise"] == "glu"
+
+
+def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "similar.json").write_text('{"pairs": 3}')
+    with pytest.raises(GraderError, match="Run `grade similar` again, or delete the file"):
+        read_similar(tmp_path)

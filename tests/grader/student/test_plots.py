@@ -1,0 +1,289 @@
+"""`grade plot` as students meet it, the six real experiments, and PNGs of strangers."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.student.plots.plot import Drawn, draw
+from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
+
+ROOT = Path(__file__).parents[3]
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+
+# What an author writes: beside the experiment and the drawing a figure of the student's own.
+EXPERIMENT = '''\
+"""How often each word occurs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+SIZE = (4, 3)
+Count = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+
+
+class Data(msgspec.Struct):
+    """The counts by word."""
+
+    counts: Annotated[dict[str, Count], msgspec.Meta(max_length=100)]
+
+
+def experiment(student: Any) -> dict[str, Any]:
+    return {"counts": student.word_count("to be or not to be")}
+
+
+def own_figure(student: Any, data: dict[str, Any]) -> Any:
+    own = getattr(student, "figure", None)
+    return own(data["counts"]) if own is not None else student.most_common("a", 1) and PNG
+
+
+def draw(figure: Any, data: Data) -> None:
+    axes = figure.subplots()
+    axes.bar(range(len(data.counts)), list(data.counts.values()))
+    axes.set_xticks(range(len(data.counts)), list(data.counts))
+'''
+UNWRITTEN = (
+    '"""Count."""\n\n\ndef word_count(text):\n    raise NotImplementedError("word_count: count")\n'
+)
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", len(body), kind) + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def png(width: int = 2, height: int = 1, extra: bytes = b"", pixels: bytes = b"\0\0\0") -> bytes:
+    """A gray picture, with further chunks before its pixels."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    data = chunk(b"IDAT", zlib.compress(pixels))
+    return b"\x89PNG\r\n\x1a\n" + header + extra + data + chunk(b"IEND", b"")
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A clone of the plain course that can draw one exercise, which is written."""
+    folder = tmp_path / "clone"
+    shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        folder / "exercises", folder / "tests" / "stubs", ignore=shutil.ignore_patterns("*.toml")
+    )
+    plots = folder / "tests" / "plots" / "text"
+    plots.mkdir(parents=True)
+    (plots / "plot_word_count.py").write_text(EXPERIMENT.replace("PNG", repr(png())))
+    shutil.copy(folder / "solutions" / "text" / "word_count.py", folder / "exercises" / "text")
+    return folder
+
+
+def grade(course: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *arguments],
+        cwd=course,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+def write(course: Path, source: str) -> None:
+    (course / "exercises" / "text" / "word_count.py").write_text(source)
+
+
+def test_a_picture_is_written_and_its_path_shown(course: Path) -> None:
+    done = grade(course, "plot", "word_count")
+    assert done.stdout.splitlines() == [
+        ".grade/plots/word_count.png  what your code does",
+        ".grade/plots/word_count-own.png  the figure that your own code draws",
+    ]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert size_of(course / ".grade" / "plots" / "word_count.png")[0] > 400
+    assert (course / ".grade" / "plots" / "word_count-own.png").read_bytes() == png()
+    assert (course / ".grade" / ".gitignore").read_text() == "*\n"
+
+
+def test_once_it_is_passed_the_reference_stands_beside_it(course: Path) -> None:
+    grade(course, "plot", "word_count", "-o", "before.png")
+    assert grade(course, "run", "word_count").returncode == 0
+    done = grade(course, "plot", "word_count", "-o", "after.png")
+    assert done.stdout.startswith("after.png  what your code does, and the reference beside it\n")
+    alone, both = size_of(course / "before.png"), size_of(course / "after.png")
+    assert both == (2 * alone[0], alone[1])
+
+
+def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(course: Path) -> None:
+    done = grade(course, "plot", "word_count", "--give-up")
+    assert "the reference beside it" in done.stdout
+    shutil.rmtree(course / "solutions")
+    done = grade(course, "plot", "word_count", "--give-up")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "This copy of the course holds no solutions to draw." in done.stderr
+
+
+def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(course: Path) -> None:
+    wrong = course / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+    other = course / "other"
+    (other / "text").mkdir(parents=True)
+    shutil.copy(wrong, other / "text" / "word_count.py")
+    done = grade(course, "plot", "word_count", "--submission", "other")
+    assert done.stdout.startswith("word_count.png  what your code does\n")
+    assert not (course / ".grade").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            UNWRITTEN,
+            """\
+No picture yet. Still to do: word_count: count
+exercises/text/word_count.py:5  in word_count
+Write that first; `grade hint word_count` helps.
+""",
+        ),
+        (
+            "def word_count(text): return 1 / 0",
+            """\
+No picture yet. Your code raised ZeroDivisionError: division by zero (line 1, in word_count).
+exercises/text/word_count.py:1  in word_count
+Mend that first; `grade run word_count` says more.
+""",
+        ),
+        ("def word_count(text:", "word_count.py is not valid Python: line 1: '(' was never closed."),
+        ("def word_count(text):\n    while True: pass", "Your code gave no answer within 2 s."),
+        ("import os\nos._exit(0)", "Your code ended the whole process (exit code 0)"),
+        ("raise SystemExit", "Your code raised SystemExit"),
+        ("def word_count(text): return object()", "expected a dict, got an object of another type at `counts`"),
+        ("def word_count(text): return {'a': -1}", "cannot be drawn: expected `int` >= 0 at `counts"),
+        ("def word_count(text): return {'a': 10**9}", "cannot be drawn: expected `int` <= 1000"),
+        ("def word_count(text): return dict.fromkeys(map(str, range(101)), 1)", "of length <= 100"),
+        ("def word_count(text): return {'$\\\\frac{1$': 1}", "cannot be drawn (ValueError: "),
+    ],
+)  # fmt: skip
+def test_what_stands_in_the_way_is_said_in_a_sentence(course: Path, source: str, said: str) -> None:
+    write(course, source)
+    done = grade(course, "plot", "word_count")
+    assert said in done.stdout
+    assert done.stdout.startswith("No picture yet. ")
+    assert len(done.stdout.splitlines()) == 3
+    assert (done.returncode, done.stderr) == (1, "")
+    assert not (course / ".grade" / "plots").exists()
+
+
+def test_the_stub_has_nothing_to_draw_yet(course: Path) -> None:
+    shutil.copy(
+        course / "tests" / "stubs" / "text" / "word_count.py", course / "exercises" / "text"
+    )
+    done = grade(course, "plot", "word_count")
+    assert "No picture yet. Not attempted yet: text/word_count.py is still the stub." in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [
+        (
+            "raise NotImplementedError('draw')",
+            "Your own figure was not drawn: NotImplementedError: draw",
+        ),
+        ("return 'a string'", "Your own figure is not kept: it is none."),
+        ("return b'GIF89a'", "Your own figure is not kept: it does not begin as a PNG does."),
+    ],
+)
+def test_a_figure_of_the_students_own_that_is_none_is_a_note(
+    course: Path, figure: str, said: str
+) -> None:
+    write(course, f"def word_count(text): return {{'a': 1}}\ndef figure(counts): {figure}\n")
+    done = grade(course, "plot", "word_count")
+    assert done.stdout.splitlines() == [".grade/plots/word_count.png  what your code does", said]
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "There is no exercise 'nonsense'"),
+        (["greeting"], "There is nothing to draw for greeting. There is for: word_count."),
+        (["word_count", "-o", "x.jpg"], "It is a PNG: name it x.png."),
+        (["word_count", "-o", "nowhere/x.png"], "There is no folder nowhere."),
+        (["word_count", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
+    ],
+)
+def test_a_slip_is_a_matter_of_usage(course: Path, arguments: list[str], said: str) -> None:
+    done = grade(course, "plot", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_broken_reference_is_a_fault_of_the_course(course: Path) -> None:
+    (course / "solutions" / "text" / "word_count.py").write_text("def word_count(text): return 1\n")
+    done = grade(course, "plot", "word_count", "--give-up")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "fails with the course's own solution" in done.stderr
+
+
+def test_a_picture_that_cannot_be_written_says_where_else(course: Path) -> None:
+    (course / "taken.png").mkdir()
+    write(course, "def word_count(text): return {'a': 1}")
+    done = grade(course, "plot", "word_count", "-o", "taken.png")
+    assert done.returncode == 2
+    assert "is a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "exercise", ["glu", "gelu", "grad_norms", "lr_finder", "collate", "data_parallel"]
+)
+def test_the_real_experiments_draw_the_solutions(exercise: str) -> None:
+    course = load_course(ROOT)
+    found = course.exercise(exercise)
+    drawn = draw(course, found, course.solution(found).read_bytes())
+    assert isinstance(drawn, Drawn)
+    assert drawn.note == ""
+    assert plain_png(drawn.picture).startswith(b"\x89PNG")
+    assert len(drawn.picture) > 20_000
+    assert (drawn.own is not None) == (exercise in ("grad_norms", "lr_finder"))
+
+
+# --- a stranger's PNG -----------------------------------------------------------------------------
+
+
+def test_only_what_a_picture_needs_is_kept() -> None:
+    resolution = chunk(b"pHYs", struct.pack(">IIB", 1, 1, 1))
+    odd = chunk(b"tEXt", b"Comment\0<script>") + chunk(b"iCCP", b"p\0\0" + zlib.compress(b"0" * 9))
+    assert plain_png(png(extra=odd + resolution) + b"behind the end") == png(extra=resolution)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "does not begin as a PNG does"),
+        (png()[:-4], "one of its parts is damaged|end is missing"),
+        (png().replace(b"IDAT", b"IDAX"), "one of its parts is damaged"),
+        (png()[:-12], "its end is missing"),
+        (png(width=6001), "6001 by 1 pixels"),
+        (png(height=0), "2 by 0 pixels"),
+        (png(extra=chunk(b"IHDR", b"")), "not in the order of a PNG"),
+        (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", b"") + chunk(b"IEND", b""), "it has no pixels"),
+        (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", b"") + png()[33:], "its header is damaged"),
+        (b"\x89PNG\r\n\x1a\n" + b"\xff" * 20, "one of its parts is damaged"),
+        (png(pixels=bytes(range(256)) * 2) + b"0" * MAX_BYTES, "more than 4 MB"),
+    ],
+)
+def test_what_is_no_picture_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(NotAPicture, match=why):
+        plain_png(data)

@@ -1,0 +1,187 @@
+"""What a student's folder remembers: tied to digests, read by people, and never lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course, load_course
+from grader.results import ExerciseResult, Status
+from grader.student.progress import Logbook, Standing
+from grader.submissions import read_submission
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+
+Standings = Callable[[], dict[str, Standing]]
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    """A fresh clone of the plain course."""
+    shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("*.toml")
+    shutil.copytree(tmp_path / "exercises", tmp_path / "tests" / "stubs", ignore=ignored)
+    return load_course(tmp_path)
+
+
+@pytest.fixture
+def standings(course: Course) -> Standings:
+    """How far each exercise is, read anew."""
+
+    def read() -> dict[str, Standing]:
+        return Logbook(course).standings(read_submission(course.folder, course).files)
+
+    return read
+
+
+def a_result(status: Status, score: float = 0.0) -> ExerciseResult:
+    """The result of judging the greeting."""
+    return ExerciseResult("greeting", "A greeting", "text", status, score, 2.5, 0.1, "", (), "")
+
+
+def passes(course: Course, source: bytes) -> None:
+    """Put this source in place of the greeting, and remember that it passed."""
+    greeting = course.exercise("greeting")
+    (course.folder / greeting.file).write_bytes(source)
+    Logbook(course).record(greeting, source, a_result(Status.PASSED, 2.5))
+
+
+def test_a_fresh_clone_is_open_and_gets_no_file(course: Course, standings: Standings) -> None:
+    assert set(standings().values()) == {Standing.OPEN}
+    files = read_submission(course.folder, course).files
+    first = Logbook(course).first_open(files)
+    assert first is not None and first.id == "word_count"
+    assert not (course.root / ".grade").exists()
+
+
+def test_done_is_tied_to_the_file(course: Course, standings: Standings) -> None:
+    file = course.folder / "text" / "greeting.py"
+    passes(course, b"right = 1\n")
+    assert standings()["greeting"] is Standing.DONE
+    file.write_bytes(b"right = 2\n")
+    assert standings()["greeting"] is Standing.EDITED_SINCE
+    file.write_bytes(b"right = 1\n")
+    assert standings()["greeting"] is Standing.DONE
+
+
+def test_done_is_tied_to_the_tests(course: Course, standings: Standings) -> None:
+    passes(course, b"right = 1\n")
+    suite = course.root / "tests" / "public" / "text" / "test_greeting.py"
+    suite.write_bytes(suite.read_bytes() + b"\n# one more\n")
+    assert standings()["greeting"] is Standing.TESTS_CHANGED
+
+
+def test_a_failed_verdict_after_a_full_one_keeps_the_full_one(
+    course: Course, standings: Standings
+) -> None:
+    greeting, file = course.exercise("greeting"), course.folder / "text" / "greeting.py"
+    passes(course, b"right = 1\n")
+    file.write_bytes(b"wrong = 1\n")
+    Logbook(course).record(greeting, b"wrong = 1\n", a_result(Status.PARTIAL, 1.0))
+    assert standings()["greeting"] is Standing.EDITED_SINCE
+    handed = read_submission(course.folder, course).files["greeting"]
+    assert Logbook(course).points(greeting, handed) == 1.0
+    file.write_bytes(b"right = 1\n")
+    assert standings()["greeting"] is Standing.DONE
+
+
+@pytest.mark.parametrize(
+    ("source", "standing"),
+    [
+        (b"x = 1\n", Standing.BEGUN),
+        (b"def f(:\n", Standing.INVALID),
+        (None, Standing.MISSING),
+    ],
+)
+def test_what_the_file_says(
+    course: Course, standings: Standings, source: bytes | None, standing: Standing
+) -> None:
+    file = course.folder / "text" / "greeting.py"
+    file.unlink()
+    if source is not None:
+        file.write_bytes(source)
+    assert standings()["greeting"] is standing
+
+
+def test_a_stub_put_back_is_open_again(course: Course, standings: Standings) -> None:
+    passes(course, b"right = 1\n")
+    greeting = course.exercise("greeting")
+    shutil.copy(course.stub(greeting), course.folder / greeting.file)
+    assert standings()["greeting"] is Standing.OPEN
+
+
+@pytest.mark.parametrize("status", [Status.NOT_ATTEMPTED, Status.UNJUDGED])
+def test_what_is_no_verdict_is_not_remembered(course: Course, status: Status) -> None:
+    Logbook(course).record(course.exercise("greeting"), b"x = 1\n", a_result(status))
+    assert not (course.root / ".grade").exists()
+
+
+def test_hints_are_seen_one_by_one(course: Course) -> None:
+    greeting = course.exercise("greeting")
+    assert Logbook(course).next_hint(greeting) == 1
+    Logbook(course).see_hint(greeting, 2)
+    assert Logbook(course).next_hint(greeting) == 1
+    for number in (1, 3, 3):
+        Logbook(course).see_hint(greeting, number)
+    assert Logbook(course).unseen_hints(greeting) == []
+    for number in (1, 2, 3, 1):
+        assert Logbook(course).next_hint(greeting) == number
+        Logbook(course).see_hint(greeting, number)
+
+
+def test_two_windows_lose_nothing_of_each_other(course: Course) -> None:
+    one, other = Logbook(course), Logbook(course)
+    one.see_hint(course.exercise("greeting"), 1)
+    other.see_hint(course.exercise("word_count"), 1)
+    pages = json.loads((course.root / ".grade" / "state.json").read_bytes())["exercises"]
+    assert sorted(pages) == ["greeting", "word_count"]
+
+
+def test_the_folder_ignores_itself_and_says_whose_it_is(course: Course) -> None:
+    Logbook(course).see_hint(course.exercise("greeting"), 1)
+    assert (course.root / ".grade" / ".gitignore").read_text("ascii") == "*\n"
+    assert "Your own progress" in (course.root / ".grade" / "state.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"{", "damaged"),
+        (b"\xff\x00", "damaged"),
+        (b'{"exercises": {"greeting": {"hints": "all"}}}', "damaged"),
+        (b'{"format_version": 2, "exercises": {}}', "of format 2, not 1"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_of_and_kept(
+    course: Course, content: bytes, why: str
+) -> None:
+    state = course.root / ".grade" / "state.json"
+    for _ in range(2):
+        state.parent.mkdir(exist_ok=True)
+        state.write_bytes(content)
+        logbook = Logbook(course)
+        (notice,) = logbook.take_notices()
+        assert why in notice
+        assert "grade --all" in notice
+        assert logbook.take_notices() == []
+        logbook.see_hint(course.exercise("greeting"), 1)
+    kept = sorted(state.parent.glob("*.broken*.json"))
+    assert [file.read_bytes() for file in kept] == [content, content]
+    assert Logbook(course).page(course.exercise("greeting")).hints == (1,)
+
+
+def test_a_place_that_cannot_be_written_is_a_notice(course: Course) -> None:
+    (course.root / ".grade").write_bytes(b"a file where the folder belongs")
+    logbook = Logbook(course)
+    logbook.see_hint(course.exercise("greeting"), 1)
+    logbook.see_hint(course.exercise("word_count"), 1)
+    notices = logbook.take_notices()
+    assert len(notices) == 1
+    assert str(course.root / ".grade") in notices[0]
+    assert "moved away" in notices[0]
+    # Within one command nothing is forgotten all the same.
+    assert logbook.next_hint(course.exercise("greeting")) == 2

@@ -1,0 +1,86 @@
+"""Downloads as people have them, built from plain dictionaries of paths and contents."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course, load_course
+from grader.submissions import Found, read_found
+
+ROOT = Path(__file__).resolve().parents[3]
+
+Files = Mapping[str, bytes]
+Pack = Callable[..., bytes]
+
+
+@pytest.fixture(scope="session")
+def course() -> Course:
+    return load_course(ROOT)
+
+
+def _zip(files: Files, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def _tar(files: Files, mode: str = "w") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]  # any mode
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _lay(folder: Path, files: Files) -> Path:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def zipped() -> Pack:
+    """The bytes of a zip with these files."""
+    return _zip
+
+
+@pytest.fixture(scope="session")
+def tarred() -> Pack:
+    """The bytes of a tar with these files; `mode` as in tarfile."""
+    return _tar
+
+
+@pytest.fixture
+def lay() -> Callable[[Path, Files], Path]:
+    """Write these files below a folder."""
+    return _lay
+
+
+Sources = Callable[[Found], dict[str, bytes | str]]
+
+
+@pytest.fixture
+def sources(course: Course) -> Sources:
+    """What is read of an attempt: of each exercise the source, or why there is none."""
+
+    def read(found: Found) -> dict[str, bytes | str]:
+        files = read_found(found, course).files
+        return {
+            name: handed.source if handed.source is not None else handed.problem
+            for name, handed in files.items()
+            if handed.source is not None or "is missing: hand it in" not in handed.problem
+        }
+
+    return read

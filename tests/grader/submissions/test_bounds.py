@@ -1,0 +1,260 @@
+"""Archives made to hurt: each is read in a process of its own with little memory, little time, and no disk."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import struct
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grader.course.manifest import Course
+
+if TYPE_CHECKING:
+    from tests.grader.submissions.conftest import Pack
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs rlimits that hold")
+
+# What a bare reading of an ordinary archive takes, and so much more: time that the machine is given at
+# its busiest, and memory for what is unpacked (32 MiB, twice), for a dictionary of xz, and some.
+SECONDS = 20
+ADDED_BYTES = 128 << 20
+
+READER = """
+import json, resource, sys
+from pathlib import Path
+from grader.course import load_course
+from grader.intake import find_class, read_found
+course = load_course(sys.argv[1])
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[3]), -1))
+resource.setrlimit(resource.RLIMIT_CPU, (8, 8))
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+found = find_class(Path(sys.argv[2]), course)
+print(json.dumps([read_found(each, course).files["glu"].problem for each in found.attempts]))
+"""
+
+Told = Callable[[bytes, str], str]
+
+
+@pytest.fixture
+def told(course: Course, tmp_path: Path, zipped: Pack) -> Told:
+    """What the student of this archive is told, the same in a folder and within a class's zip."""
+
+    def read(where: Path) -> str:
+        empty = tmp_path / "empty"
+        empty.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", READER, str(course.root), str(where), str(ADDED_BYTES)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            cwd=empty,
+            env={**os.environ, "TMPDIR": str(empty), "PYTHONDONTWRITEBYTECODE": "1"},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert list(empty.iterdir()) == []
+        (problem,) = json.loads(done.stdout)
+        return str(problem)
+
+    def run(data: bytes, name: str = "alice.zip") -> str:
+        folder = tmp_path / "class"
+        folder.mkdir()
+        (folder / name).write_bytes(data)
+        whole = tmp_path / "class.zip"
+        whole.write_bytes(zipped({name: data}))
+        problem = read(folder)
+        assert read(whole) == problem
+        return problem
+
+    return run
+
+
+def gz_of(chunks: Iterator[bytes]) -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb") as file:
+        for chunk in chunks:
+            file.write(chunk)
+    return packed.getvalue()
+
+
+def header(name: str, size: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def test_a_file_of_gigabytes_in_a_zip(told: Told, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("glu.py", "w", force_zip64=True) as file:
+            for _ in range(300):
+                file.write(bytes(1 << 20))
+        archive.writestr("x.bin", bytes(1 << 20))
+    assert told(packed.getvalue(), "alice.zip") == "glu.py is larger than 200,000 bytes."
+
+
+def test_a_zip_of_zips_of_zips(told: Told, zipped: Pack) -> None:
+    bomb = zipped({"glu.py": bytes(10 << 20)})
+    for _ in range(5):
+        bomb = zipped({f"{number}.zip": bomb for number in range(10)})
+    assert "What was handed in is 0.zip, 1.zip, 2.zip." in told(bomb, "alice.zip")
+
+
+def test_overlapping_members(told: Told) -> None:
+    """Many names in the table of contents, all for the same bytes."""
+    data = zlib.compress(bytes(150_000), 9)[2:-4]
+    crc = zlib.crc32(bytes(150_000))
+    sizes = struct.pack("<3L", crc, len(data), 150_000)
+    local = b"PK\x03\x04" + struct.pack("<5H", 20, 0, 8, 0, 0) + sizes + struct.pack("<2H", 6, 0)
+    body = local + b"glu.py" + data
+    entries = b"".join(
+        b"PK\x01\x02" + struct.pack("<6H", 20, 20, 0, 8, 0, 0) + sizes
+        + struct.pack("<5H2L", len(name), 0, 0, 0, 0, 0, 0) + name
+        for name in (b"%d/glu.py" % number for number in range(90))
+    )  # fmt: skip
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 90, 90, len(entries), len(body), 0)
+    assert told(body + entries + end, "alice.zip") == "glu.py is there 90 times: hand in one."
+
+
+def test_a_table_of_contents_of_a_hundred_megabytes(told: Told) -> None:
+    entry = (
+        b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", 60_000, 0, 0, 0, 0, 0, 0) + b"x" * 60_000
+    )
+    table = entry * 400
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 400, 400, len(table), 0, 0)
+    assert told(b"PK\x03\x04" + table + end, "alice.zip") == (
+        "alice.zip holds more than 50,000 files: hand in those of the exercises."
+    )
+
+
+def test_names_of_sixty_thousand_characters(told: Told) -> None:
+    name = b"a/" * 30_000
+    entry = b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", len(name), 0, 0, 0, 0, 0, 0) + name
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 9, 9, len(entry) * 9, 0, 0)
+    assert told(b"PK\x03\x04" + entry * 9 + end, "alice.zip") == (
+        "alice.zip holds a name of more than 1,000 characters: use shorter ones."
+    )
+
+
+def test_a_deflated_member_that_goes_on_and_yields_nothing(told: Told, zipped: Pack) -> None:
+    nothing = b"\x00\x00\x00\xff\xff" * 2_000_000
+    data = zipped({"glu.py": b""}, zipfile.ZIP_STORED)
+    at = data.rindex(b"PK\x01\x02")
+    local, table = data[:at], data[at:]
+    table = (
+        table[:10] + b"\x08\x00" + table[12:20] + struct.pack("<2L", len(nothing), 5) + table[28:]
+    )
+    end = table.rindex(b"PK\x05\x06")
+    table = table[: end + 16] + struct.pack("<L", len(local) + len(nothing)) + table[end + 20 :]
+    assert told(local + nothing + table, "alice.zip") == (
+        "glu.py is damaged in its archive: pack it again."
+    )
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("gz", 256), ("bz2", 16), ("xz", 96)])
+def test_a_tar_that_unpacks_without_end(told: Told, kind: str, limit: int) -> None:
+    packers: dict[str, Callable[..., bytes]] = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+    }
+    packer = packers[kind]
+    part = packer(bytes(64 << 20))
+    first = packer(header("x.bin", 8**11 - 1))
+    assert told(first + part * 6, f"alice.tar.{kind}") == (
+        f"alice.tar.{kind} unpacks to more than {limit} MiB: hand in the exercises alone."
+    )
+
+
+def test_a_gz_of_countless_empty_parts(told: Told) -> None:
+    assert told(gzip.compress(b"") * 500_000, "alice.tar.gz") == (
+        "alice.tar.gz is pieced together of too many parts: pack it again."
+    )
+
+
+def test_an_xz_that_asks_for_a_dictionary_of_gigabytes(told: Told) -> None:
+    # The dictionary's size stands in the filter's one byte of properties, behind its name 0x21 0x01.
+    data = bytearray(lzma.compress(header("glu.py", 0), preset=0))
+    at = data.index(b"\x21\x01") + 2
+    data[at] = 40
+    begin = 12
+    length = (data[begin] + 1) * 4
+    data[begin + length - 4 : begin + length] = struct.pack(
+        "<L", zlib.crc32(data[begin : begin + length - 4])
+    )
+    assert told(bytes(data), "alice.tar.xz") == (
+        "alice.tar.xz is cut off or damaged: pack it again and hand it in."
+    )
+
+
+def test_a_tar_of_a_hundred_thousand_members(told: Told) -> None:
+    one = header("x", 0)
+    data = gz_of(one * 1000 for _ in range(100))
+    assert told(data, "alice.tar.gz") == (
+        "alice.tar.gz holds more than 50,000 files: hand in those of the exercises."
+    )
+
+
+@pytest.mark.parametrize("flag", [b"x", b"g", b"L", b"K"])
+def test_a_header_whose_extension_has_gigabytes(told: Told, flag: bytes) -> None:
+    block = bytearray(header("note", 8**10))
+    block[156:157] = flag
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    data = gz_of(iter([bytes(block), *[bytes(1 << 20)] * 100]))
+    assert told(data, "alice.tgz") == (
+        "alice.tgz holds a name or a note of absurd length: pack it again."
+    )
+
+
+def test_extensions_without_end(told: Told) -> None:
+    """Headers that belong to a member which never comes."""
+    block = bytearray(header("note", 0))
+    block[156:157] = b"x"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    data = gz_of(bytes(block) * 1000 for _ in range(100))
+    assert "holds more than 50,000 files" in told(data, "alice.tgz")
+
+
+def test_a_tar_with_a_size_below_zero(told: Told) -> None:
+    block = bytearray(header("x", 0))
+    block[124:136] = b"\xff" * 10 + b"\xfe\x00"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    assert told(bytes(block) * 10, "alice.tar") == (
+        "alice.tar is cut off or damaged: pack it again and hand it in."
+    )
+
+
+def test_a_folder_of_too_many_files(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grader.submissions import find_class, read_found
+    from grader.submissions import folder as disk
+
+    monkeypatch.setattr(disk, "MAX_ENTRIES", 1000)  # to make fifty thousand files takes a while
+    for name in ("alice", "bob"):
+        (tmp_path / "class" / name / "x").mkdir(parents=True)
+        (tmp_path / "class" / name / "glu.py").write_bytes(b"")
+    for number in range(1000):
+        (tmp_path / "class" / "alice" / "x" / str(number)).touch()
+    alice, bob = find_class(tmp_path / "class", course).attempts
+    assert read_found(alice, course).files["gelu"].problem == (
+        "alice holds more than 1,000 files: hand in those of the exercises alone."
+    )
+    assert read_found(bob, course).files["glu"].source == b""

@@ -1,0 +1,53 @@
+"""docs/intake.md says what the code does: every column, and every line that a student may read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grader.submissions import archive, roster
+from grader.submissions import attempt as found
+from grader.submissions import folder as disk
+from grader.submissions import submission as handed
+from grader.submissions import tar as tars
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENT = (ROOT / "docs" / "intake.md").read_text(encoding="utf-8")
+SOURCE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "grader/intake").glob("*.py"))
+
+
+@pytest.mark.parametrize("column", sorted(set(roster._COLUMNS.values()) - {"first", "last"}))
+def test_every_column_of_a_roster_is_explained(column: str) -> None:
+    assert f"`{column}`" in DOCUMENT
+
+
+def test_the_order_of_the_ids_is_the_one_of_the_code() -> None:
+    sentence = DOCUMENT.partition("The student's id in the gradebook is the first of")[2].partition(
+        "that is"
+    )[0]
+    assert tuple(re.findall(r"`(\w+)`", sentence)) == roster._KEYS
+
+
+def test_every_line_that_is_shown_is_one_of_the_code() -> None:
+    lines = re.findall(r"^\| [^|]+ \| `(.+)` \|$", DOCUMENT, re.MULTILINE)
+    assert len(lines) > 10
+    code = re.sub(r'"\s+f?"', "", SOURCE)
+    for line in lines:
+        # The longest run of words that no name or number stands in.
+        words = max(re.split(r"\S*[/.(,)\d]\S*|^modules ", line), key=len).strip()
+        assert words in code, line
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    for number in (
+        f"{disk.MAX_ENTRIES:,} entries",
+        f"{handed.MAX_FILE_BYTES:,} bytes",
+        f"{found.MAX_NESTED_BYTES >> 20} MiB within",
+        *(f"{limit >> 20}" for limit in tars._LIMITS.values()),
+    ):
+        assert number in DOCUMENT
+    for suffix in (".zip", ".tar", ".tar.gz", ".tar.bz2", ".tar.xz"):
+        assert archive.looks_packed(f"alice{suffix}")
+        assert f"`{suffix}`" in DOCUMENT or f"alice{suffix}" in DOCUMENT

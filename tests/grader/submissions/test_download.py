@@ -1,0 +1,461 @@
+"""Downloads of a class as platforms give them: whose is what, in which order, and what is noted."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.results import Student
+from grader.submissions import ClassFound, Roster, find_class, safe_name
+
+if TYPE_CHECKING:
+    from tests.grader.submissions.conftest import Files, Pack, Sources
+
+GLU = b"def glu(): ...\n"
+GELU = b"def gelu(): ...\n"
+NEWER = b"def glu(): return 1\n"
+
+Find = Callable[..., ClassFound]
+
+
+@pytest.fixture(params=["folder", "zip", "wrapped zip", "wrapped folder", "tar"])
+def find(
+    request: pytest.FixtureRequest,
+    course: Course,
+    tmp_path: Path,
+    zipped: Pack,
+    tarred: Pack,
+    lay: Callable[[Path, Files], Path],
+) -> Find:
+    """Find a class in these files: as a folder and as an archive, both with and without a wrapper."""
+
+    def run(files: Files, roster: Roster | None = None, wrapper: str = "week 3") -> ClassFound:
+        if "wrapped" in request.param:
+            files = {f"{wrapper}/{name}": data for name, data in files.items()}
+        if "folder" in request.param:
+            return find_class(lay(tmp_path / "download", files), course, roster)
+        path = tmp_path / f"download.{request.param.split()[-1]}"
+        path.write_bytes((zipped if "zip" in request.param else tarred)(files))
+        return find_class(path, course, roster)
+
+    return run
+
+
+def who(found: ClassFound) -> list[tuple[str, int]]:
+    return [(each.student.id, each.attempt) for each in found.attempts]
+
+
+def test_a_folder_a_student(find: Find, sources: Sources) -> None:
+    found = find(
+        {
+            "alice/modules/glu.py": GLU,
+            "bob/exercises/autograd/gelu.py": GELU,
+            "Carol Doe/hw/glu.py": GLU,
+            "dan/notes.txt": b"",
+            "README.txt": b"",
+            ".DS_Store": b"",
+            "__MACOSX/alice/._glu.py": b"",
+        }
+    )
+    assert found.layout == "a folder, an archive or files a student"
+    assert who(found) == [("Carol Doe", 1), ("alice", 1), ("bob", 1), ("dan", 1)]
+    assert [sources(each) for each in found.attempts] == [
+        {"glu": GLU},
+        {"glu": GLU},
+        {"gelu": GELU},
+        {},
+    ]
+    assert found.notes == ("Not looked at: README.txt.",)
+    assert found.attempts[1].origin == "alice"
+
+
+def test_an_archive_a_student(find: Find, sources: Sources, zipped: Pack, tarred: Pack) -> None:
+    found = find(
+        {
+            "alice.zip": zipped({"alice/modules/glu.py": GLU}),
+            "bob.tar.gz": tarred({"./autograd/gelu.py": GELU}, "w:gz"),
+            "carol.zip": b"PK\x03\x04 and no more",
+            "dan.rar": b"Rar!\x1a\x07\0",
+        }
+    )
+    assert who(found) == [("alice", 1), ("bob", 1), ("carol", 1), ("dan", 1)]
+    read = [sources(each) for each in found.attempts]
+    assert read[:2] == [{"glu": GLU}, {"gelu": GELU}]
+    assert read[2]["glu"] == (
+        "carol.zip is cut off or damaged: its table of contents is missing. "
+        "Pack it again and hand it in."
+    )
+    assert str(read[3]["gelu"]).startswith("dan.rar is no zip or tar")
+
+
+def test_single_files_that_are_named_after_their_student(find: Find, sources: Sources) -> None:
+    found = find(
+        {
+            "alice_glu.py": GLU,
+            "alice_gelu.py": GELU,
+            "bob_smith-grad_norms.py": GLU,
+            "what.py": b"",
+            "_glu.py": b"",
+        }
+    )
+    assert who(found) == [("alice", 1), ("bob_smith", 1)]
+    assert sources(found.attempts[0]) == {"glu": GLU, "gelu": GELU}
+    assert sources(found.attempts[1]) == {"grad_norms": GLU}
+    assert found.notes == ("Not looked at: _glu.py, what.py.",)
+
+
+def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
+    found = find(
+        {
+            "doejane_101_9001_glu.py": GLU,
+            "doejane_101_9002_gelu.py": GELU,
+            "doejane_101_9005_glu-1.py": NEWER,
+            "o_neil_LATE_102_9003_my_1_2_work.zip": zipped({"work/modules/glu.py": GLU}),
+            "typed_103_text.html": b"<p>hello",
+            "link_LATE_104_link.html": b"",
+            "pdf_105_9004_report.pdf": b"",
+            "anon_ab1cd_9007_glu.py": GLU,
+        }
+    )
+    assert found.layout == "Canvas"
+    assert who(found) == [
+        ("101", 1),
+        ("101", 2),
+        ("102", 1),
+        ("103", 1),
+        ("104", 1),
+        ("105", 1),
+        ("anon_ab1cd", 1),
+    ]
+    jane, again, neil, typed, link, pdf, anon = found.attempts
+    assert jane.student == Student(id="101", name="doejane", ids={"canvas_id": "101"})
+    assert sources(jane) == {"glu": GLU, "gelu": GELU}
+    assert sources(again) == {"glu": NEWER, "gelu": GELU}  # what was not replaced still counts
+    assert neil.late and not jane.late
+    assert neil.student.name == "o_neil"
+    assert sources(neil) == {"glu": GLU}
+    told = "Text was typed in, and no file: hand in the files of the exercises."
+    assert typed.problem == told == link.problem and link.late
+    assert sources(pdf) == {}
+    assert sources(anon) == {"glu": GLU}
+
+
+def test_a_name_of_canvas_is_not_the_students_to_write(find: Find) -> None:
+    found = find(
+        {
+            "smithbob_102_9002_doejane_101_9999_glu.py": NEWER,
+            "doejane_101_9001_glu.py": GLU,
+            "evil_101_9009_glu.py": NEWER,
+        }
+    )
+    assert who(found) == [("101", 1), ("101~2", 1), ("102", 1)]
+    assert found.notes == (
+        "Graded under an id with a number, since theirs is another's: 101/evil.",
+    )
+
+
+def test_moodle(find: Find, sources: Sources, zipped: Pack) -> None:
+    found = find(
+        {
+            "Jane Doe_501_assignsubmission_file_/glu.py": GLU,
+            "Jane Doe_501_assignsubmission_file_/sub/gelu.py": GELU,
+            "Jane Doe_501_assignsubmission_onlinetext_/onlinetext.html": b"",
+            "Piet B_502_assignsubmission_file_/hw.zip": zipped({"modules/glu.py": GLU}),
+            "Kim_503_assignsubmission_onlinetext_/onlinetext.html": b"",
+            "Zoë_504_assignsubmission_file_glu.py": GLU,
+            "Zoë_504_assignsubmission_file_gelu.py": GELU,
+            "Ann_505_assignsubmission_file/glu.py": GLU,
+        }
+    )
+    assert found.layout == "Moodle"
+    assert who(found) == [(str(number), 1) for number in range(501, 506)]
+    jane, piet, kim, zoe, ann = found.attempts
+    assert jane.student == Student(
+        id="501", name="Jane Doe", ids={"moodle_identifier": "Participant 501"}
+    )
+    assert sources(jane) == {"glu": GLU, "gelu": GELU}
+    assert sources(piet) == {"glu": GLU}
+    assert kim.problem.startswith("Text was typed in")
+    assert sources(zoe) == {"glu": GLU, "gelu": GELU}
+    assert sources(ann) == {"glu": GLU}
+
+
+METADATA = b"""\
+---
+submission_11:
+  :submitters:
+  - :name: Jane Doe
+    :sid: '7'
+    :email: jane@uni.edu
+  - :name: Piet
+    :sid: ''
+    :email: piet@uni.edu
+  :created_at: 2026-01-02 03:04:05.000000000 Z
+submission_12:
+  :submitters:
+  - :name: Jane Doe
+    :sid: '7'
+    :email: jane@uni.edu
+  :created_at: 2025-01-02 03:04:05.000000000 Z
+"""
+
+
+def test_gradescope(find: Find, sources: Sources) -> None:
+    found = find(
+        {
+            "submission_metadata.yml": METADATA,
+            "submission_11/glu.py": GLU,
+            "submission_12/glu.py": NEWER,
+            "submission_13/glu.py": GLU,
+        },
+        wrapper="assignment_5_export",
+    )
+    assert found.layout == "Gradescope"
+    assert who(found) == [("7", 1), ("7", 2), ("piet@uni.edu", 1), ("submission_13", 1)]
+    first, second, piet, _ = found.attempts
+    assert sources(first) == {"glu": NEWER}
+    assert sources(second) == sources(piet) == {"glu": GLU}
+    assert (first.submitted_at, second.submitted_at) == (
+        "2025-01-02T03:04:05Z",
+        "2026-01-02T03:04:05Z",
+    )
+
+
+@pytest.mark.parametrize("metadata", [None, b"a: [", METADATA[:20] + b"\x00"])
+def test_gradescope_without_its_metadata(find: Find, metadata: bytes | None) -> None:
+    files = {"submission_1/glu.py": GLU, "submission_2/glu.py": GLU}
+    found = find(files | ({"submission_metadata.yml": metadata} if metadata else {}))
+    assert who(found) == [("submission_1", 1), ("submission_2", 1)]
+    assert len(found.notes) == 1 and "nobody's name is known" in found.notes[0]
+
+
+def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
+    clones = {
+        f"lab-1-{user}/{name}": data
+        for user in ("jane-doe", "jan", "kim")
+        for name, data in (
+            ("exercises/modules/glu.py", GLU),
+            (".git/config", b""),
+            (".git/glu.py", b""),
+        )
+    }
+    found = find(clones | {"scores.csv": b""}, wrapper="lab-1-submissions")
+    assert found.layout == "classroom repositories"
+    assert who(found) == [("jan", 1), ("jane-doe", 1), ("kim", 1)]
+    assert found.attempts[1].student.ids == {"username": "jane-doe"}
+    assert sources(found.attempts[1]) == {"glu": GLU}
+    assert found.notes == (
+        "Taken as clones lab-1-USERNAME, by the user's name.",
+        "Not looked at: scores.csv.",
+    )
+
+
+def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
+    roster = Roster(
+        [
+            Student(id="jd", name="Doe, Jane", ids={"canvas_id": "101"}),
+            Student(id="pb", name="van der Berg, Piet"),
+            Student(id="kim", name="Kim"),
+            Student(id="103", name="Somebody Else"),
+        ]
+    )
+    found = find(
+        {
+            "doejane_101_1_glu.py": GLU,
+            "vanderbergpiet_102_2_glu.py": GLU,
+            "stranger_103_3_glu.py": GLU,
+        },
+        roster,
+    )
+    assert who(found) == [("103~2", 1), ("jd", 1), ("pb", 1)]
+    assert found.attempts[2].student == Student(
+        id="pb", name="van der Berg, Piet", ids={"canvas_id": "102"}
+    )
+    assert [each.id for each in found.missing] == ["kim", "103"]
+    assert found.notes == (
+        "Graded under an id with a number, since theirs is another's: 103/stranger.",
+        "Not in the roster, graded under their own ids: 103/stranger.",
+    )
+
+
+def test_two_who_could_be_the_same_student_are_nobody(find: Find) -> None:
+    roster = Roster([Student(id="1", name="Jane Doe", email="jane@uni.edu")])
+    found = find({"Jane Doe/glu.py": GLU, "jane/glu.py": NEWER}, roster)
+    assert who(found) == [("Jane Doe", 1), ("jane", 1)]
+    assert found.notes[0] == (
+        "More than one could be the same student of the roster: Jane Doe, jane."
+    )
+    assert [each.id for each in found.missing] == ["1"]
+
+
+def test_numbered_archives_are_attempts_only_where_that_is_clear(
+    find: Find, sources: Sources, zipped: Pack
+) -> None:
+    old, new = zipped({"glu.py": GLU}), zipped({"glu.py": NEWER})
+    files = {"alice (1).zip": new, "alice.zip": old, "group-1.zip": old, "group.zip": old}
+    found = find(files)
+    assert who(found) == [("alice", 1), ("alice", 2), ("group", 1), ("group-1", 1)]
+    assert [sources(each) for each in found.attempts[:2]] == [{"glu": GLU}, {"glu": NEWER}]
+    with_roster = find(files, Roster([Student(id="alice"), Student(id="group")]))
+    assert who(with_roster) == [("alice", 1), ("alice", 2), ("group", 1), ("group", 2)]
+
+
+def test_names_of_strangers_stay_apart_and_harmless(find: Find, sources: Sources) -> None:
+    names = [
+        "=cmd()",
+        "<b>x",
+        "Alice",
+        "alice",
+        "a\x01b",
+        "a\x02b",
+        "\u202egpj",
+        "Ren\u00e9",
+        "CON",
+        "-rf",
+    ]
+    found = find({f"{name}/glu.py": name.encode() for name in names})
+    assert len(found.attempts) == len(names)
+    ids = [each.student.id for each in found.attempts]
+    assert len(set(ids)) == len(names)
+    assert {"=cmd()", "<b>x", "Alice", "alice", "a\ufffdb", "a\ufffdb~2", "\u202egpj"} < set(ids)
+    assert len({safe_name(each).casefold() for each in ids}) == len(names)
+    assert sorted(str(sources(each)["glu"]) for each in found.attempts) == sorted(
+        str(name.encode()) for name in names
+    )
+    assert all(note.isprintable() for note in found.notes)
+
+
+def test_two_spellings_of_one_name_are_two_people(find: Find) -> None:
+    found = find({"Ren\u00e9/glu.py": GLU, "Rene\u0301/glu.py": NEWER})
+    assert who(found) == [("René", 1), ("René~2", 1)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file names are not bytes there")
+def test_names_that_are_not_utf8(course: Course, tmp_path: Path, sources: Sources) -> None:
+    for name in (b"ren\xe9", b"ren\xe8"):
+        folder = os.fsencode(tmp_path) + b"/class/" + name
+        os.makedirs(folder)  # noqa: PTH103  # a path of bytes
+        (Path(os.fsdecode(folder)) / "glu.py").write_bytes(GLU)
+    found = find_class(tmp_path / "class", course)
+    assert who(found) == [("ren\ufffd", 1), ("ren\ufffd~2", 1)]
+    for each in found.attempts:
+        assert sources(each) == {"glu": GLU}
+        f"{each.student} {each.origin} {found.notes}".encode()
+
+
+def test_names_of_old_zips_are_guessed(course: Course, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in ("ren\u00e9/glu.py", "kim/glu.py"):
+            archive.writestr(name, GLU)
+    utf8 = packed.getvalue()
+    # In the code page of DOS, and without the mark that says UTF-8.
+    dos = utf8.replace("ren\u00e9".encode(), b"ren\x82x").replace(b"\x00\x08", b"\x00\x00")
+    for data, expected in ((utf8, "ren\u00e9"), (dos, "ren\u00e9x")):
+        (tmp_path / "class.zip").write_bytes(data)
+        assert who(find_class(tmp_path / "class.zip", course)) == [("kim", 1), (expected, 1)]
+
+
+def test_links_in_a_folder_are_not_followed(
+    course: Course, tmp_path: Path, sources: Sources
+) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "glu.py").write_bytes(b"secret")
+    top = tmp_path / "class"
+    (top / "alice" / "modules").mkdir(parents=True)
+    (top / "alice" / "modules" / "glu.py").symlink_to(secret / "glu.py")
+    (top / "alice" / "autograd").symlink_to(secret)
+    (top / "bob").symlink_to(secret)
+    (top / "carol.zip").symlink_to(secret / "glu.py")
+    os.mkfifo(top / "dan.zip")
+    (top / "eve").mkdir()
+    os.mkfifo(top / "eve" / "glu.py")
+    found = find_class(top, course)
+    assert who(found) == [(name, 1) for name in ("alice", "bob", "carol", "dan", "eve")]
+    told = [sources(each).get("glu") for each in found.attempts]
+    assert told == [
+        "modules/glu.py is a link; hand in the file itself.",
+        "What was handed in is a link: hand in the file or folder itself.",
+        "What was handed in is a link: hand in the file or folder itself.",
+        "What was handed in is a special file: hand in the file or folder itself.",
+        "glu.py is no regular file; hand in the file itself.",
+    ]
+
+
+def test_a_nested_archive_that_is_too_large(
+    course: Course, tmp_path: Path, sources: Sources, zipped: Pack
+) -> None:
+    path = tmp_path / "class.zip"
+    path.write_bytes(zipped({"a.zip": bytes(33 << 20), "b.zip": zipped({"glu.py": GLU})}))
+    alice, bob = find_class(path, course).attempts
+    assert sources(alice)["glu"] == (
+        "a.zip is larger than 32 MiB within the download: unpack the download, and grade its folder."
+    )
+    assert sources(bob) == {"glu": GLU}
+
+
+def test_too_many_archives_of_one_student(find: Find, sources: Sources, zipped: Pack) -> None:
+    found = find(
+        {f"alice/{number}.zip": zipped({"x": b""}) for number in range(6)} | {"bob/glu.py": GLU}
+    )
+    assert sources(found.attempts[0])["glu"] == "There are 6 archives: hand in one."
+
+
+def test_names_that_lead_out_of_a_class_archive_are_noted(
+    course: Course, tmp_path: Path, zipped: Pack, sources: Sources
+) -> None:
+    path = tmp_path / "class.zip"
+    path.write_bytes(
+        zipped({"alice/glu.py": GLU, "bob/glu.py": GLU, "../evil/glu.py": b"", "/x/glu.py": b""})
+    )
+    found = find_class(path, course)
+    assert who(found) == [("alice", 1), ("bob", 1)]
+    assert "lead out of it (2)" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({}, "holds no submissions"),
+        ({"notes.txt": b""}, "holds no submissions"),
+        ({"modules/glu.py": GLU}, "is one submission, not those of a class"),
+        ({"exercises/modules/glu.py": GLU, "README.md": b""}, "is one submission"),
+        ({"glu.py": GLU}, "is one submission"),
+    ],
+)
+def test_what_is_no_class_is_refused(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files, told: str
+) -> None:
+    (tmp_path / "class").mkdir()
+    with pytest.raises(SubmissionError, match=told):
+        find_class(lay(tmp_path / "class", files), course)
+
+
+def test_archives_that_are_no_class_are_refused(
+    course: Course, tmp_path: Path, zipped: Pack, tarred: Pack
+) -> None:
+    for data, told in (
+        (zipped({"modules/glu.py": GLU}), "is one submission"),
+        (tarred({"alice/glu.py": GLU, "bob/glu.py": GLU}, "w:gz"), "is a compressed tar"),
+        (b"hello", "is no zip or tar"),
+        (zipped({}), "holds no submissions"),
+    ):
+        path = tmp_path / "download"
+        path.write_bytes(data)
+        with pytest.raises(SubmissionError, match=told):
+            find_class(path, course)
+
+
+def test_a_class_of_one_is_a_class(find: Find) -> None:
+    assert who(find({"alice/modules/glu.py": GLU, "alice/autograd/gelu.py": GELU}))[0][0] in (
+        "alice"
+    )

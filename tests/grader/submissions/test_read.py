@@ -1,0 +1,172 @@
+"""One submission that somebody points at: folders, files, and archives of a folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.submissions import State, file_of, read_submission
+
+if TYPE_CHECKING:
+    from tests.grader.submissions.conftest import Files, Pack
+
+GLU = b"def glu(): ...\n"
+Lay = Callable[[Path, "Files"], Path]
+
+
+def test_the_first_place_counts_in_a_folder(course: Course, tmp_path: Path, lay: Lay) -> None:
+    lay(
+        tmp_path, {"modules/glu.py": GLU, "exercises/modules/glu.py": b"second", "glu.py": b"third"}
+    )
+    read = read_submission(tmp_path, course)
+    assert read.files["glu"].source == GLU
+    assert read.files["glu"].path == file_of(tmp_path, course.exercise("glu"))
+    assert read.files["gelu"].state(course.stub(course.exercise("gelu"))) is State.MISSING
+
+
+def test_a_folder_within_a_folder_is_looked_into(course: Course, tmp_path: Path, lay: Lay) -> None:
+    lay(tmp_path / "alice", {"homework/final/glu.py": GLU})
+    read = read_submission(tmp_path / "alice", course)
+    assert read.name == "alice"
+    assert read.files["glu"].source == GLU
+    assert read.files["glu"].path == tmp_path / "alice/homework/final/glu.py"
+    assert file_of(tmp_path / "alice", course.exercise("glu")) == read.files["glu"].path
+    assert (
+        file_of(tmp_path / "alice", course.exercise("gelu")) == tmp_path / "alice/autograd/gelu.py"
+    )
+
+
+def test_a_broken_archive_beside_files_is_mentioned(
+    course: Course, tmp_path: Path, lay: Lay
+) -> None:
+    read = read_submission(lay(tmp_path / "a", {"glu.py": GLU, "rest.zip": b"PK\x03\x04"}), course)
+    assert read.files["glu"].source == GLU
+    assert read.files["gelu"].problem == (
+        "autograd/gelu.py is missing: hand it in under this name. And rest.zip is cut off or "
+        "damaged: its table of contents is missing. Pack it again and hand it in."
+    )
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
+def test_an_archive_is_a_submission(
+    course: Course, tmp_path: Path, zipped: Pack, tarred: Pack, suffix: str
+) -> None:
+    path, files = (
+        tmp_path / f"alice.{suffix}",
+        {"alice/modules/glu.py": GLU, "alice/gelu.py": b"x = ("},
+    )
+    path.write_bytes(zipped(files) if suffix == "zip" else tarred(files, "w:gz"))
+    link = tmp_path / f"link.{suffix}"
+    link.symlink_to(path)
+    for pointed_at in (path, link):
+        read = read_submission(pointed_at, course)
+        assert read.name == path.name
+        assert read.files["glu"].source == GLU
+        glu, gelu = course.exercise("glu"), course.exercise("gelu")
+        assert read.files["glu"].state(course.stub(glu)) is State.EDITED
+        assert read.files["gelu"].state(course.stub(gelu)) is State.INVALID
+        assert file_of(pointed_at, glu) == pointed_at
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("a.zip", b"hello", "a.zip is no zip or tar"),
+        ("a.zip", None, "holds no file of"),
+        ("a.txt", b"", "is named after no exercise"),
+    ],
+)
+def test_an_archive_that_holds_nothing_is_refused(
+    course: Course, tmp_path: Path, zipped: Pack, name: str, data: bytes | None, told: str
+) -> None:
+    (tmp_path / name).write_bytes(zipped({"x.txt": b""}) if data is None else data)
+    with pytest.raises(SubmissionError, match=told):
+        read_submission(tmp_path / name, course)
+
+
+def test_there_is_nothing(course: Course, tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match="There is no submission at"):
+        read_submission(tmp_path / "nowhere", course)
+    with pytest.raises(SubmissionError, match="holds no file of"):
+        read_submission(tmp_path, course)
+
+
+def test_what_was_read_stays_what_it_is_when_its_file_is_gone(
+    course: Course, tmp_path: Path, lay: Lay
+) -> None:
+    read = read_submission(lay(tmp_path, {"modules/glu.py": GLU}), course)
+    (tmp_path / "modules/glu.py").unlink()
+    assert read.files["glu"].state(course.stub(course.exercise("glu"))) is State.EDITED
+
+
+def test_grade_run_takes_an_archive(course: Course, tmp_path: Path, zipped: Pack) -> None:
+    stubs = {each.file: course.stub(each).read_bytes() for each in course.exercises}
+    (tmp_path / "alice.zip").write_bytes(
+        zipped({f"alice/{name}": data for name, data in stubs.items()})
+    )
+    command = [sys.executable, "-m", "grader.cli", "run", "--course", str(course.root)]
+    done = subprocess.run(
+        [*command, "--submission", "alice.zip", "--json", "-"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert {each["status"] for each in json.loads(done.stdout)["exercises"]} == {"not_attempted"}
+    assert [path.name for path in tmp_path.iterdir()] == ["alice.zip"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
+def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path, lay: Lay) -> None:
+    lay(tmp_path / "other", {"modules/glu.py": GLU, "autograd/gelu.py": GLU})
+    lay(tmp_path / "mine", {"autograd/gelu.py": GLU})
+    (tmp_path / "mine" / "modules").symlink_to(tmp_path / "other" / "modules")
+    files = read_submission(tmp_path / "mine", course).files
+    assert files["gelu"].source is not None
+    assert files["glu"].source is None
+    assert files["glu"].problem == "modules is a link; hand in the folder itself."
+    (tmp_path / "exercises").symlink_to(tmp_path / "other")
+    (tmp_path / "mine" / "modules").unlink()
+    (tmp_path / "mine" / "exercises").symlink_to(tmp_path / "other")
+    assert read_submission(tmp_path / "mine", course).files["glu"].source is None
+
+
+@pytest.mark.parametrize(
+    ("name", "seems_misnamed"),
+    [
+        ("gelu.py.txt", True),
+        ("GELU_final_v2.py", True),
+        ("my-gelu.ipynb", True),
+        ("activation.py", False),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_under_another_name_is_told_beside_those_that_are_right(
+    course: Course,
+    tmp_path: Path,
+    lay: Lay,
+    zipped: Pack,
+    name: str,
+    seems_misnamed: bool,
+    packed: bool,
+) -> None:
+    files = {"glu.py": GLU, "a.pdf": b"", "b.pdf": b"", "c.pdf": b"", name: GLU}
+    path = tmp_path / "alice.zip"
+    if packed:
+        path.write_bytes(zipped(files))
+    else:
+        path = lay(tmp_path / "alice", files)
+    handed = read_submission(path, course).files["gelu"]
+    assert handed.problem == (
+        f"autograd/gelu.py is missing: hand it in under this name. Handed in besides: {name}."
+    )
+    assert handed.seems_misnamed is seems_misnamed

@@ -1,0 +1,109 @@
+"""Class lists as people and platforms write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.errors import SubmissionError
+from grader.results import Student
+from grader.submissions import Roster, read_roster
+
+CANVAS = """\
+Student,ID,SIS User ID,SIS Login ID,Section,Lab (77)
+    Points Possible,,,,,10
+"Doe, Jane",1001,S-1,jdoe,Mon,
+"van der Berg, Piet",1002,S-2,pberg,"Mon and Tue",
+"Student, Test",1003,,x,Mon,
+"""
+MOODLE = """\
+\ufeffIdentifier,"Full name","Email address",Status,Grade,"Maximum Grade"
+"Participant 501","Jane Doe",jane@uni.edu,"Submitted",,100
+"Teilnehmer/in502","Piet van der Berg",piet@uni.edu,"Submitted",,100
+"""
+CLASSROOM = """\
+username,first_name,last_name,email,section,github_id
+janedoe,Jane,Doe,jane@uni.edu,,55
+"""
+
+
+def roster(tmp_path: Path, text: str | bytes) -> Roster:
+    path = tmp_path / "roster.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_roster(path)
+
+
+def test_a_canvas_gradebook_is_a_roster(tmp_path: Path) -> None:
+    read = roster(tmp_path, CANVAS)
+    assert read.students[0] == Student(
+        id="jdoe",
+        name="Doe, Jane",
+        ids={"canvas_id": "1001", "sis_user_id": "S-1", "sis_login_id": "jdoe", "section": "Mon"},
+    )
+    assert [each.id for each in read.students] == ["jdoe", "pberg"]
+    for name in ("Jane Doe", "doejane", "jdoe", "S-1", "1001", "doe, JANE"):
+        assert read.called(name) is read.students[0]
+    assert read.called("vanderbergpiet") is read.students[1]
+
+
+def test_a_moodle_worksheet_is_a_roster(tmp_path: Path) -> None:
+    read = roster(tmp_path, MOODLE)
+    assert [each.id for each in read.students] == ["jane@uni.edu", "piet@uni.edu"]
+    assert read.find("moodle_identifier", "Participant 502") is read.students[1]
+    assert read.called("jane") is read.students[0]
+
+
+def test_a_list_of_classroom_50_is_a_roster(tmp_path: Path) -> None:
+    (student,) = roster(tmp_path, CLASSROOM).students
+    assert (student.id, student.name, student.email) == ("janedoe", "Jane Doe", "jane@uni.edu")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_spreadsheets_write_it_in_many_ways(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    lines = [["Student-ID", "Full Name", "E-Mail"], ["7", "René Müller", "r@uni.edu"], ["", "", ""]]
+    text = "\r\n".join(delimiter.join(line) for line in lines)
+    (student,) = roster(tmp_path, text.encode(encoding)).students
+    assert student == Student(id="7", name="René Müller", email="r@uni.edu")
+
+
+def test_a_name_that_two_share_names_nobody(tmp_path: Path) -> None:
+    read = roster(tmp_path, "id,name\n1,Jane Doe\n2,Jane Doe\n")
+    assert read.called("Jane Doe") is None
+    assert read.called("2") is read.students[1]
+
+
+def test_the_very_id_goes_before_any_other_name(tmp_path: Path) -> None:
+    read = roster(tmp_path, "id,username\nbob,alice\nalice,carol\n")
+    assert read.called("alice") is read.students[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "has no column that names a student"),
+        ("points,grade\n1,2\n", "has no column that names a student"),
+        ("id,name\n", "has a header and no students"),
+        ("id,name\n1,A\n1,B\n", "has the id '1' twice"),
+        ("id,section\n,x\n", "has nobody in row 2"),
+        ('id,name\n1,"' + "x" * 200_000, "cannot be read"),
+    ],
+)
+def test_what_is_no_roster_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SubmissionError, match=told):
+        roster(tmp_path, text)
+
+
+@pytest.mark.parametrize("magic", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
+def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path, magic: bytes) -> None:
+    path = tmp_path / "class.xlsx"
+    path.write_bytes(magic + b"id,name\n1,A\n")
+    with pytest.raises(SubmissionError, match="save the list as CSV"):
+        read_roster(path)
+
+
+def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
+    read = roster(tmp_path, 'id,name\n"=cmd()","<b>\x1b[31m\x00"\n"a\nb",x\n')
+    assert read.students[0] == Student(id="=cmd()", name="<b>\ufffd[31m\ufffd")
+    assert read.students[1].id == "a\ufffdb"
