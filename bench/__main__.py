@@ -21,8 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grader.course.manifest import Course, load_course
-from grader.grading import judge_source, modules_of
-from grader.judge.process import Judge, judges
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import Visibility
 
 PYTHON = sys.executable

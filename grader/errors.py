@@ -12,15 +12,6 @@ GraderError           ours or the machine's fault: exit code 3, costs nobody a p
 
 from __future__ import annotations
 
-__all__ = [
-    "CourseError",
-    "GraderError",
-    "IsolationError",
-    "JudgeError",
-    "SandboxError",
-    "SubmissionError",
-]
-
 
 class GraderError(Exception):
     """A fault of ours or the machine's; the text says what, where and what to do next."""

@@ -7,7 +7,7 @@ import datetime
 import functools
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,18 +32,7 @@ from grader.submissions.source import parse
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
-    from grader.judge.process import Judge, Judged
-
-__all__ = [
-    "Progress",
-    "environment_of",
-    "grade",
-    "judge_source",
-    "modules_of",
-    "settle",
-    "suites_named",
-    "version_of",
-]
+    from grader.judge.process import Judge
 
 
 class Progress:
@@ -97,7 +86,7 @@ def grade(
     grading = _Grading(course, read, seed, chosen, progress or Progress())
     if require_isolation != "none":
         # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
-        from grader.sandbox.walls.levels import Level, walls_of
+        from grader.sandbox.walls.survey import Level, walls_of
 
         grading.required_walls = walls_of(Level(require_isolation))
     with grading.judges_started(selected, walls=walls):
@@ -149,7 +138,7 @@ class _Grading:
         if not open_ones:
             yield
             return
-        from grader.judge.process import judges
+        from grader.judge.process import judges, modules_of
 
         with judges(preload=modules_of(open_ones), walls=walls) as started:
             self._judge = started[0]
@@ -171,6 +160,8 @@ class _Grading:
         if self._judge is None or source is None:
             raise ValueError(f"{exercise.id} is open, and no judge was started for it")
         self._progress.begin(exercise, len(tests_of(self._course, exercise, self._chosen)))
+        from grader.judge.process import judge_source
+
         judged = judge_source(
             self._judge,
             self._course,
@@ -211,11 +202,6 @@ def _selected(
 def suites_named(suite: str) -> tuple[Visibility, ...]:
     """The visibilities that `public`, `hidden` or `all` stands for."""
     return tuple(Visibility) if suite == "all" else (Visibility(suite),)
-
-
-def modules_of(exercises: Iterable[Exercise]) -> tuple[str, ...]:
-    """What the sandboxes of these exercises want imported beforehand, the first one first."""
-    return tuple(dict.fromkeys(module for each in exercises for module in each.preload))
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -265,25 +251,6 @@ def _settled(
         for test in tests_of(course, exercise, chosen)
     ]
     return score_exercise(exercise, results, message=verdict.message)
-
-
-def judge_source(
-    judge: Judge,
-    course: Course,
-    exercise: Exercise,
-    source: bytes,
-    *,
-    seed: int,
-    chosen: tuple[Visibility, ...],
-    required_walls: tuple[str, ...] = (),
-    done: Callable[[TestResult], None] | None = None,
-) -> Judged:
-    """Have a judge judge a source that `settle` left open."""
-    from grader.judge.process import Assignment
-
-    manifest = str(course.folder / "course.toml")
-    assignment = Assignment(manifest, exercise.id, source, seed, chosen, required_walls)
-    return judge.judge(assignment, done)
 
 
 def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:

@@ -7,26 +7,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "CourseInfo",
-    "Entry",
-    "Environment",
-    "ExerciseResult",
-    "Outcome",
-    "Place",
-    "Result",
-    "Status",
-    "Student",
-    "SubmissionInfo",
-    "TestResult",
-    "Visibility",
-    "json_schema",
-    "points",
-    "schema_json",
-    "to_json",
-]
-
 SCHEMA_VERSION = 1
 
 

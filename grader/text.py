@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["LONGEST_TEXT", "clean", "clean_lines", "counted", "number"]
-
 LONGEST_TEXT = 120
 
 

@@ -15,11 +15,10 @@ from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.field import Field
 from grader.audit.leavings import adopt_orphans
 from grader.course.manifest import Course, load_course
-from grader.grading import judge_source, settle
+from grader.grading import settle
+from grader.judge.process import judge_source
 from grader.results import ExerciseResult, Visibility
 from grader.submissions import Handed
-
-__all__ = ["Auditor", "Finding", "audit"]
 
 _HIDDEN = re.compile(r"canary:\w+:\w+")
 _TRIES = 3

@@ -17,8 +17,6 @@ import msgspec
 
 from grader.errors import CourseError
 
-__all__ = ["CLASSES", "Attack", "Proof", "arm", "find_catalogue", "read_catalogue"]
-
 CLASSES = ("forging", "reading", "escaping", "hanging", "exhausting", "polluting")
 _PLACE = Path("tests/attacks")
 _KEYS = {"attack", "class", "canary", "exercise", "as", "dud"}

@@ -9,8 +9,6 @@ import msgspec
 
 from grader.audit.catalogue import Proof
 
-__all__ = ["Evidence", "Trial", "evidence_in"]
-
 LATE_SECONDS = 2.0
 
 

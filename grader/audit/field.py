@@ -23,8 +23,6 @@ from grader.sandbox.wire.messages import Call, Load, Returned
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 
-__all__ = ["Field"]
-
 _PATIENCE_SECONDS = 15.0
 _ANSWER_SECONDS = 10.0
 

@@ -12,8 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["Leavings", "adopt_orphans", "descendants"]
-
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 1.0
 

@@ -18,8 +18,6 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["folder", "keep", "state"]
-
 _kept: list[str] = []
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (looked at: nothing may have been left there)
 

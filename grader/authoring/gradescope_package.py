@@ -26,8 +26,6 @@ from grader.course.pack import write_pack
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 
-__all__ = ["GradescopeOptions", "write_gradescope"]
-
 _DISTRIBUTION = "lab-bench"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

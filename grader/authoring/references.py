@@ -13,8 +13,6 @@ from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest
 from grader.submissions.source import definitions, parse
 
-__all__ = ["dangling"]
-
 
 def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
     """Complaints about functions and classes that nobody defines, and modules that are not there.

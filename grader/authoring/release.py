@@ -27,8 +27,6 @@ from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 from grader.submissions.source import is_untouched
 
-__all__ = ["Released", "release"]
-
 LISTING = ".release.json"
 _WIDTH = 100
 # What can stand between double quotes of a shell, and names a package, a wheel or an address.

@@ -18,8 +18,6 @@ from grader.authoring.template import fill
 from grader.course.manifest import Course, load_course
 from grader.errors import CourseError, GraderError
 
-__all__ = ["Scaffolded", "is_empty", "new_course", "new_exercise"]
-
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
 # The file of an exercise is imported under its id; these are imported beside it.
 _TAKEN = ("grader", "matplotlib", "msgspec", "numpy", "pytest", "torch")

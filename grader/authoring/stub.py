@@ -29,8 +29,6 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
 from grader.submissions.source import definitions
 
-__all__ = ["Stub", "drift", "has_markers", "make_stub", "write_stub"]
-
 _MARKER = re.compile(
     r"#\s*(?:(?P<begin>begin\s+solution)\s*(?::\s*(?P<task>.*))?|(?P<end>end\s+solution)\s*)$",
     re.IGNORECASE,

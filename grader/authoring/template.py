@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-__all__ = ["fill"]
-
 # `$` and `{` stand in workflows and in Python for what they are.
 _NAME = re.compile(r"@([a-z_]+)@")
 

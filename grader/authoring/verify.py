@@ -16,13 +16,11 @@ from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
-from grader.grading import judge_source, modules_of, settle
-from grader.judge.process import Judge, judges
+from grader.grading import settle
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import Handed
 from grader.submissions.source import parse
-
-__all__ = ["Proof", "Wrong", "read_wrong", "verify"]
 
 SEEDS = 5
 _HEADER = re.compile(

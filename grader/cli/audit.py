@@ -10,8 +10,6 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.errors import CourseError, GraderError
 
-__all__ = ["audit"]
-
 
 @click.command(cls=Command)
 @click.option(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from grader.authoring.scaffold import Scaffolded
     from grader.course.manifest import Course, Exercise
 
-__all__ = ["new", "pack", "release", "stub"]
-
 _EXAMPLE = "scaling"
 
 

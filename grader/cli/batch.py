@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from grader.judge.pool import Manner, Pool
     from grader.results import Student
 
-__all__ = ["batch", "regrade"]
-
 
 def _pool_options(command: Any) -> Any:
     """The options of whatever has many exercises judged."""
@@ -190,7 +188,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 def _manner(options: dict[str, Any]) -> Manner:
     from grader.grading import suites_named
     from grader.judge.pool import Manner
-    from grader.sandbox.walls.levels import Level, walls_of
+    from grader.sandbox.walls.survey import Level, walls_of
 
     walls = walls_of(Level(options["require_isolation"]))
     return Manner(options["seed"], suites_named(options["suite"]), walls)

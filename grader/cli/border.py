@@ -16,8 +16,6 @@ from grader.errors import GraderError, SubmissionError
 if TYPE_CHECKING:
     from grader.gradebook import Gradebook
 
-__all__ = ["Command", "ExitCode", "Group", "tell_unfinished"]
-
 
 _LONGEST_ERROR = 10_000
 

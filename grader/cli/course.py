@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import course_option, open_course
-from grader.cli.own import chosen_exercise, open_workspace
+from grader.cli.options import chosen_exercise, course_option, open_course, open_workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["explain", "list_exercises", "schema"]
 
 
 @click.command("list", cls=Command, short_help="Show the exercises, and how far you are.")

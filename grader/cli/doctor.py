@@ -9,8 +9,6 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import LEVELS
 
-__all__ = ["doctor"]
-
 
 @click.command(cls=Command)
 @click.option(
@@ -33,8 +31,7 @@ def doctor(level: str) -> None:
     """
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_walls
-    from grader.sandbox.walls.levels import Level, missing, reached
-    from grader.sandbox.walls.survey import survey
+    from grader.sandbox.walls.survey import Level, missing, reached, survey
 
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]

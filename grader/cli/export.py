@@ -12,9 +12,7 @@ import click
 from grader.cli.border import Command, ExitCode, tell_unfinished
 
 if TYPE_CHECKING:
-    from grader.exports.format import ClassFormat, Options, StudentFormat
-
-__all__ = ["FORMAT_NAMES", "export"]
+    from grader.exports.files import ClassFormat, Options, StudentFormat
 
 # As in grader.exports, which would have to be imported for every `grade --help`.
 FORMAT_NAMES = (
@@ -107,7 +105,7 @@ def export(
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
     from grader.exports import FORMATS
-    from grader.exports.format import ClassFormat, Options
+    from grader.exports.files import ClassFormat, Options
     from grader.gradebook import Gradebook
 
     _refuse_unread(name, template=template, column=column, out_of=out_of, excel=excel)
@@ -138,7 +136,7 @@ def export(
 def _refuse_unread(name: str, **given: object) -> None:
     """Refuse an option that the format does not read: it would be lost without a word."""
     from grader.exports import FORMATS
-    from grader.exports.format import ClassFormat
+    from grader.exports.files import ClassFormat
 
     reads = {n: each.reads for n, each in FORMATS.items() if isinstance(each, ClassFormat)}
     for option, value in given.items():
@@ -176,8 +174,7 @@ def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Optio
 
 
 def _write_students(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import folder_at, written
-    from grader.exports.format import NoVerdict
+    from grader.exports.files import NoVerdict, folder_at, written
     from grader.exports.source import ClassSource
     from grader.submissions import safe_name
 

@@ -9,8 +9,6 @@ import click
 from grader.cli.border import Command
 from grader.cli.options import LEVELS, course_option, known_exercises, open_course
 
-__all__ = ["package"]
-
 
 @click.command(cls=Command, short_help="Make an autograder for Gradescope.")
 @click.argument("platform", type=click.Choice(["gradescope"]))

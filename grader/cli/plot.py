@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import course_option, known_exercises, open_course
-from grader.cli.own import repeated
+from grader.cli.options import course_option, known_exercises, open_course, repeated
 from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
     from grader.course.manifest import Course, Exercise
     from grader.results import Place
-    from grader.student.plots.plot import Drawn
-
-__all__ = ["plot"]
+    from grader.student.plots.process import Drawn
 
 
 _LONGEST_NOTE = 500
@@ -121,7 +118,8 @@ def _draw(
     """The picture; None if the submission stands in the way, which is said here."""
     from grader.grading import settle
     from grader.results import Outcome, Status, Visibility
-    from grader.student.plots.plot import Stopped, draw
+    from grader.student.plots.plot import draw
+    from grader.student.plots.process import Stopped
     from grader.submissions import read_submission
 
     read = read_submission(submission, course)

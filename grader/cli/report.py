@@ -8,8 +8,6 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 
-__all__ = ["report"]
-
 
 @click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
 @click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -36,7 +34,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-    from grader.cli.terminal.pairs import each_entry
+    from grader.cli.terminal.class_summary import each_entry
     from grader.exports.report import write_report
     from grader.gradebook import Gradebook
     from grader.gradebook.similarity import read_similar

@@ -13,10 +13,13 @@ from grader.cli.options import (
     LEVELS,
     course_option,
     exercises_argument,
+    given,
     known_exercises,
     open_course,
+    open_workspace,
+    repeated,
+    tell_notices,
 )
-from grader.cli.own import given, open_workspace, repeated, tell_notices
 from grader.errors import GraderError
 
 if TYPE_CHECKING:
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from grader.student.advice import Guide
     from grader.student.progress import Standing
     from grader.student.workspace import Workspace
-
-__all__ = ["run"]
 
 _STDOUT = Path("-")
 

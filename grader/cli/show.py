@@ -9,8 +9,6 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 
-__all__ = ["show"]
-
 
 @click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
 @click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))

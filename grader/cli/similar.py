@@ -10,8 +10,6 @@ import click
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import course_option, open_course
 
-__all__ = ["similar"]
-
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
 @click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -48,10 +46,10 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
       grade similar results/ --threshold 80
     """
     course = open_course(course_path)
+    from grader.cli.terminal.class_summary import each_entry, show_similarity
     from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.pairs import each_entry, show_similarity
     from grader.gradebook import Gradebook
-    from grader.gradebook.belonging import check_course
+    from grader.gradebook.batch import check_course
     from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import course_option, known_exercises, open_course
-from grader.cli.own import chosen_exercise, open_workspace, refuse_pack, repeated, tell_notices
+from grader.cli.options import (
+    chosen_exercise,
+    course_option,
+    known_exercises,
+    open_course,
+    open_workspace,
+    refuse_pack,
+    repeated,
+    tell_notices,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from grader.course.manifest import Exercise
     from grader.student.workspace import Workspace
-
-__all__ = ["hint", "reset", "solution"]
 
 
 @click.command(cls=Command, short_help="Show the next hint.")

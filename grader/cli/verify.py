@@ -14,8 +14,6 @@ from grader.cli.options import course_option, exercises_argument, known_exercise
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["verify"]
-
 
 @click.command(cls=Command, short_help="Prove that the suites judge rightly.")
 @exercises_argument

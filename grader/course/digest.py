@@ -9,8 +9,6 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
 
-__all__ = ["exercise_digest"]
-
 _HELP = ("difficulty", "hints", "minutes", "prerequisites", "reading", "teaches")
 
 

@@ -34,8 +34,6 @@ from grader.results import CourseInfo, Visibility
 if TYPE_CHECKING:
     from grader.course.pack import Unpacked
 
-__all__ = ["Course", "Exercise", "Forbidden", "find_course", "is_pack", "load_course", "probe_of"]
-
 FORMAT_VERSION = 1
 MANIFEST = "course.toml"
 

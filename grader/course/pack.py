@@ -27,8 +27,6 @@ import msgspec
 from grader.errors import CourseError, GraderError
 from grader.results import CourseInfo
 
-__all__ = ["Unpacked", "unpack", "write_pack"]
-
 FORMAT_VERSION = 1
 LISTING = "pack.json"
 MAX_FILES = 10_000

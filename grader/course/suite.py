@@ -24,8 +24,6 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError
 from grader.results import Visibility
 
-__all__ = ["MARKS", "SuiteTest", "read_suite", "tests_of"]
-
 MARKS = ("points", "requires", "place", "hint", "unproven")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exports.format import ClassFormat, StudentFormat
+from grader.exports.files import ClassFormat, StudentFormat
 from grader.exports.formats import (
     annotation,
     canvas,

@@ -15,8 +15,6 @@ import msgspec
 from grader.exports.texts import one_line
 from grader.results import Student
 
-__all__ = ["Key", "Matching", "match", "name_key", "person_of", "told"]
-
 
 class Key(msgspec.Struct, frozen=True):
     """A column of the template and what of a person should stand in it.

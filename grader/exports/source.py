@@ -7,10 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from grader.exports.format import ExportError
+from grader.exports.files import ExportError
 from grader.results import SCHEMA_VERSION, Entry, Result, Student
-
-__all__ = ["ClassSource", "read_result"]
 
 
 class ClassSource:

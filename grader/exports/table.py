@@ -10,10 +10,8 @@ from typing import IO
 
 import msgspec
 
-from grader.exports.format import ExportError
+from grader.exports.files import ExportError
 from grader.exports.texts import one_line
-
-__all__ = ["Sheet", "Table", "guarded", "read_sheet"]
 
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001  # as typed

@@ -9,16 +9,6 @@ from collections.abc import Callable
 from grader.errors import GraderError
 from grader.text import clean_lines
 
-__all__ = [
-    "command_data",
-    "command_property",
-    "fitted",
-    "in_html",
-    "no_commands",
-    "one_line",
-    "shortened",
-]
-
 _TRUNCATED = "\n[…]"
 # Joiners belong to words of Persian, of Indian languages, and to emoji; other invisible signs reorder or hide.
 _JOINERS = "\u200c\u200d"

@@ -12,20 +12,6 @@ import msgspec
 
 from grader.results import Entry, ExerciseResult, Result, Status, TestResult, points
 
-__all__ = [
-    "NOT_JUDGED",
-    "Share",
-    "decimal",
-    "explanation",
-    "hundredths",
-    "is_judged",
-    "left_open",
-    "overall",
-    "shares",
-    "total",
-    "unjudged",
-]
-
 NOT_JUDGED = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
 
 

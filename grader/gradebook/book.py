@@ -12,13 +12,12 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.review import Attention
-from grader.gradebook.rows import read_environment, read_result, read_student
 from grader.gradebook.tables import FILE, connected
 from grader.results import (
     CourseInfo,
@@ -29,8 +28,6 @@ from grader.results import (
     Student,
     SubmissionInfo,
 )
-
-__all__ = ["Attempt", "Gradebook", "Replaced"]
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -251,3 +248,38 @@ def _common(environments: list[Environment]) -> Environment:
         return environments[0]
     walls = [w for w in judged[-1].isolation if all(w in each.isolation for each in judged)]
     return msgspec.structs.replace(judged[-1], isolation=tuple(walls))
+
+
+_result_of = msgspec.json.Decoder(ExerciseResult).decode
+_environment_of = msgspec.json.Decoder(Environment).decode
+_ids_of = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def written_result(result: ExerciseResult) -> bytes:
+    """A result as it stands in `grades.result` and `replaced.result`."""
+    return zlib.compress(msgspec.json.encode(result))
+
+
+def read_result(deflated: bytes) -> ExerciseResult:
+    """The result that was written like this."""
+    return _result_of(zlib.decompress(deflated))
+
+
+def written_environment(environment: Environment) -> str:
+    """An environment as it stands in `environments`."""
+    return msgspec.json.encode(environment).decode()
+
+
+def read_environment(text: str) -> Environment:
+    """The environment that was written like this."""
+    return _environment_of(text)
+
+
+def written_student(student: Student) -> tuple[str, str, str, str]:
+    """A row of `students`: id, name, email, ids."""
+    return student.id, student.name, student.email, msgspec.json.encode(student.ids).decode()
+
+
+def read_student(row: tuple[Any, ...]) -> Student:
+    """The student of a row that begins like one of `students`."""
+    return Student(id=row[0], name=row[1], email=row[2], ids=_ids_of(row[3]))

@@ -26,8 +26,6 @@ from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
 from grader.judge.pool import Judges, Manner, Task, Verdict
 
-__all__ = ["ClusterPool"]
-
 # To find a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["RUN", "Fingerprint", "Reader"]
-
 # Tokens in a run: about one line of code. Shorter runs are idioms that everybody writes.
 RUN = 12
 # Of a file that is longer than any solution, only the beginning is compared.

@@ -17,21 +17,20 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import GraderError
-from grader.gradebook.book import Attempt, Gradebook
-from grader.gradebook.review import Attention
-from grader.gradebook.rows import (
+from grader.gradebook.book import (
+    Attempt,
+    Gradebook,
     read_environment,
     read_result,
     written_environment,
     written_result,
     written_student,
 )
+from grader.gradebook.review import Attention
 from grader.gradebook.tables import FILE, connected, only_writer
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.results import Environment, ExerciseResult, Status, Student, to_json
 from grader.submissions import Found, Submission, safe_name
-
-__all__ = ["Keeper"]
 
 
 class Keeper(Gradebook):

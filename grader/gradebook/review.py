@@ -18,15 +18,6 @@ from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import Handed
 from grader.submissions.source import parse
 
-__all__ = [
-    "Attention",
-    "Kind",
-    "attention",
-    "most_pressing_first",
-    "nothing_found",
-    "ordinary",
-]
-
 
 class Kind(enum.Enum):
     """Why a person should look, the most pressing first."""

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FILE",
-    "MOST_PAIRS",
-    "THRESHOLD",
-    "ExerciseSurvey",
-    "SimilarPair",
-    "Similarity",
-    "find_similar",
-    "read_similar",
-    "source_digest",
-    "write_similar",
-]
-
 FILE = "similar.json"
 FORMAT_VERSION = 1
 THRESHOLD = 0.6

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from grader.errors import GraderError
 
-__all__ = ["FILE", "connected", "only_writer"]
-
 FORMAT_VERSION = 1
 FILE = "gradebook.sqlite"
 _LOCK = "batch.lock"

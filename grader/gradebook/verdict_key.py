@@ -16,8 +16,6 @@ from grader.course.manifest import Exercise
 from grader.results import Visibility
 from grader.submissions import Handed
 
-__all__ = ["VerdictKey", "grader_digest", "source_digest", "verdict_key"]
-
 # What decides on an outcome; how a result is shown, exported or stored does not.
 _JUDGING = ("judge", "sandbox", "course", "grading.py", "submissions/source.py", "results.py")
 

@@ -18,19 +18,18 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 # What pytest.main does first; there is no public name for a session that is not run at once.
 from _pytest.config import _prepareconfig
 
 from grader.course.suite import MARKS, SuiteTest
+from grader.errors import JudgeError
 from grader.judge.plugin import Judged, Report, SuitePlugin, declared
-from grader.judge.reports import Reported, Witness
-
-__all__ = ["Collection", "CollectionError", "Collections"]
 
 # More courses than one judge meets, outside of the grader's own tests.
 MOST_KEPT = 32
@@ -215,3 +214,41 @@ _OPTIONS = [
         )
     ),
 ]
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """A test that ran: what we said of it, and whether pytest saw its function return."""
+
+    file: Path
+    name: str
+    passed: bool
+    seconds: float
+    said: Report
+
+
+class Witness:
+    """A plugin that stands where pytest calls a test's function, and where it collects."""
+
+    def __init__(self) -> None:
+        self.collection_errors: list[str] = []
+        self._returned: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if not report.passed:
+            self.collection_errors.append(report.longreprtext)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        result = yield
+        # Only here if nothing was raised.
+        self._returned.append(pyfuncitem.nodeid)
+        return result
+
+    def saw_return(self, item: pytest.Item) -> bool:
+        """Whether the test's function returned since this was last asked; and no other one did."""
+        returned, self._returned = self._returned, []
+        if returned not in ([], [item.nodeid]):
+            raise JudgeError(
+                f"pytest called other tests than {item.nodeid}: {', '.join(returned)}."
+            )
+        return bool(returned)

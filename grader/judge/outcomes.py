@@ -17,17 +17,6 @@ from functools import cache
 
 import msgspec
 
-__all__ = [
-    "CheckFailed",
-    "Forbidden",
-    "Frame",
-    "Outcome",
-    "SandboxDied",
-    "StudentError",
-    "TimedOut",
-    "student_error",
-]
-
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
     """One line of the student's own file in a traceback."""

@@ -22,8 +22,6 @@ from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandbo
 from grader.sandbox.spawning import SpawnedSandboxes
 from grader.submissions import read_submission
 
-__all__: list[str] = []
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("grader", "judging submissions")

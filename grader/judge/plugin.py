@@ -35,8 +35,6 @@ from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
 from grader.text import clean
 
-__all__ = ["Judged", "Report", "SuitePlugin", "declared", "meaning_of", "visibility_of"]
-
 MAX_MESSAGE = 2_000
 
 

@@ -16,12 +16,8 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.grading import judge_source, modules_of
-from grader.judge.process import Judge, judges
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Visibility
-
-__all__ = ["Judges", "LocalPool", "Manner", "Pool", "Task", "Verdict"]
-
 
 # So many files in a row without a sandbox, each tried twice.
 _HOPELESS = 5

@@ -16,13 +16,13 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from grader.course.manifest import Course, load_course
+from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.results import ExerciseResult, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
@@ -31,8 +31,6 @@ from grader.sandbox.spawning import SpawnedSandboxes
 
 if TYPE_CHECKING:
     from grader.judge.collection import Collections
-
-__all__ = ["Assignment", "Judge", "Judged", "judges"]
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
@@ -190,6 +188,28 @@ def judges(
             judge.close()
         if server is not None:
             server.close()
+
+
+def judge_source(
+    judge: Judge,
+    course: Course,
+    exercise: Exercise,
+    source: bytes,
+    *,
+    seed: int,
+    chosen: tuple[Visibility, ...],
+    required_walls: tuple[str, ...] = (),
+    done: Callable[[TestResult], None] | None = None,
+) -> Judged:
+    """Have a judge judge a source that `settle` left open."""
+    manifest = str(course.folder / "course.toml")
+    assignment = Assignment(manifest, exercise.id, source, seed, chosen, required_walls)
+    return judge.judge(assignment, done)
+
+
+def modules_of(exercises: Iterable[Exercise]) -> tuple[str, ...]:
+    """What the sandboxes of these exercises want imported beforehand, the first one first."""
+    return tuple(dict.fromkeys(module for each in exercises for module in each.preload))
 
 
 # --- inside the judge -----------------------------------------------------------------------------

@@ -20,8 +20,6 @@ from grader.sandbox.wire.messages import Backward, Build, Built, Forward, Return
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
 
-__all__ = ["RemoteModule", "attach"]
-
 
 def attach(session: Session, reply: Returned, unpacking: Unpacking, inputs: list[Tensor]) -> Any:
     """The returned value, its differentiable tensors attached to `inputs` (the graph's order)."""

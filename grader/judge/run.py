@@ -3,7 +3,7 @@
 Theory of operation. The tests of an exercise are known beforehand, from the syntax tree of its suites
 (`grader.course.suite`). pytest runs them in this process, in a session that stays for the next submission
 (`grader.judge.collection`); `Judged` says what each end means; a witness in pytest's call of the functions
-says which of them returned (`grader.judge.reports`). The three must agree to the letter. A test that is
+says which of them returned (`grader.judge.collection`). The three must agree to the letter. A test that is
 missing, ran twice or ended in a way that nobody explained is a fault of ours (`JudgeError`), never a pass
 and never the student's loss.
 """
@@ -18,17 +18,14 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
-from grader.judge.collection import Collection, CollectionError, Collections
+from grader.judge.collection import Collection, CollectionError, Collections, Reported
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.plugin import Judged, Report, meaning_of, visibility_of
-from grader.judge.reports import Reported
 from grader.judge.scoring import score_exercise, score_test
 from grader.judge.session import Session
 from grader.results import ExerciseResult, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
-
-__all__ = ["Judgment", "judge_exercise"]
 
 MAX_OUTPUT = 8_000
 

@@ -6,8 +6,6 @@ from grader.course.manifest import Exercise
 from grader.course.suite import SuiteTest
 from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, points
 
-__all__ = ["score_exercise", "score_test"]
-
 
 def score_test(
     test: SuiteTest, outcome: Outcome, message: str, place: Place | None = None, seconds: float = 0

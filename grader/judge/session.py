@@ -36,8 +36,6 @@ from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import find_forbidden, parse
 from grader.text import clean, clean_lines
 
-__all__ = ["Session"]
-
 # One test may use this share of its exercise's time, so that an endless loop costs a few of them.
 TEST_SHARE = 0.25
 # An enemy's traceback is as long as a frame can be; the last line is what is shown.

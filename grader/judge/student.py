@@ -17,8 +17,6 @@ from grader.sandbox.wire.packing import Packing
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
 
-__all__ = ["Student"]
-
 T = TypeVar("T")
 
 

@@ -15,11 +15,8 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, JudgeError
-from grader.grading import judge_source, modules_of
-from grader.judge.process import Judge, judges
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, TestResult, Visibility
-
-__all__ = ["Answer", "Order", "WarmJudge"]
 
 # A new judge costs more than a second: what ends sooner may end.
 _PATIENCE_SECONDS = 1.0

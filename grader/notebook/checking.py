@@ -19,8 +19,6 @@ from grader.notebook.warm import NotebookJudge
 from grader.submissions import Handed
 from grader.submissions.source import definitions, parse
 
-__all__ = ["check", "judge_cell"]
-
 
 def check(*parts: object, course: Path | str = ".", seed: int = 0, suite: str = "all") -> Verdict:
     """Judge parts of an exercise that are defined in this notebook.

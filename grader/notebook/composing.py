@@ -22,8 +22,6 @@ import msgspec
 from grader.notebook.history import Cells, Piece
 from grader.text import clean
 
-__all__ = ["Composed", "Gathering", "compose"]
-
 _LONGEST_CONSTANT = 10_000
 _FUTURE = "from __future__ import annotations\n"
 # Names of types, which are statements of their own and no constants.

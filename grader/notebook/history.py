@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Cells", "Piece"]
-
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 

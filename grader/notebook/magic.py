@@ -13,8 +13,6 @@ from grader.notebook.checking import judge_cell
 from grader.notebook.history import Piece
 from grader.notebook.verdict import Verdict
 
-__all__ = ["load_ipython_extension"]
-
 _USAGE = "%%grade EXERCISE [--course FOLDER] [--suite public|hidden|all] [--run]"
 
 

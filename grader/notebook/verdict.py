@@ -17,8 +17,6 @@ from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, V
 from grader.student.advice import Finding, findings, is_untouched
 from grader.text import clean, clean_lines
 
-__all__ = ["Verdict"]
-
 # As in the panel of `grade run`: one cause at a time.
 _FINDINGS = 3
 _LONGEST = 2_000

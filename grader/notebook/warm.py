@@ -8,11 +8,8 @@ import contextlib
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError
-from grader.grading import judge_source, modules_of
-from grader.judge.process import Judge, judges
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Visibility
-
-__all__ = ["NotebookJudge"]
 
 _PATIENCE_SECONDS = 5.0
 

@@ -21,8 +21,6 @@ from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import ProtocolError
 
-__all__ = ["START_SECONDS", "Output", "Sandbox", "SandboxSource"]
-
 MAX_OUTPUT = 16_384
 START_SECONDS = 120.0
 

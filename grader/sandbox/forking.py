@@ -15,6 +15,7 @@ from grader.errors import SandboxError
 from grader.sandbox.client import Sandbox
 from grader.sandbox.surroundings import sandbox_environment
 from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
 from grader.sandbox.walls.cgroups import control_group
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.demands import (
@@ -28,8 +29,6 @@ from grader.sandbox.wire.demands import (
     Stop,
     Stopped,
 )
-
-__all__ = ["CAN_FORK", "ForkServerProcess", "ForkServerSandboxes"]
 
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 
@@ -67,8 +66,8 @@ class ForkServerProcess:
         command = _command(tuple(theirs), tuple(preload), walls, around)
         if walls and bubblewrap:
             inside = _command(tuple(theirs), tuple(preload), walls, (*around, "bubblewrap"))
-            readable = confinement.python_environment()
-            wrapped = confinement.bubblewrap(inside, readable=readable, environment=environment)
+            readable = python_environment()
+            wrapped = bubblewrapped(inside, readable=readable, environment=environment)
             command = wrapped or command
         if group is not None:
             command = group.around(command)

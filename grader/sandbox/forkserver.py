@@ -30,12 +30,11 @@ from typing import NoReturn
 
 import msgspec
 
-from grader.sandbox.inside.hugepages import collapse
-from grader.sandbox.inside.warmup import warm_up
+from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
-from grader.sandbox.removal import remove_tree
-from grader.sandbox.surroundings import print_to_descriptors, use_scratch
+from grader.sandbox.surroundings import print_to_descriptors, remove_tree, use_scratch
 from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.demands import (
     MAX_MESSAGE,
@@ -50,8 +49,6 @@ from grader.sandbox.wire.demands import (
 )
 from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
-
-__all__: list[str] = []
 
 _decode = msgspec.msgpack.Decoder(Demand).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -215,7 +212,7 @@ def main(start: Start) -> None:
     # A Ctrl-C in the terminal is for the grader, which hangs up when it is ready to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.dont_write_bytecode = True
-    plan = confinement.prepare(confinement.python_environment()) if start.walls else None
+    plan = confinement.prepare(python_environment()) if start.walls else None
     controls = [socket.socket(fileno=each) for each in start.controls]
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         use_scratch(Path(scratch))

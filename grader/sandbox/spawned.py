@@ -14,11 +14,10 @@ from grader.sandbox.inside.warmup import warm_up
 from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import print_to_descriptors, use_scratch
 from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
-
-__all__ = ["SpawnedStart"]
 
 
 class SpawnedStart(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def main() -> None:
         warm_up(module)
     walls: list[str] = []
     if start.walls:
-        plan = confinement.prepare(confinement.python_environment())
+        plan = confinement.prepare(python_environment())
         walls = confinement.confine(plan, start.limits, scratch)
     connection = Channel(channel)
     connection.send(Ready(tuple(walls)), Packing(), timeout=None)

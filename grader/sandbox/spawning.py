@@ -18,13 +18,10 @@ import msgspec
 
 from grader.errors import SandboxError
 from grader.sandbox.client import START_SECONDS, Sandbox
-from grader.sandbox.removal import remove_tree
 from grader.sandbox.spawned import SpawnedStart
-from grader.sandbox.surroundings import sandbox_environment
+from grader.sandbox.surroundings import remove_tree, sandbox_environment
 from grader.sandbox.walls.confinement import Limits
 from grader.sandbox.wire.channel import Channel
-
-__all__ = ["SpawnedSandboxes"]
 
 
 class SpawnedSandboxes:

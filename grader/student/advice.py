@@ -15,8 +15,6 @@ from grader.student.progress import Standing
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
 
-__all__ = ["Asked", "Finding", "Guide", "findings", "is_untouched", "shown_path"]
-
 _LONGEST_PATH = 1000
 
 

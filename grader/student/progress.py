@@ -21,8 +21,6 @@ from grader.course.manifest import Course, Exercise
 from grader.results import ExerciseResult, Status
 from grader.submissions import Handed, State
 
-__all__ = ["FOLDER", "Logbook", "Page", "Standing", "Verdict", "make_folder", "stamp", "unused"]
-
 FOLDER = ".grade"
 FILE = "state.json"
 FORMAT_VERSION = 1

@@ -13,8 +13,6 @@ from grader.results import Result
 from grader.student.progress import FOLDER, Logbook, Standing, make_folder, stamp, unused
 from grader.submissions import Handed, Submission, file_of, read_submission
 
-__all__ = ["Reset", "Workspace", "reset_exercise"]
-
 
 class Workspace:
     """The exercise files of a course's own folder, read once, beside the logbook.

@@ -23,17 +23,6 @@ from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.tar import BLOCK, Plain, Unpacking, is_tar, tar_members
 from grader.submissions.zip import zip_members
 
-__all__ = [
-    "Candidate",
-    "Format",
-    "Listing",
-    "format_of",
-    "list_archive",
-    "looks_like_code",
-    "looks_packed",
-    "stored_members",
-]
-
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
 _NAMES_SHOWN = 3

@@ -33,8 +33,6 @@ from grader.submissions.names import shown
 from grader.submissions.source import is_untouched
 from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
 
-__all__ = ["Found", "Piece", "gather", "is_named_after", "nearest_below", "read_found"]
-
 # An archive within a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
 _MAX_ARCHIVES = 3

@@ -27,8 +27,6 @@ from grader.submissions.folder import (
 from grader.submissions.member import Member, check_path
 from grader.submissions.platforms import METADATA, Layout, is_gradescope, platform_of
 
-__all__ = ["Download", "Item", "open_download"]
-
 MAX_ITEMS = 300_000
 _MAX_MEMBERS = 3_000_000
 _MAX_TABLE_BYTES = 1 << 30

@@ -35,8 +35,6 @@ from grader.submissions.platforms import (
 )
 from grader.submissions.roster import Roster
 
-__all__ = ["ClassFound", "find_class"]
-
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 _LISTED = 5
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."

@@ -12,19 +12,6 @@ from typing import BinaryIO, NamedTuple
 
 from grader.submissions.names import shown
 
-__all__ = [
-    "Kind",
-    "Unreadable",
-    "Walked",
-    "entries",
-    "entry_kind",
-    "is_ignored",
-    "is_junk",
-    "kind_of_mode",
-    "open_regular",
-    "walk",
-]
-
 # A student's folder with a virtual environment of torch in it has some 30,000.
 MAX_ENTRIES = 50_000
 MAX_DEPTH = 8

@@ -18,8 +18,6 @@ from grader.results import Student
 from grader.submissions.folder import Unreadable
 from grader.submissions.names import written
 
-__all__ = ["Submitted", "read_metadata"]
-
 MAX_BYTES = 1 << 30
 _MAX_DEPTH = 50
 _MAX_SUBMISSIONS = 200_000

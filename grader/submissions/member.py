@@ -15,8 +15,6 @@ import msgspec
 from grader.submissions.folder import Kind, Unreadable
 from grader.submissions.names import shown
 
-__all__ = ["Member", "MemberStream", "Packing", "check_path", "member_path", "read_member"]
-
 MAX_PATH = 1000
 _CHUNK = 1 << 16
 _LOCAL_HEADER = 30

@@ -6,8 +6,6 @@ import hashlib
 import re
 import unicodedata
 
-__all__ = ["safe_name", "shown", "written"]
-
 LONGEST_ID = 500
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9._@+-]{0,98}[a-z0-9_@+-])?")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")

@@ -12,8 +12,6 @@ from grader.submissions.names import shown
 from grader.submissions.platforms import Named
 from grader.submissions.roster import Roster
 
-__all__ = ["Person", "settle_ids"]
-
 _LISTED = 5
 
 

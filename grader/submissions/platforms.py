@@ -18,17 +18,6 @@ import msgspec
 from grader.results import Student
 from grader.submissions.names import written
 
-__all__ = [
-    "METADATA",
-    "Layout",
-    "Named",
-    "clone_affixes",
-    "copy_number",
-    "is_gradescope",
-    "named",
-    "platform_of",
-]
-
 METADATA = "submission_metadata.yml"
 
 # The ids come after the name, in which Canvas leaves no number between underscores: the first ones count,

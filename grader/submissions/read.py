@@ -17,8 +17,6 @@ from grader.submissions.folder import Unreadable, open_regular
 from grader.submissions.names import written
 from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
 
-__all__ = ["file_of", "read_submission"]
-
 
 def read_submission(path: Path, course: Course) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.

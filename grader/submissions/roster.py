@@ -13,8 +13,6 @@ from grader.errors import SubmissionError
 from grader.results import Student
 from grader.submissions.names import shown, written
 
-__all__ = ["Roster", "read_roster"]
-
 MAX_BYTES = 50 << 20
 _ALNUM = re.compile(r"[\W_]+")
 

@@ -10,8 +10,6 @@ import msgspec
 
 from grader.course.manifest import Forbidden
 
-__all__ = ["Finding", "find_forbidden", "is_untouched", "line_of", "parse"]
-
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Documented = _Definition | ast.Module
 # Of a dotted name; longer than all that a manifest forbids.

@@ -11,8 +11,6 @@ import msgspec
 from grader.results import SubmissionInfo
 from grader.submissions.source import is_untouched, parse
 
-__all__ = ["MAX_FILE_BYTES", "Handed", "State", "Submission"]
-
 # Parsed in our own processes, in time and memory that nobody limits: about a second for this much.
 MAX_FILE_BYTES = 200_000
 

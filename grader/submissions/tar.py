@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, Protocol
 from grader.submissions.folder import Kind, Unreadable
 from grader.submissions.member import Member, Packing, member_path
 
-__all__ = ["Plain", "Unpacking", "is_tar", "tar_members"]
-
 BLOCK = 512
 _CHUNK = 1 << 16
 # Of an extension (a long name, pax records) so much is read; the rest is skipped.

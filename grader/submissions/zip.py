@@ -13,8 +13,6 @@ from typing import BinaryIO
 from grader.submissions.folder import Kind, Unreadable, kind_of_mode
 from grader.submissions.member import Member, member_path
 
-__all__ = ["zip_members"]
-
 _END = struct.Struct("<4s4H2LH")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR_64 = struct.Struct("<4sLQL")

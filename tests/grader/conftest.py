@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.grading import judge_source
-from grader.judge.process import Judge, Judged, judges
+from grader.judge.process import Judge, Judged, judge_source, judges
 from grader.results import Visibility
 
 MANIFEST = """\

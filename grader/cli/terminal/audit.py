@@ -14,8 +14,6 @@ from grader.text import counted
 if TYPE_CHECKING:
     from grader.audit.auditor import Finding
 
-__all__ = ["show_findings"]
-
 # What an attack met can be a traceback's worth of words.
 _LONGEST = 300
 

@@ -17,21 +17,6 @@ from rich.text import Text
 from grader.results import Outcome, Status
 from grader.text import clean
 
-__all__ = [
-    "DIFFICULTY",
-    "Marks",
-    "bar",
-    "called",
-    "cut",
-    "hang",
-    "is_plain",
-    "marks_for",
-    "open_console",
-    "outcome_mark",
-    "print_lines",
-    "status_words",
-]
-
 PLAIN_WIDTH = 80
 DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 

@@ -22,20 +22,8 @@ if TYPE_CHECKING:
     from grader.authoring.verify import Proof
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
-    from grader.sandbox.walls.levels import Level
-    from grader.sandbox.walls.survey import Wall
+    from grader.sandbox.walls.survey import Level, Wall
     from grader.student.workspace import Workspace
-
-__all__ = [
-    "exercise_lines",
-    "hint_lines",
-    "show_exercises",
-    "show_explanation",
-    "show_hint",
-    "show_proofs",
-    "show_source",
-    "show_walls",
-]
 
 _STYLES = {
     Standing.DONE: "green",

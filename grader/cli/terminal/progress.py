@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from grader.course.manifest import Course, Exercise
     from grader.results import TestResult
 
-__all__ = ["RunDisplay", "VerifyDisplay"]
-
 
 class _Bar:
     """One line of progress that leaves no trace; nothing at all where stderr is no terminal."""

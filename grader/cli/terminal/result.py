@@ -26,8 +26,6 @@ from grader.results import ExerciseResult, Outcome, Result, Status, TestResult, 
 from grader.student.advice import Finding, Guide, findings, is_untouched, shown_path
 from grader.text import clean, counted, number
 
-__all__ = ["FIRST_FINDINGS", "panel", "show_complete", "show_result"]
-
 # The first exercise that does not hold shows this many findings, each of the others one: one
 # cause at a time, and the total still on the same screen.
 FIRST_FINDINGS = 3

@@ -13,8 +13,6 @@ from grader.exports.verdicts import shares
 from grader.results import Entry, ExerciseResult, Outcome, Status, Student, TestResult
 from grader.text import clean, counted, number
 
-__all__ = ["find_student", "show_scorecard"]
-
 _LONGEST_LINE = 1000
 _SHOWN_STUDENTS = 5
 

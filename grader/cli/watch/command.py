@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli.border import Command
-from grader.cli.options import course_option, known_exercises, open_course
-from grader.cli.own import given, open_workspace, repeated, tell_notices
+from grader.cli.options import (
+    course_option,
+    given,
+    known_exercises,
+    open_course,
+    open_workspace,
+    repeated,
+    tell_notices,
+)
 
 if TYPE_CHECKING:
     import queue
@@ -19,10 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from grader.cli.watch.events import Event
+    from grader.cli.watch.orders import Event
     from grader.course.manifest import Course, Exercise
-
-__all__ = ["watch"]
 
 
 @click.command(cls=Command, short_help="Answer every save of your file.")
@@ -55,9 +60,9 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
     import queue
 
     from grader.cli.terminal.console import open_console
-    from grader.cli.watch.events import Crashed, Pressed, Saved
     from grader.cli.watch.keys import reading_keys
     from grader.cli.watch.loop import KEYS, Watch
+    from grader.cli.watch.orders import Crashed, Pressed, Saved
     from grader.cli.watch.saves import Saves
     from grader.cli.watch.screen import Screen
     from grader.student.advice import Asked, Guide
@@ -124,7 +129,7 @@ def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
 
     Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
     """
-    from grader.cli.watch.events import Redraw
+    from grader.cli.watch.orders import Redraw
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["keys_pressed", "reading_keys"]
-
 _WINDOWS_POLL_SECONDS = 0.05
 
 

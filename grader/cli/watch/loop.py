@@ -10,17 +10,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from grader.cli.watch.events import Crashed, Event, Plotted, Pressed, Redraw, Saved, TestEnded
-from grader.cli.watch.orders import Orders
-from grader.cli.watch.view import Face, Shows, View
+from grader.cli.watch.orders import (
+    Crashed,
+    Event,
+    Orders,
+    Plotted,
+    Pressed,
+    Redraw,
+    Saved,
+    TestEnded,
+)
+from grader.cli.watch.screen import Face, Shows, View
 from grader.course.manifest import Exercise
 from grader.errors import GraderError
 from grader.judge.warm import Answer
 from grader.results import ExerciseResult, Status
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace
-
-__all__ = ["KEYS", "Watch"]
 
 # What a key means; `p` is offered only where there is something that plots.
 KEYS = {

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from grader.cli.watch.events import Crashed, Event, TestEnded
+import msgspec
+
 from grader.course.manifest import Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError
@@ -15,8 +16,6 @@ from grader.grading import settle
 from grader.judge.warm import Answer, Order, WarmJudge
 from grader.results import ExerciseResult, Visibility
 from grader.student.workspace import Workspace
-
-__all__ = ["Orders"]
 
 _EVERY = tuple(Visibility)
 
@@ -97,3 +96,44 @@ class Orders:
         if result is not None:
             self._known[order.exercise.id] = (order.source, result)
         return True
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """The files of these exercises changed; the last one last."""
+
+    ids: tuple[str, ...]
+
+
+class Pressed(msgspec.Struct, frozen=True):
+    """A key."""
+
+    key: str
+
+
+class Redraw(msgspec.Struct, frozen=True):
+    """The terminal has another size."""
+
+
+class TestEnded(msgspec.Struct, frozen=True):
+    """So many tests of an order ended."""
+
+    __test__ = False
+
+    order: Order
+    count: int
+
+
+class Plotted(msgspec.Struct, frozen=True):
+    """What the plotting of an exercise said."""
+
+    exercise: Exercise
+    text: str
+
+
+class Crashed(msgspec.Struct, frozen=True):
+    """A thread of ours ended."""
+
+    error: Exception
+
+
+Event = Saved | Pressed | Redraw | TestEnded | Answer | Plotted | Crashed

@@ -18,8 +18,6 @@ from grader.course.manifest import Course
 from grader.submissions import file_of
 from grader.submissions.source import parse
 
-__all__ = ["Saves", "polling_reason"]
-
 # Quiet for so long, and a save is over: shorter than anybody notices, longer than an editor's
 # truncation and writing of a small file. What comes later is a save of its own, and the newest wins.
 _QUIET_MS = 15

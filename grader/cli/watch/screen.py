@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import msgspec
 from rich.console import Console
@@ -11,12 +13,11 @@ from rich.text import Text
 from grader.cli.terminal.console import cut, hang, is_plain, marks_for, print_lines
 from grader.cli.terminal.course import exercise_lines, hint_lines
 from grader.cli.terminal.result import FIRST_FINDINGS, panel
-from grader.cli.watch.view import Shows, View
+from grader.course.manifest import Exercise
+from grader.results import ExerciseResult
 from grader.student.advice import Guide
 from grader.student.workspace import Workspace
 from grader.text import clean
-
-__all__ = ["Screen"]
 
 _LONGEST_LINE = 1000
 # The progress and the next step, which stay when a body is cut.
@@ -138,3 +139,32 @@ class Screen:
         line = cut(text, self._console.width - 1, marks_for(self._console))
         line.stylize("yellow" if status.startswith("judging") else "dim")
         return line
+
+
+class Shows(enum.Enum):
+    """What is on the screen."""
+
+    EXERCISE = "exercise"
+    LIST = "list"
+    ALL = "all"
+
+
+class View(msgspec.Struct, frozen=True):
+    """What there is to see: results of one exercise or of all, a hint by its number, notes, a status."""
+
+    exercise: Exercise
+    shows: Shows = Shows.EXERCISE
+    results: tuple[ExerciseResult, ...] = ()
+    hint: int | None = None
+    notes: str = ""
+    status: str = ""
+
+
+class Face(Protocol):
+    """What shows a view."""
+
+    def draw(self, view: View) -> None:
+        """Show all of it."""
+
+    def status(self, text: str) -> None:
+        """Show that the status is this now; all else stays."""

@@ -8,12 +8,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import command_data, command_property, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status, TestResult
-
-__all__ = ["FORMAT"]
 
 # GitHub shows this many of a kind and step, and is silent about the rest.
 _MOST = 10

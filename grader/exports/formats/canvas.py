@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import IO
 
-from grader.exports.format import ClassFormat, ExportError, Options
+from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.matching import Key, match, name_key, person_of, told
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import decimal, left_open, total
 from grader.results import Entry
-
-__all__ = ["FORMAT"]
 
 _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"

@@ -14,12 +14,10 @@ from typing import Any
 
 import msgspec
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, Share, explanation, is_judged, shares
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
-
-__all__ = ["FORMAT", "RUNNERS"]
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.

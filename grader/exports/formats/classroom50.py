@@ -11,12 +11,10 @@ from typing import Any
 
 import msgspec
 
-from grader.exports.format import ExportError, NoVerdict, Options, StudentFormat
+from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
 from grader.exports.verdicts import explanation, shares, unjudged
 from grader.results import Entry, Outcome
-
-__all__ = ["FORMAT"]
 
 _MOST_BYTES = 10_000_000
 # What the runner of Classroom 50 gives a grader, and what cannot be made up.

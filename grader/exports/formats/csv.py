@@ -6,12 +6,10 @@ import codecs
 from collections.abc import Iterable
 from typing import IO
 
-from grader.exports.format import ClassFormat, Options
+from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.verdicts import decimal, is_judged, left_open, overall, total
 from grader.results import Entry
-
-__all__ = ["FORMAT", "exercise_columns", "exercise_points"]
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
 _AFTER = ("total", "max_score", "status", "origin")

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status, TestResult
-
-__all__ = ["FORMAT"]
 
 _LONGEST_OUTPUT = 500
 _LONGEST_MESSAGE = 10_000

@@ -6,12 +6,10 @@ from typing import Any
 
 import msgspec
 
-from grader.exports.format import NoVerdict, Options, StudentFormat
+from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
 from grader.exports.verdicts import Share, decimal, explanation, shares, unjudged
 from grader.results import Entry, ExerciseResult, Outcome, Result, TestResult, Visibility
-
-__all__ = ["FORMAT"]
 
 # Students see what public tests say at once; what hidden ones say, when the grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}

@@ -7,10 +7,8 @@ from typing import IO
 
 import msgspec
 
-from grader.exports.format import ClassFormat, Options
+from grader.exports.files import ClassFormat, Options
 from grader.results import Entry
-
-__all__ = ["FORMAT"]
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:  # noqa: ARG001  # as every format

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as Tree  # it writes here, and reads nothing
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
-
-__all__ = ["FORMAT"]
 
 _LONGEST_TEXT = 10_000
 # What XML 1.0 has no way to write, not even as an entity.

@@ -9,12 +9,10 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, in_html, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, decimal, explanation, is_judged, unjudged
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status, TestResult
-
-__all__ = ["FORMAT"]
 
 # GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
 _MOST_BYTES = 900_000

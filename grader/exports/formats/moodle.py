@@ -11,15 +11,13 @@ import re
 from collections.abc import Iterable
 from typing import IO
 
-from grader.exports.format import ClassFormat, ExportError, Options
+from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.formats.csv import exercise_columns, exercise_points
 from grader.exports.matching import Key, match, name_key, person_of, told
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import decimal, left_open, total
 from grader.results import Entry
-
-__all__ = ["FORMAT"]
 
 # To Moodle's import an empty cell of a new grade item is a broken number, a dash is no grade.
 _NO_GRADE = "-"

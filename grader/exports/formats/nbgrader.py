@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO
 
-from grader.exports.format import ClassFormat, Options
+from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.exports.verdicts import decimal, left_open, total
 from grader.results import Entry
-
-__all__ = ["FORMAT"]
 
 HEADER = (
     "assignment",

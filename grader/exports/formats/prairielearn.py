@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from grader.exports.format import Options, StudentFormat
+from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
 from grader.exports.verdicts import (
     NOT_JUDGED,
@@ -18,8 +18,6 @@ from grader.exports.verdicts import (
     unjudged,
 )
 from grader.results import Entry, ExerciseResult, Result, TestResult
-
-__all__ = ["FORMAT"]
 
 _MOST_BYTES = 1_000_000
 

@@ -9,8 +9,6 @@ import msgspec
 
 from grader.results import ExerciseResult, Outcome
 
-__all__ = ["Mistake", "Mistakes"]
-
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 _NUMBER = re.compile(r"[-+]?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b")
 _NUMBERS = re.compile(r"#(?:,\s*#)+,?")

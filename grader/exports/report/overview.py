@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
-from grader.exports.report.charts import Histogram, histogram
 from grader.exports.report.mistakes import Mistake
-from grader.exports.report.statistics import discrimination, mean, median, quantile
 from grader.exports.report.tally import ExerciseTally, Tally, TestTally
 from grader.results import Status, Visibility
-
-__all__ = ["ExerciseView", "Figures", "TestView", "exercise_view", "figures"]
 
 _MOST_MISTAKES = 25
 
@@ -117,3 +117,87 @@ def _test_view(tally: Tally, test: TestTally) -> TestView:
         share=passed / attempted,
         discrimination=discrimination([p[0] for p in pairs], [p[1] for p in pairs]),
     )
+
+
+# Below it a correlation is mostly chance: its standard error, 1 / sqrt(n - 3), is above 0.24.
+FEWEST_STUDENTS = 20
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The median; None of nothing."""
+    return statistics.median(values) if values else None
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least this share of the values does not exceed; None of nothing."""
+    if not values:
+        return None
+    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
+
+
+def discrimination(items: Sequence[float], rests: Sequence[float]) -> float | None:
+    """The corrected item-total correlation: an item's points against all other points.
+
+    `items` and `rests` (the student's total without the item) are of the same students in the same
+    order. For an item that is passed or not this is the point-biserial correlation. None where it
+    would say nothing: too few students, or all of them alike in one of the two.
+    """
+    if len(items) < FEWEST_STUDENTS or len(set(items)) < 2 or len(set(rests)) < 2:
+        return None
+    return statistics.correlation(items, rests)
+
+
+BINS = 10
+WIDTH, HEIGHT = 640, 200
+_LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One bar, in the units of the drawing, with the range of percent that it counts."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    label: str
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """Ten bars of ten percent each; the last one holds full marks too."""
+
+    width: int
+    height: int
+    baseline: float
+    bars: tuple[Bar, ...]
+
+
+def histogram(shares: Iterable[float]) -> Histogram:
+    """The distribution of shares between 0 and 1."""
+    counts = [0] * BINS
+    for share in shares:
+        # 0.7 is 0.7000000000000001 of ten bins in one computation and less in another.
+        counts[min(max(int(round(share * BINS, 6)), 0), BINS - 1)] += 1
+    pitch = (WIDTH - 2 * _LEFT) / BINS
+    room, baseline = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
+    bars = []
+    for place, count in enumerate(counts):
+        height = room * count / (max(counts) or 1)
+        last = place == BINS - 1
+        label = f"{place * 10}\N{EN DASH}{100 if last else place * 10 + 9} %"
+        bars.append(
+            Bar(
+                x=round(_LEFT + place * pitch + _GAP / 2, 2),
+                y=round(baseline - height, 2),
+                width=round(pitch - _GAP, 2),
+                height=round(height, 2),
+                count=count,
+                label=label,
+            )
+        )
+    return Histogram(WIDTH, HEIGHT, baseline, tuple(bars))

@@ -22,8 +22,6 @@ from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import safe_name
 from grader.text import clean
 
-__all__ = ["Renderer", "code_lines", "page_name", "shown"]
-
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)")
 TEMPLATES = Path(__file__).with_name("templates")
 # Of one text on one line, of a name, of a file; names are as long as somebody typed them.

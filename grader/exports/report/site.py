@@ -10,15 +10,12 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
-from grader.exports.report.overview import exercise_view, figures
+from grader.exports.report.overview import FEWEST_STUDENTS, exercise_view, figures
 from grader.exports.report.render import Renderer, page_name
-from grader.exports.report.statistics import FEWEST_STUDENTS
 from grader.exports.report.tally import Tally
 from grader.gradebook.review import Attention, Kind
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Entry, Student
-
-__all__ = ["Written", "write_report"]
 
 _README = "README.txt"
 _FIRST_LINE = "A report of Lab Bench."

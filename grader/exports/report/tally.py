@@ -13,8 +13,6 @@ import msgspec
 from grader.exports.report.mistakes import Mistakes
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
 
-__all__ = ["Cell", "ExerciseTally", "Row", "Tally", "TestTally"]
-
 
 class Cell(msgspec.Struct, frozen=True):
     """One exercise of one student."""

@@ -21,27 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "EXACT",
-    "TOLERANCES",
-    "Kind",
-    "Mismatch",
-    "Position",
-    "Rule",
-    "Tolerance",
-    "agreement",
-    "as_array",
-    "as_float",
-    "dtype_name",
-    "field_names",
-    "first_mismatch",
-    "is_array",
-    "is_ndarray",
-    "is_number",
-    "is_tensor",
-    "numeric_leaves",
-]
-
 # A reply is bounded by the wire; this bounds what a suite builds from replies.
 _DEEPEST = 100
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["explain", "explain_type"]
-
 # The same structure with finite numbers of any value.
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["gradcheck", "gradgradcheck"]
-
 # The step and the tolerances of torch.autograd.gradcheck: a central difference in float64 is good for
 # about 1e-9, and the nearest wrong derivative (a forgotten factor or term) is off by far more than 1e-3.
 # So many derivatives are taken at most; those of the suites are far fewer.

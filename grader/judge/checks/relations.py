@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["elementwise_relation", "nonfinite", "relation"]
-
 # Beyond this many elements a search costs more than it tells.
 _MOST_ELEMENTS = 50_000
 # A candidate that agrees by chance less often than once in 2 ** _ENOUGH_BITS is claimed.

@@ -12,8 +12,6 @@ from grader.text import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["explain_dtype", "explain_shape"]
-
 
 def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> list[str]:
     """The line about a tensor or array of another dtype, and whether its values are right."""

@@ -10,18 +10,6 @@ from grader.judge.checks.comparison import Position, is_array, is_tensor
 from grader.sandbox.wire.values import Opaque, Record
 from grader.text import LONGEST_TEXT, clean, clean_lines
 
-__all__ = [
-    "a_kind",
-    "element",
-    "message",
-    "numbers_apart",
-    "quoted",
-    "sentence",
-    "shape_of",
-    "subject",
-    "verb",
-]
-
 LONGEST_MESSAGE = 1500
 # The words that begin a sentence of ours or of a suite's `what`; every other word may be a name.
 _OPENERS = re.compile(r"(a|all|an|as|both|each|entry|every|its?|line|no|one|the|these|this|your)\b")

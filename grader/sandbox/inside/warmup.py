@@ -8,14 +8,16 @@ hundreds of modules when they are first used (measured: 0.85 s of CPU in every f
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
+import re
+import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 
 from grader.sandbox.inside.guard import Watch
 from grader.sandbox.wire.messages import Guard
-
-__all__ = ["WARMED", "warm_up"]
 
 
 def warm_up(module: str) -> None:
@@ -135,3 +137,23 @@ _WORK: dict[str, Callable[[], None]] = {
 
 # The modules for which there is neutral work.
 WARMED = tuple(_WORK)
+
+
+_MADV_COLLAPSE = 25
+_SIZE = 2 * 2**20
+# Private memory without a file, written to: the heap and Python's arenas.
+_ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])?\n")
+
+
+def collapse() -> None:
+    """Collapse this process's memory into large pages, where the kernel can (Linux 6.1)."""
+    if sys.platform != "linux":
+        return
+    madvise = ctypes.CDLL(None).madvise
+    with contextlib.suppress(OSError):
+        for start, end in _ANONYMOUS.findall(Path("/proc/self/maps").read_text()):
+            first, last = -(-int(start, 16) // _SIZE), int(end, 16) // _SIZE
+            for page in range(first, last):
+                # One by one, since a hole ends the call for all that follows it. What cannot be
+                # collapsed stays as it is, which is no error.
+                madvise(ctypes.c_void_p(page * _SIZE), ctypes.c_size_t(_SIZE), _MADV_COLLAPSE)

@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.sandbox.inside.changes import names_of, state_of
-from grader.sandbox.inside.graphs import Graph, products
-from grader.sandbox.inside.guard import Watch, watching
-from grader.sandbox.inside.tracebacks import own_frames, raised
+from grader.sandbox.inside.guard import Watch, own_frames, raised, watching
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -41,7 +38,16 @@ from grader.sandbox.wire.unpacking import Unpacking
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["serve"]
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Worker:
@@ -279,3 +285,66 @@ def serve(channel: Channel, scratch: Path) -> None:
             # A process that the student forked came back here; it may not speak for its parent.
             os._exit(1)
         channel.send(reply, packing, timeout=None)
+
+
+class Graph:
+    """A call whose autograd graph the judge may come back to."""
+
+    def __init__(
+        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[Watch]
+    ) -> None:
+        self.inputs, self.outputs, self.watches = inputs, outputs, watches
+
+
+def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) -> list[Any]:
+    """The vector-Jacobian products of a graph, one for each input (None where it is not reached).
+
+    The gradients go in as factors of a sum and not as `grad_outputs`: for these torch imports
+    its symbolic shapes, and with them sympy (0.3 s in every cold start).
+    """
+    torch = sys.modules["torch"]
+    total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
+    # The public name may have a guard around it, which is for the student.
+    grad = inspect.unwrap(torch.autograd.grad)
+    with watching(graph.watches):
+        found = grad(
+            total,
+            graph.inputs,
+            create_graph=differentiable,
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return list(found)
+
+
+def state_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What a call must leave as it is. Not the version counter: `.data` and NumPy go around it."""
+    values = tensor.detach()
+    if values.dtype.itemsize == 2 and values.is_floating_point():
+        values = values.float()  # NumPy has no bfloat16
+    return values.numpy().tobytes(), values.shape, tensor.requires_grad, tensor.grad is None
+
+
+def names_of(
+    function: Callable[..., Any],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    changed: list[torch.Tensor],
+) -> tuple[str, ...]:
+    """What the function itself calls the arguments that hold the changed tensors."""
+    target = getattr(function, "forward", function)
+    try:
+        bound = inspect.signature(target).bind(*arguments, **keywords).arguments
+    except (TypeError, ValueError):
+        bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
+    return tuple(
+        name for name, value in bound.items() if any(_holds(value, each) for each in changed)
+    )
+
+
+def _holds(value: Any, tensor: torch.Tensor) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds(each, tensor) for each in value)
+    if isinstance(value, dict):
+        return any(_holds(each, tensor) for each in value.values())
+    return value is tensor

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from grader.sandbox.walls.private_root import MOUNT_POINT, outermost
 
-__all__ = ["bubblewrap", "python_environment", "system_files"]
-
 _TEMPORARY_BYTES = 256 * 1024 * 1024
 _PROBE_SECONDS = 10
 _USER = "1000"
@@ -52,7 +50,7 @@ def system_files() -> list[Path]:
     return [Path(each) for each in (*_SYSTEM_FOLDERS, *_SYSTEM_ROOTS, *_SYSTEM_FILES)]
 
 
-def bubblewrap(
+def bubblewrapped(
     argv: Sequence[str], *, readable: Sequence[Path], environment: Mapping[str, str]
 ) -> list[str] | None:
     """The command that runs `argv` inside bubblewrap; None where that is not possible.

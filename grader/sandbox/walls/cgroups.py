@@ -18,8 +18,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["ControlGroup", "control_group"]
-
 _HIERARCHY = Path("/sys/fs/cgroup")
 _numbers = itertools.count()
 

@@ -35,19 +35,8 @@ import msgspec
 
 from grader.errors import SandboxError
 from grader.sandbox.walls import landlock, rlimits, seccomp, syscalls
-from grader.sandbox.walls.bubblewrap import bubblewrap, python_environment, system_files
+from grader.sandbox.walls.bubblewrap import system_files
 from grader.sandbox.walls.private_root import outermost
-
-__all__ = [
-    "WALLS",
-    "Limits",
-    "Plan",
-    "bubblewrap",
-    "confine",
-    "fork",
-    "prepare",
-    "python_environment",
-]
 
 MEBIBYTE = 1024 * 1024
 

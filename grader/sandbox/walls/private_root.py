@@ -15,8 +15,6 @@ from pathlib import Path
 
 from grader.sandbox.walls import syscalls
 
-__all__ = ["MOUNT_POINT", "enter_private_root", "outermost"]
-
 _TEMPORARY_BYTES = 256 * 1024 * 1024
 # Covered while we work: a folder in which there is nothing that we need. Inside bubblewrap there is
 # no /sys, but one that it makes for this; not /tmp, where a Python environment may lie.

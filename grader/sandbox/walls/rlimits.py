@@ -6,8 +6,6 @@ import importlib.util
 import os
 from pathlib import Path
 
-__all__ = ["counts_processes", "limit"]
-
 
 def address_space() -> int:
     """The bytes of address space in use now; 0 where the system does not say."""

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from grader.sandbox.walls import landlock
-from grader.sandbox.walls.bubblewrap import bubblewrap, python_environment
+from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
 from grader.sandbox.walls.cgroups import control_group
 from grader.sandbox.walls.confinement import WALLS
-
-__all__ = ["Wall", "survey"]
 
 _TRIAL_SECONDS = 60
 # In a process of its own, as walls cannot be taken down again; asks for all that there is.
 _TRIAL = """
 import json, os, pathlib, tempfile
-from grader.sandbox import confinement
-plan = confinement.prepare(confinement.python_environment())
+from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import python_environment
+plan = confinement.prepare(python_environment())
 limits = confinement.Limits(processes=True, loopback=True)
 scratch = pathlib.Path(tempfile.mkdtemp())
 reader, writer = os.pipe() if os.name == "posix" else (0, 1)
@@ -93,7 +94,7 @@ def _trial() -> list[str]:
     # The grader's own folder, in case that it is not installed but run from where it lies.
     environment = {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": os.defpath}
     command = [sys.executable, "-P", "-c", _TRIAL]
-    wrapped = bubblewrap(command, readable=python_environment(), environment=environment)
+    wrapped = bubblewrapped(command, readable=python_environment(), environment=environment)
     try:
         done = subprocess.run(
             wrapped or command,
@@ -170,3 +171,43 @@ def _why_no_landlock() -> tuple[str, str]:
             "add landlock to the kernel's parameter lsm=, or use a newer kernel",
         )
     return "the system refused it", ""
+
+
+class Level(enum.Enum):
+    """How much has to stand between student code and the machine."""
+
+    NONE = "none"
+    LIMITS = "limits"
+    KERNEL = "kernel"
+    NAMESPACES = "namespaces"
+    FULL = "full"
+
+
+_LIMITS = ("process_group", "rlimits")
+_KERNEL = (*_LIMITS, "capabilities", "no_new_privs", "landlock", "seccomp")
+
+
+def walls_of(level: Level) -> tuple[str, ...]:
+    """The walls that a level asks for; each one asks for those of the one before it."""
+    match level:
+        case Level.NONE:
+            return ()
+        case Level.LIMITS:
+            return _LIMITS
+        case Level.KERNEL:
+            return _KERNEL
+        case Level.NAMESPACES:
+            # Not process_limit: for root it takes Linux 6.14.
+            return tuple(wall for wall in WALLS if wall != "process_limit")
+        case Level.FULL:
+            return ("bubblewrap", *WALLS)
+
+
+def missing(level: Level, standing: Collection[str]) -> list[str]:
+    """The walls that a level asks for and that do not stand."""
+    return [wall for wall in walls_of(level) if wall not in standing]
+
+
+def reached(standing: Collection[str]) -> Level:
+    """The highest level of which every wall stands."""
+    return [level for level in Level if not missing(level, standing)][-1]

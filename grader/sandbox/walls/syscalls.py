@@ -6,24 +6,6 @@ import ctypes
 import functools
 import os
 
-__all__ = [
-    "CLONE_NEWIPC",
-    "CLONE_NEWNET",
-    "CLONE_NEWNS",
-    "CLONE_NEWPID",
-    "CLONE_NEWUSER",
-    "CLONE_NEWUTS",
-    "call",
-    "drop_capabilities",
-    "mount",
-    "pivot_root",
-    "prctl",
-    "set_host_name",
-    "setns",
-    "umount",
-    "unshare",
-]
-
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
 CLONE_NEWIPC = 0x0800_0000

@@ -23,13 +23,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from grader.sandbox.wire.map_keys import refuse_compound_keys
 from grader.sandbox.wire.messages import Reply, Request
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking
+from grader.sandbox.wire.unpacking import Unpacking, refuse_compound_keys
 from grader.sandbox.wire.values import MAX_TEXT, UNREADABLE, ProtocolError
-
-__all__ = ["MAX_BLOB_BYTES", "MAX_STRUCTURE_BYTES", "Channel", "ChannelClosed"]
 
 MAX_STRUCTURE_BYTES = 2**20
 MAX_BLOB_BYTES = 64 * 2**20

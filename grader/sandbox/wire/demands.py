@@ -9,18 +9,6 @@ import msgspec
 
 from grader.sandbox.walls.confinement import Limits
 
-__all__ = [
-    "MAX_MESSAGE",
-    "Answer",
-    "Demand",
-    "Failed",
-    "Spawn",
-    "Spawned",
-    "Start",
-    "Stop",
-    "Stopped",
-]
-
 MAX_MESSAGE = 65_536
 
 

@@ -6,25 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "PROBE_FILE",
-    "Backward",
-    "Build",
-    "Built",
-    "Call",
-    "ForbiddenReply",
-    "Forward",
-    "Guard",
-    "Load",
-    "LoadProbe",
-    "Loaded",
-    "Raised",
-    "Ready",
-    "Reply",
-    "Request",
-    "Returned",
-]
-
 # What a probe is called in tracebacks.
 PROBE_FILE = "<probe>"
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
-__all__ = ["Packing"]
-
 # Those that MessagePack has.
 _INTEGERS = (-(2**63), 2**64 - 1)
 

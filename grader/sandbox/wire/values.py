@@ -12,27 +12,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "ARRAY",
-    "ARRAY_DTYPES",
-    "DTYPES",
-    "MAX_DEPTH",
-    "MAX_DIMENSIONS",
-    "MAX_ITEMS",
-    "MAX_TEXT",
-    "MAX_VALUES",
-    "OPAQUE",
-    "RECORD",
-    "TENSOR",
-    "TUPLE",
-    "UNREADABLE",
-    "Opaque",
-    "ProtocolError",
-    "Record",
-    "RecordHead",
-    "TensorHead",
-]
-
 MAX_DEPTH = 24
 MAX_TEXT = 2_000
 MAX_DIMENSIONS = 16

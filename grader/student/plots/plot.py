@@ -14,8 +14,6 @@ from grader.errors import CourseError, GraderError, JudgeError
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess
 from grader.student.plots.process import Drawn, Fault, Request, Stopped
 
-__all__ = ["Drawn", "Picture", "Stopped", "draw", "keep"]
-
 # Beside the time of the experiments themselves: imports, sandboxes, matplotlib; generous on a slow disk.
 _OVERHEAD_SECONDS = 120.0
 

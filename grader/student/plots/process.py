@@ -37,8 +37,6 @@ from grader.student.plots.png import NotAPicture, plain_png
 from grader.student.plots.style import SETTINGS
 from grader.text import clean
 
-__all__ = ["Drawn", "Fault", "Request", "Stopped"]
-
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
     """Draw what this source does; beside it what the `reference`, the solution's source, does."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BLUE", "COLORS", "GRAY", "GREEN", "ORANGE", "PURPLE", "SETTINGS", "SKY", "VERMILION"]
-
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE, GRAY = "#D55E00", "#56B4E9", "#CC79A7", "#707070"
 COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)

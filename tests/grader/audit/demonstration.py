@@ -41,7 +41,7 @@ from grader.audit.leavings import Leavings, adopt_orphans, descendants
 from grader.course.manifest import Course, Exercise, load_course
 from grader.results import Visibility
 from grader.sandbox.inside.worker import serve
-from grader.sandbox.removal import remove_tree
+from grader.sandbox.surroundings import remove_tree
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Call, Load, Request, Returned
 from grader.sandbox.wire.packing import Packing

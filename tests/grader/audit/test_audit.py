@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from grader.audit.catalogue import Attack, Proof, find_catalogue, read_catalogue
-from grader.sandbox.walls.confinement import bubblewrap
+from grader.sandbox.walls.bubblewrap import bubblewrapped
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's")
 
@@ -90,7 +90,10 @@ def audited(
 
 @pytest.fixture(params=["bubblewrap", "inner walls"])
 def walls(request: pytest.FixtureRequest) -> str:
-    if request.param == "bubblewrap" and bubblewrap(["true"], readable=[], environment={}) is None:
+    if (
+        request.param == "bubblewrap"
+        and bubblewrapped(["true"], readable=[], environment={}) is None
+    ):
         missing("bubblewrap is not installed, or does not work here")
     return str(request.param)
 

@@ -15,8 +15,7 @@ import pytest
 from grader.audit.catalogue import find_catalogue
 from grader.audit.leavings import descendants
 from grader.course.manifest import load_course
-from grader.grading import judge_source
-from grader.judge.process import judges
+from grader.judge.process import judge_source, judges
 from grader.results import Visibility
 
 pytestmark = [

@@ -23,8 +23,7 @@ from grader.authoring.gradescope_package import (
 )
 from grader.course.manifest import load_course
 from grader.errors import CourseError
-from grader.sandbox.walls.levels import reached
-from grader.sandbox.walls.survey import survey
+from grader.sandbox.walls.survey import reached, survey
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 SETUP_OPTIONS = ("--no-deps", "--no-index")

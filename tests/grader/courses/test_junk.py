@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Exercise, load_course
-from grader.grading import judge_source, modules_of
-from grader.judge.process import Judge, judges
+from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import Outcome, Visibility
 
 COURSE = load_course(Path(__file__).parents[3])

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from grader.exports.format import ClassFormat, Options, StudentFormat
+from grader.exports.files import ClassFormat, Options, StudentFormat
 from grader.results import (
     CourseInfo,
     Entry,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.exports import FORMATS
-from grader.exports.format import ExportError
+from grader.exports.files import ExportError
 from grader.results import Entry, Outcome
 
 from .entries import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written

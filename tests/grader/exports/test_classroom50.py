@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from grader.exports import FORMATS
-from grader.exports.format import ExportError, NoVerdict
+from grader.exports.files import ExportError, NoVerdict
 from grader.results import Entry, Outcome
 
 from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged

@@ -16,8 +16,7 @@ import pytest
 
 from grader.cli.export import FORMAT_NAMES
 from grader.exports import FORMATS
-from grader.exports.files import written
-from grader.exports.format import StudentFormat
+from grader.exports.files import StudentFormat, written
 from grader.gradebook import Gradebook
 from grader.results import Entry, Result
 

@@ -12,7 +12,7 @@ import yaml
 
 from grader.cli import main
 from grader.exports import FORMATS
-from grader.exports.format import StudentFormat
+from grader.exports.files import StudentFormat
 
 ROOT = Path(__file__).resolve().parents[3]
 EXPORTS = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")

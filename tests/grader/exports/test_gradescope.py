@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grader.exports import FORMATS
-from grader.exports.format import NoVerdict
+from grader.exports.files import NoVerdict
 from grader.results import Entry, Outcome, Visibility
 
 from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.exports import FORMATS
-from grader.exports.format import ExportError
+from grader.exports.files import ExportError
 from grader.results import Entry, Outcome
 
 from .entries import checked, entry, exercise, unjudged, written

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from grader.exports import FORMATS
-from grader.exports.format import Options
+from grader.exports.files import Options
 from grader.exports.table import guarded
 from grader.exports.texts import one_line
 from grader.results import Entry, Outcome

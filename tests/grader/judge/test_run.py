@@ -10,8 +10,7 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import JudgeError
-from grader.grading import judge_source
-from grader.judge.process import Judged, judges
+from grader.judge.process import Judged, judge_source, judges
 from grader.results import Outcome, Status, Visibility
 
 JudgeSource = Callable[..., Judged]

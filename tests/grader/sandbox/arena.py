@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from grader.sandbox.walls.confinement import bubblewrap
+from grader.sandbox.walls.bubblewrap import bubblewrapped
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
@@ -30,14 +30,15 @@ NOBODY = 65534
 _SERVER = """
 import contextlib, importlib, json, os, pathlib, select, signal, sys, tempfile, time, traceback
 import msgspec
-from grader.sandbox import confinement, landlock, namespaces, seccomp
+from grader.sandbox.walls import confinement, landlock, namespaces, seccomp
+from grader.sandbox.walls.bubblewrap import python_environment
 
 settings = json.loads(sys.argv[1])
 if "namespaces" in settings["without"]:
     namespaces.enter = lambda readable: []
 if "seccomp" in settings["without"]:
     seccomp.compile_filter = lambda **keywords: (_ for _ in ()).throw(ImportError())
-plan = confinement.prepare(confinement.python_environment())
+plan = confinement.prepare(python_environment())
 if "landlock" in settings["without"]:
     plan = msgspec.structs.replace(plan, landlock_abi=0)
 for module in settings["preload"]:
@@ -288,7 +289,7 @@ def python_for_nobody() -> str | None:
 
 
 def _wrapped(command: list[str], environment: Mapping[str, str]) -> list[str]:
-    ask = "from grader.sandbox.walls.confinement import python_environment as p; print(*p(), sep='\\0')"
+    ask = "from grader.sandbox.walls.bubblewrap import python_environment as p; print(*p(), sep='\\0')"
     listed = subprocess.run(
         [command[0], "-c", ask],
         env=environment,
@@ -298,7 +299,7 @@ def _wrapped(command: list[str], environment: Mapping[str, str]) -> list[str]:
         cwd="/",
     )
     readable = [Path(each) for each in listed.stdout.rstrip("\n").split("\0")]
-    found = bubblewrap(command, readable=readable, environment=environment)
+    found = bubblewrapped(command, readable=readable, environment=environment)
     assert found is not None
     return found
 
@@ -320,7 +321,7 @@ def open_arena(settings: dict[str, Any]) -> Iterator[Arena]:
     """Such an arena, for as long as the context lasts; skips the test where there can be none."""
     if settings.get("unprivileged") and python_for_nobody() is None:
         pytest.skip("needs root, and a Python that another user can start")
-    if settings.get("inside") and bubblewrap(["true"], readable=[], environment={}) is None:
+    if settings.get("inside") and bubblewrapped(["true"], readable=[], environment={}) is None:
         pytest.skip("bubblewrap does not work here")
     scratch = Path(tempfile.mkdtemp(prefix="arena-"))
     scratch.chmod(0o777)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
 from grader.sandbox.walls.confinement import Limits
 
 from .arena import SITUATIONS, Arena, Outcome, open_arena
@@ -96,7 +97,7 @@ def test_import_is_light() -> None:
 def test_threads_are_refused(tmp_path: Path) -> None:
     code = f"""
 import pathlib, sys, threading, time
-from grader.sandbox import confinement, namespaces
+from grader.sandbox.walls import confinement, namespaces
 namespaces.enter = lambda readable: []
 plan = confinement.prepare([])
 threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
@@ -119,9 +120,10 @@ if PLATFORM == "win32":
     import os
     del os.setsid
     sys.modules["resource"] = None
-from grader.sandbox import confinement
-plan = confinement.prepare(confinement.python_environment())
-print(confinement.bubblewrap(["true"], readable=[], environment={}))
+from grader.sandbox.walls import confinement
+from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
+plan = confinement.prepare(python_environment())
+print(bubblewrapped(["true"], readable=[], environment={}))
 print(confinement.confine(plan, confinement.Limits(), pathlib.Path(".")))
 """
 
@@ -389,8 +391,8 @@ for attempt in (
 @linux
 def test_bubblewrap_shows_only_the_environment() -> None:
     folder = Path(confinement.__file__).parents[2]
-    readable = confinement.python_environment()
-    command = confinement.bubblewrap(
+    readable = python_environment()
+    command = bubblewrapped(
         ["/bin/sh", "-c", f"ls {folder} {folder.parent}; ls /home /root; env"],
         readable=readable, environment={"ONLY": "this"},
     )  # fmt: skip

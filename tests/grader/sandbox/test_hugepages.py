@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import os, re
 from pathlib import Path
-from grader.sandbox.hugepages import collapse
+from grader.sandbox.inside.warmup import collapse
 
 def large():
     found = re.search(r"AnonHugePages:\\s+(\\d+) kB", Path("/proc/self/smaps_rollup").read_text())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.sandbox.wire.map_keys import MAX_UNCHECKED_BYTES, refuse_compound_keys
+from grader.sandbox.wire.unpacking import MAX_UNCHECKED_BYTES, refuse_compound_keys
 from grader.sandbox.wire.values import ProtocolError
 
 from .frames import PLAIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from grader.sandbox.removal import remove_tree
+from grader.sandbox.surroundings import remove_tree
 
 
 def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:

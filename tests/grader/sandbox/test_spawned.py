@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course
-from grader.grading import judge_source
-from grader.judge.process import judges
+from grader.judge.process import judge_source, judges
 from grader.results import Outcome, Visibility
 
 

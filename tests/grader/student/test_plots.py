@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
-from grader.student.plots.plot import Drawn, draw
+from grader.student.plots.plot import draw
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
+from grader.student.plots.process import Drawn
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"

@@ -35,8 +35,8 @@ ADDED_BYTES = 128 << 20
 READER = """
 import json, resource, sys
 from pathlib import Path
-from grader.course import load_course
-from grader.intake import find_class, read_found
+from grader.course.manifest import load_course
+from grader.submissions import find_class, read_found
 course = load_course(sys.argv[1])
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[3]), -1))

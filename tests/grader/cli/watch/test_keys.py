@@ -17,7 +17,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal needs P
 
 PROGRAM = """
 import sys, time
-from grader.watch.keys import reading_keys
+from grader.cli.watch.keys import reading_keys
 
 with reading_keys(lambda key: print("key", key, flush=True)) as there_are:
     print("reading", there_are, flush=True)

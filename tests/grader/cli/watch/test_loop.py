@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.events import Crashed, Event, Pressed, Redraw, Saved
 from grader.cli.watch.loop import Watch
-from grader.cli.watch.view import Shows, View
+from grader.cli.watch.orders import Crashed, Event, Pressed, Redraw, Saved
+from grader.cli.watch.screen import Shows, View
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError
 from grader.results import Status

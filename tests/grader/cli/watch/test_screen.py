@@ -11,8 +11,7 @@ import pytest
 
 from grader.cli.terminal.console import open_console
 from grader.cli.watch.loop import KEYS
-from grader.cli.watch.screen import Screen
-from grader.cli.watch.view import Shows, View
+from grader.cli.watch.screen import Screen, Shows, View
 from grader.course.manifest import load_course
 from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
 from grader.student.advice import Asked, Guide

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.exports.report.charts import histogram
+from grader.exports.report.overview import histogram
 
 
 def test_shares_fall_into_ten_ranges_and_full_marks_into_the_last() -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from grader.exports.report.statistics import FEWEST_STUDENTS, discrimination, mean, median, quantile
+from grader.exports.report.overview import FEWEST_STUDENTS, discrimination, mean, median, quantile
 
 
 def test_discrimination_is_the_point_biserial_correlation() -> None:
