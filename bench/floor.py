@@ -20,7 +20,7 @@ import pytest
 from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.course.suite import MARKS, tests_of
 from grader.judge.outcomes import student_error
-from grader.judge.plugin import Judged, SuitePlugin
+from grader.judge.plugin import SuitePlugin, SuiteRun
 from grader.results import Visibility
 from grader.sandbox.wire.values import Opaque, Record
 from grader.submissions.source import parse
@@ -95,7 +95,7 @@ class _Session:
 class _Floor(SuitePlugin):
     def __init__(self, course: Course, exercise: Exercise, file: Path, seed: int) -> None:
         session: Any = _Session(file.read_bytes())
-        judged = Judged(session, tests_of(course, exercise, tuple(Visibility)), seed)
+        judged = SuiteRun(session, tests_of(course, exercise, tuple(Visibility)), seed)
         super().__init__(lambda path: judged)
         self._student = _load(exercise.id, file)
         self._probes: dict[Path, types.ModuleType | None] = {}

@@ -25,7 +25,8 @@ from rich.table import Table
 
 from bench.assignments import PEERS, Cost, cost
 from grader.course.manifest import Course, load_course
-from grader.judge.pool import LocalPool, Manner, Task
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import LocalPool, Task
 
 CAPTION = (
     "Seconds are of one more submission of glu; a grader's start is apart. The ratios understate ours: "
@@ -119,7 +120,7 @@ def main(students: int, python: str) -> None:
     python, course = str(Path(python).absolute()), load_course(".")
     peers: dict[str, tuple[int, Cost, float]] = {}
     missing: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as folder, LocalPool(course, 1, Manner()) as pool:
+    with tempfile.TemporaryDirectory() as folder, LocalPool(course, 1, GradingOptions()) as pool:
         ours = Ours(pool, course)
         ours.measure()
         for kind in PEERS:

@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from grader.course.manifest import Course, load_course
-from grader.judge.pool import LocalPool, Manner, Task
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import LocalPool, Task
 
 CLASSES = (((), "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
 WRONG = ("a third of the files wrong", 3)
@@ -88,7 +89,7 @@ def main(students: int, jobs: int, rounds: int) -> None:
         for what, every in (RIGHT, WRONG):
             with tempfile.TemporaryDirectory() as folder:
                 submissions = write_class(Path(folder), students, course, every)
-                with LocalPool(course, jobs, Manner()) as pool:
+                with LocalPool(course, jobs, GradingOptions()) as pool:
                     judged(pool, course, submissions[:1] * 2 * jobs, ids)
                     ours = min(judged(pool, course, submissions, ids) for _ in range(rounds))
                 together = anew([[str(each), *ids] for each in submissions], jobs)

@@ -126,7 +126,7 @@ class _Grading:
         self.torch = ""
         self._course, self._files = course, read.files
         self._seed, self._chosen, self._progress = seed, chosen, progress
-        self._verdicts: dict[str, _Verdict | None] = {}
+        self._verdicts: dict[str, _Settled | None] = {}
         self._judge: Judge | None = None
 
     @contextlib.contextmanager
@@ -204,7 +204,7 @@ def suites_named(suite: str) -> tuple[Visibility, ...]:
     return tuple(Visibility) if suite == "all" else (Visibility(suite),)
 
 
-class _Verdict(msgspec.Struct, frozen=True):
+class _Settled(msgspec.Struct, frozen=True):
     """Why an exercise needs no judge: how each of its tests ends, and what the student is told."""
 
     outcome: Outcome
@@ -220,18 +220,18 @@ def settle(
     return None if verdict is None else _settled(course, exercise, chosen, verdict)
 
 
-def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Verdict | None:
+def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Settled | None:
     """Judge without a judge; no suite is read here, so that a judge can start before one is."""
     match handed.state(course.stub(exercise)):
         case State.MISSING | State.UNREADABLE:
-            return _Verdict(Outcome.ERROR, handed.problem)
+            return _Settled(Outcome.ERROR, handed.problem)
         case State.UNTOUCHED:
             message = f"Not attempted yet: {exercise.file} is still the stub."
-            return _Verdict(Outcome.NOT_IMPLEMENTED, message)
+            return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
             line, why = _syntax_error(handed.source or b"")
             message = f"{exercise.file} is not valid Python: line {line}: {why}."
-            return _Verdict(Outcome.ERROR, message, Place(exercise.file, line, ""))
+            return _Settled(Outcome.ERROR, message, Place(exercise.file, line, ""))
     return None
 
 
@@ -244,7 +244,7 @@ def _syntax_error(source: bytes) -> tuple[int, str]:
 
 
 def _settled(
-    course: Course, exercise: Exercise, chosen: tuple[Visibility, ...], verdict: _Verdict
+    course: Course, exercise: Exercise, chosen: tuple[Visibility, ...], verdict: _Settled
 ) -> ExerciseResult:
     results = [
         score_test(test, verdict.outcome, verdict.message, verdict.place)

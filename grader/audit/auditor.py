@@ -25,7 +25,7 @@ _TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class AttackResult(msgspec.Struct, frozen=True):
     """What became of one attack: `evidence` is empty if it was stopped, and `by` is what it met."""
 
     attack: Attack
@@ -41,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def audit(
     folder: Path, names: Sequence[str] = (), *, walls: bool = True, bubblewrap: bool = True
-) -> Iterator[tuple[Finding, tuple[str, ...]]]:
+) -> Iterator[tuple[AttackResult, tuple[str, ...]]]:
     """Run the catalogue in `folder`, or the named attacks of it: findings, and the walls that held."""
     attacks = read_catalogue(folder, names)
     with Auditor(folder, walls=walls, bubblewrap=bubblewrap) as auditor:
@@ -72,7 +72,7 @@ class Auditor:
     ) -> None:
         self._close()
 
-    def run(self, attack: Attack) -> Finding:
+    def run(self, attack: Attack) -> AttackResult:
         """Grade one attack and look for what it achieved.
 
         One that was late and nothing else is tried up to twice more: a busy machine is late as well, but
@@ -84,7 +84,7 @@ class Auditor:
                 break
         return finding
 
-    def _run(self, attack: Attack) -> Finding:
+    def _run(self, attack: Attack) -> AttackResult:
         if self._range is None:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
         target = self._range
@@ -95,7 +95,7 @@ class Auditor:
         ]
         if seen:
             self._close()
-        return Finding(attack, tuple(seen), _met(result, trial), trial.seconds)
+        return AttackResult(attack, tuple(seen), _met(result, trial), trial.seconds)
 
     def _close(self) -> None:
         if self._range is not None:

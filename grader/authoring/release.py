@@ -41,7 +41,7 @@ class Released(msgspec.Struct, frozen=True):
     removed: int
 
 
-class _Listing(msgspec.Struct, frozen=True):
+class _ReleaseListing(msgspec.Struct, frozen=True):
     """`.release.json`: the SHA-256 of each file of the release."""
 
     files: dict[str, str]
@@ -71,7 +71,7 @@ def release(
     """
     contents = _contents(course, requirement or f"lab-bench=={grader.__version__}", action)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    listing = msgspec.json.format(msgspec.json.encode(_Listing(digests)), indent=1) + b"\n"
+    listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     before = _before(folder, force=force)
     contents[LISTING] = listing
     for name in contents:
@@ -107,7 +107,7 @@ def _before(folder: Path, *, force: bool) -> dict[str, str]:
             "--force replaces that."
         )
     try:
-        return msgspec.json.decode((folder / LISTING).read_bytes(), type=_Listing).files
+        return msgspec.json.decode((folder / LISTING).read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
         raise GraderError(
             f"{folder} holds no earlier release (its {LISTING} is missing or damaged), so there is "

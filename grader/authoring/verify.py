@@ -37,7 +37,7 @@ class Wrong(msgspec.Struct, frozen=True):
     told: str
 
 
-class Proof(msgspec.Struct, frozen=True):
+class ExerciseProof(msgspec.Struct, frozen=True):
     """One exercise, proved or not: how much was judged, and every complaint."""
 
     exercise: str
@@ -64,7 +64,7 @@ def verify(
     jobs: int = 1,
     seeds: int = SEEDS,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
-) -> Iterator[Proof]:
+) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is told of every module that was judged.
 
     Nothing is believed that was not judged: the stub too is run, although grading never needs to.
@@ -102,7 +102,7 @@ class _Prover:
         self._chosen = tuple(Visibility)
         self._tests = tests_of(course, exercise, self._chosen)
 
-    def prove(self) -> Proof:
+    def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
         rights = [course.solution(exercise), *course.variants(exercise, "right")]
         wrongs = course.variants(exercise, "wrong")
@@ -121,7 +121,9 @@ class _Prover:
         # Where none could be judged, that they prove nothing is no news.
         if caught or not wrongs:
             complaints += self._unproven([result for _, result in caught])
-        return Proof(exercise.id, len(rights), len(wrongs), len(self._tests), tuple(complaints))
+        return ExerciseProof(
+            exercise.id, len(rights), len(wrongs), len(self._tests), tuple(complaints)
+        )
 
     def _judge(self, run: tuple[Path, int]) -> ExerciseResult | str:
         """The result of a module with a seed, or why there is none."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from grader.course.manifest import Course
     from grader.gradebook.batch import Summary
-    from grader.judge.pool import Manner, Pool
+    from grader.judge.assignment import GradingOptions
+    from grader.judge.pool import Pool
     from grader.results import Student
 
 
@@ -185,16 +186,18 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def _manner(options: dict[str, Any]) -> Manner:
+def _manner(options: dict[str, Any]) -> GradingOptions:
     from grader.grading import suites_named
-    from grader.judge.pool import Manner
+    from grader.judge.assignment import GradingOptions
     from grader.sandbox.walls.survey import Level, walls_of
 
     walls = walls_of(Level(options["require_isolation"]))
-    return Manner(options["seed"], suites_named(options["suite"]), walls)
+    return GradingOptions(options["seed"], suites_named(options["suite"]), walls)
 
 
-def _pool(course: Course, manner: Manner, options: dict[str, Any]) -> AbstractContextManager[Pool]:
+def _pool(
+    course: Course, manner: GradingOptions, options: dict[str, Any]
+) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
@@ -221,7 +224,7 @@ def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
 
 
 def _exit(summary: Summary) -> None:
-    from grader.gradebook.review import Kind
+    from grader.gradebook.review import Reason
 
-    open_ones = any(each.kind is Kind.FAULT for each in summary.attention)
+    open_ones = any(each.kind is Reason.FAULT for each in summary.attention)
     click.get_current_context().exit(ExitCode.FAULT if open_ones else ExitCode.FULL_MARKS)

@@ -119,7 +119,7 @@ def _draw(
     from grader.grading import settle
     from grader.results import Outcome, Status, Visibility
     from grader.student.plots.plot import draw
-    from grader.student.plots.process import Stopped
+    from grader.student.plots.process import NotDrawn
     from grader.submissions import read_submission
 
     read = read_submission(submission, course)
@@ -131,7 +131,7 @@ def _draw(
         _explain(course, submission, exercise, settled.message, place, unwritten=unwritten)
         return None
     drawn = draw(course, exercise, handed.source or b"", reference=reference)
-    if isinstance(drawn, Stopped):
+    if isinstance(drawn, NotDrawn):
         unwritten = drawn.outcome is Outcome.NOT_IMPLEMENTED
         _explain(course, submission, exercise, drawn.message, drawn.place, unwritten=unwritten)
         return None

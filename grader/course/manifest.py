@@ -44,7 +44,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _AT_EXERCISE = re.compile(r" - at `\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
 
 
-class Forbidden(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the student may not use, and where.
 
     `names` are dotted names, resolved through the file's imports and searched in the bodies of the
@@ -80,7 +80,7 @@ class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: tuple[Literal["processes", "loopback"], ...] = ()
     preload: tuple[_Text, ...] = ()
     reading: tuple[_Text, ...] = ()
-    forbidden: tuple[Forbidden, ...] = ()
+    forbidden: tuple[ForbiddenRule, ...] = ()
 
     @property
     def file(self) -> str:

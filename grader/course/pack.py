@@ -41,7 +41,7 @@ _NAME = re.compile(r"[\w. +=@~-]+(/[\w. +=@~-]+)*")
 _ODD_PART = re.compile(r"\.\.?|.*[. ]|(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
-class _Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _PackListing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`pack.json`: which course it is, where its manifest is, and the SHA-256 of every file."""
 
     format: Literal["lab-bench course pack"]
@@ -93,7 +93,7 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     except OSError as error:
         raise CourseError(f"{error.filename} cannot be read: {error.strerror}.") from error
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    listing = _Listing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
+    listing = _PackListing("lab-bench course pack", FORMAT_VERSION, course, manifest, digests, "")
     listing = msgspec.structs.replace(listing, digest=listing.expected_digest())
     if problem := _problem(listing, sum(map(len, contents.values()))):
         raise CourseError(f"This course cannot be packed: {problem}.")
@@ -138,7 +138,7 @@ class _Damage(Exception):
     """What is wrong with a pack, as part of a sentence."""
 
 
-def _read(path: Path) -> tuple[_Listing, dict[str, bytes]]:
+def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
     size = path.stat().st_size
     if size > MAX_BYTES + MAX_FILES * 2 * _ENTRY_BYTES:
         raise _Damage("it is too large to be one")
@@ -180,10 +180,10 @@ def _contents(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> dict[
     return contents
 
 
-def _checked(contents: dict[str, bytes]) -> _Listing:
+def _checked(contents: dict[str, bytes]) -> _PackListing:
     """The listing, if all of it is true; it is taken out of the contents."""
     try:
-        listing = msgspec.json.decode(contents.pop(LISTING), type=_Listing)
+        listing = msgspec.json.decode(contents.pop(LISTING), type=_PackListing)
     except msgspec.DecodeError as error:
         raise _Damage(f"its {LISTING} is not one of a course ({error})") from error
     if listing.format_version != FORMAT_VERSION:
@@ -200,7 +200,7 @@ def _checked(contents: dict[str, bytes]) -> _Listing:
     return listing
 
 
-def _problem(listing: _Listing, total_bytes: int) -> str:
+def _problem(listing: _PackListing, total_bytes: int) -> str:
     """Why these files are too many, too large or oddly named; empty if they are not."""
     if len(listing.files) > MAX_FILES or total_bytes > MAX_BYTES:
         return f"it is larger than {MAX_FILES:,} files or {MAX_BYTES:,} bytes"

@@ -19,7 +19,7 @@ from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
 from grader.gradebook.review import (
     Attention,
-    Kind,
+    Reason,
     attention,
     most_pressing_first,
     nothing_found,
@@ -27,7 +27,8 @@ from grader.gradebook.review import (
 )
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import environment_of, settle, version_of
-from grader.judge.pool import Manner, Pool, Task, Verdict
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Completed, Pool, Task
 from grader.judge.scoring import score_exercise, score_test
 from grader.results import Environment, ExerciseResult, Outcome, Status, Student
 from grader.submissions import ClassFound, Handed, read_found
@@ -94,7 +95,7 @@ def batch(
     book: Keeper,
     course: Course,
     pool: Pool,
-    manner: Manner,
+    manner: GradingOptions,
     *,
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
@@ -131,7 +132,7 @@ def regrade(
     book: Keeper,
     course: Course,
     pool: Pool,
-    manner: Manner,
+    manner: GradingOptions,
     *,
     progress: BatchProgress | None = None,
 ) -> Summary:
@@ -148,7 +149,7 @@ def regrade(
             yield _Handed(attempt, {e.id: _kept(e, sources, verdicts) for e in course.exercises})
 
     # Nothing is read again: what could not be read then still cannot.
-    unreadable = [each for each in book.attention() if each.kind is Kind.UNREADABLE]
+    unreadable = [each for each in book.attention() if each.kind is Reason.UNREADABLE]
     return _Batch(book, course, pool, manner, progress or BatchProgress(), unreadable).run(
         kept(), len(attempts)
     )
@@ -173,7 +174,7 @@ class _Batch:
         book: Keeper,
         course: Course,
         pool: Pool,
-        manner: Manner,
+        manner: GradingOptions,
         progress: BatchProgress,
         unreadable: Iterable[Attention] | None = None,
     ) -> None:
@@ -253,7 +254,7 @@ class _Batch:
         self._keep(waited, settled, self._here)
         return True
 
-    def _take(self, verdict: Verdict) -> None:
+    def _take(self, verdict: Completed) -> None:
         waited = self._open.pop(verdict.number)
         self._judged += 1
         result = verdict.result or self._unjudged(waited.exercise, verdict.fault)

@@ -24,7 +24,8 @@ from distributed.scheduler import KilledWorker
 from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
-from grader.judge.pool import Judges, Manner, Task, Verdict
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Completed, Judges, Task
 
 # To find a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
@@ -36,7 +37,7 @@ class _Shipment(msgspec.Struct, frozen=True):
 
     manifest: str
     files: dict[str, bytes]
-    manner: Manner
+    manner: GradingOptions
     grader: str
 
 
@@ -73,7 +74,7 @@ def _other(worker: str) -> str:
     )
 
 
-def _verdict(name: str, task: Task) -> Verdict:
+def _verdict(name: str, task: Task) -> Completed:
     """Judge a task on the worker that this is called on."""
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, _JudgesPlugin):
@@ -84,7 +85,7 @@ def _verdict(name: str, task: Task) -> Verdict:
 class ClusterPool:
     """The workers of the Dask cluster at an address; a context manager."""
 
-    def __init__(self, course: Course, address: str, manner: Manner) -> None:
+    def __init__(self, course: Course, address: str, manner: GradingOptions) -> None:
         self._name = f"lab-bench-{uuid.uuid4()}"
         self._stack = contextlib.ExitStack()
         files = {
@@ -134,7 +135,7 @@ class ClusterPool:
     ) -> None:
         self._stack.close()
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Verdict]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
         """As `Pool.judged`; the cluster may grow and shrink meanwhile."""
         numbers: dict[Any, int] = {}
         running: as_completed = as_completed(loop=self._client.loop)
@@ -153,14 +154,14 @@ class ClusterPool:
         threads: dict[str, int] = self._client.nthreads()
         return 2 * max(1, sum(threads.values())) + 2
 
-    def _next(self, running: as_completed, numbers: dict[Any, int]) -> Verdict:
-        future: Future[Verdict] = next(running)
+    def _next(self, running: as_completed, numbers: dict[Any, int]) -> Completed:
+        future: Future[Completed] = next(running)
         number = numbers.pop(future.key)
         try:
             verdict = future.result()
         except (KilledWorker, SandboxError) as error:
             # The workers that had it died each time: whatever it is, the others go on.
-            return Verdict(number, None, fault=f"No worker could judge it: {error}")
+            return Completed(number, None, fault=f"No worker could judge it: {error}")
         finally:
             future.release()
         return verdict

@@ -19,7 +19,7 @@ from grader.submissions import Handed
 from grader.submissions.source import parse
 
 
-class Kind(enum.Enum):
+class Reason(enum.Enum):
     """Why a person should look, the most pressing first."""
 
     FAULT = "not judged"
@@ -31,7 +31,7 @@ class Kind(enum.Enum):
 class Attention(msgspec.Struct, frozen=True):
     """One thing to look at; `exercise` names several where it is the same in each."""
 
-    kind: Kind
+    kind: Reason
     student: str
     exercise: str
     what: str
@@ -76,21 +76,21 @@ def attention(
 ) -> Iterator[Attention]:
     """What to look at in one exercise of one student; what is usual, as `ordinary` says, is not odd."""
     if result.status is Status.UNJUDGED:
-        yield Attention(Kind.FAULT, student, exercise.id, result.message)
+        yield Attention(Reason.FAULT, student, exercise.id, result.message)
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
-        yield Attention(Kind.TIMEOUT, student, exercise.id, late.message or result.message)
+        yield Attention(Reason.TIMEOUT, student, exercise.id, late.message or result.message)
     if handed.source is None and (handed.path is not None or handed.seems_misnamed):
-        yield Attention(Kind.UNREADABLE, student, exercise.id, handed.problem)
+        yield Attention(Reason.UNREADABLE, student, exercise.id, handed.problem)
     if handed.source is not None and b"\0" in handed.source:
-        yield Attention(Kind.UNREADABLE, student, exercise.id, result.message)
+        yield Attention(Reason.UNREADABLE, student, exercise.id, result.message)
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
     if handed.source is not None and not untouched:
         for line, what in sorted(set(_odd(handed.source))):
             if what not in usual:
                 text = f"line {line} {what}"
-                yield Attention(Kind.FORGER, student, exercise.id, text)
+                yield Attention(Reason.FORGER, student, exercise.id, text)
 
 
 def nothing_found(
@@ -101,7 +101,7 @@ def nothing_found(
         names = [each.id for each in exercises]
         if names:
             what = files[names[0]].problem
-            yield Attention(Kind.UNREADABLE, student, ", ".join(names), what)
+            yield Attention(Reason.UNREADABLE, student, ", ".join(names), what)
 
 
 def ordinary(stub: bytes) -> frozenset[str]:
@@ -111,14 +111,14 @@ def ordinary(stub: bytes) -> frozenset[str]:
 
 def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
     """Sorted by kind and student; what is the same in several exercises is told once."""
-    exercises: dict[tuple[Kind, str, str], list[str]] = {}
+    exercises: dict[tuple[Reason, str, str], list[str]] = {}
     for each in found:
         exercises.setdefault((each.kind, each.student, each.what), []).append(each.exercise)
     told = [
         Attention(kind, student, ", ".join(dict.fromkeys(names)), what)
         for (kind, student, what), names in exercises.items()
     ]
-    order = list(Kind)
+    order = list(Reason)
     return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 

@@ -29,7 +29,7 @@ from _pytest.config import _prepareconfig
 
 from grader.course.suite import MARKS, SuiteTest
 from grader.errors import JudgeError
-from grader.judge.plugin import Judged, Report, SuitePlugin, declared
+from grader.judge.plugin import SuitePlugin, SuiteRun, TestEnd, declared
 
 # More courses than one judge meets, outside of the grader's own tests.
 MOST_KEPT = 32
@@ -74,7 +74,7 @@ class Collection:
     def __init__(self, root: Path, files: Sequence[Path], sources: tuple[bytes, ...]) -> None:
         self.sources = sources
         self.intact = True
-        self._judged: Judged | None = None
+        self._judged: SuiteRun | None = None
         self._witness = Witness()
         self._plugin = SuitePlugin(lambda path: self._judged)
         self._fresh = True
@@ -102,7 +102,7 @@ class Collection:
         self._setups = session._setupstate
         return [item for item in session.items if isinstance(item, pytest.Function)]
 
-    def run(self, judged: Judged, done: Callable[[SuiteTest, Report], None]) -> list[Reported]:
+    def run(self, judged: SuiteRun, done: Callable[[SuiteTest, TestEnd], None]) -> list[TestRun]:
         """Run every test for one submission; what came of each, in the order in which they ran."""
         # Until it has come to its end.
         self.intact = False
@@ -115,7 +115,7 @@ class Collection:
                 said = judged.end(test, self._error_of(item, test, following))
                 seconds = time.perf_counter() - begin
                 passed = self._witness.saw_return(item)
-                reported.append(Reported(item.path, item.name, passed, seconds, said))
+                reported.append(TestRun(item.path, item.name, passed, seconds, said))
                 done(test, said)
         self._judged = None
         if self._fresh:
@@ -216,14 +216,14 @@ _OPTIONS = [
 ]
 
 
-class Reported(msgspec.Struct, frozen=True):
+class TestRun(msgspec.Struct, frozen=True):
     """A test that ran: what we said of it, and whether pytest saw its function return."""
 
     file: Path
     name: str
     passed: bool
     seconds: float
-    said: Report
+    said: TestEnd
 
 
 class Witness:

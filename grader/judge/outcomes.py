@@ -2,7 +2,7 @@
 
 A fault of ours is a `grader.errors.GraderError` and never stands here.
 
-    Outcome (Exception)
+    SubmissionError (Exception)
     ├── CheckFailed        a check of the suite did not hold
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
     ├── Forbidden          the student's code used what the exercise does not allow
@@ -25,15 +25,15 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     function: str
 
 
-class Outcome(Exception):
+class SubmissionError(Exception):
     """The submission ended the test; the text is for the student."""
 
 
-class CheckFailed(Outcome, AssertionError):
+class CheckFailed(SubmissionError, AssertionError):
     """A check of the suite did not hold."""
 
 
-class Forbidden(Outcome):
+class Forbidden(SubmissionError):
     """The submission used an operator or a name that the exercise does not allow, at `frame`."""
 
     def __init__(self, text: str, frame: Frame) -> None:
@@ -41,15 +41,15 @@ class Forbidden(Outcome):
         self.frame = frame
 
 
-class TimedOut(Outcome):
+class TimedOut(SubmissionError):
     """The submission did not answer before its deadline."""
 
 
-class SandboxDied(Outcome):
+class SandboxDied(SubmissionError):
     """The sandbox's process ended while it owed an answer."""
 
 
-class StudentError(Outcome):
+class StudentError(SubmissionError):
     """An exception that the student's code raised: its type, message and the student's own lines.
 
     `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the

@@ -14,7 +14,7 @@ import pytest
 from grader.course.manifest import load_course
 from grader.course.suite import MARKS, tests_of
 from grader.errors import GraderError
-from grader.judge.plugin import Judged, SuitePlugin, visibility_of
+from grader.judge.plugin import SuitePlugin, SuiteRun, visibility_of
 from grader.judge.session import Session
 from grader.results import Visibility
 from grader.sandbox.client import SandboxSource
@@ -45,9 +45,9 @@ class _Suites:
         self._seed = seed
         self._sandboxes: SandboxSource | None = None
         self._server: ForkServerProcess | None = None
-        self._judged: tuple[Path, Judged] | None = None
+        self._judged: tuple[Path, SuiteRun] | None = None
 
-    def find(self, path: Path) -> Judged | None:
+    def find(self, path: Path) -> SuiteRun | None:
         """What the suite at `path` judges; None if it is no suite of a course."""
         if self._judged is not None and self._judged[0] == path:
             return self._judged[1]
@@ -65,7 +65,7 @@ class _Suites:
         self._close_session()
         tests = tests_of(course, exercise, (visibility_of(path),))
         session = Session(self._source_of_sandboxes(), exercise, source)
-        self._judged = path, Judged(session, tests, self._seed)
+        self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]
 
     @pytest.hookimpl(wrapper=True)

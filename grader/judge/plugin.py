@@ -29,7 +29,7 @@ from grader.judge.outcomes import (
     TimedOut,
 )
 from grader.judge.session import Session
-from grader.judge.student import Student
+from grader.judge.student import StudentCode
 from grader.results import Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
@@ -38,7 +38,7 @@ from grader.text import clean
 MAX_MESSAGE = 2_000
 
 
-class Report(msgspec.Struct, frozen=True):
+class TestEnd(msgspec.Struct, frozen=True):
     """What the end of a test says about the submission; with a `fault` it says nothing about it.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for.
@@ -56,7 +56,7 @@ class NotYet(Skipped):
     """A prerequisite of the test did not pass. A skip of a suite's own is none of these, and a fault."""
 
 
-class Judged:
+class SuiteRun:
     """An exercise under judgment: its session, its tests by visibility and name, and who passed."""
 
     def __init__(self, session: Session, tests: list[SuiteTest], seed: int) -> None:
@@ -77,7 +77,7 @@ class Judged:
         self.session.begin_test(seed)
         seed_here(seed)
 
-    def end(self, test: SuiteTest, error: BaseException | None) -> Report:
+    def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
         """What the end of the test means: that of an error, or of none."""
         if isinstance(error, GraderError):
             self.fault = error
@@ -94,17 +94,17 @@ class SuitePlugin:
     not run by pytest's own protocol but by `grader.judge.collection`, which tells the plugin of each.
     """
 
-    def __init__(self, find: Callable[[Path], Judged | None]) -> None:
+    def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
         self._find = find
         self._path = Path()
 
     @pytest.fixture
-    def student(self) -> Student:
+    def student(self) -> StudentCode:
         """The student's module, seen from here."""
         judged = self._find(self._path)
         if judged is None:
             raise CourseError(f"{self._path} is no suite of a course: it has no student.")
-        return Student(judged.session, probe_of(self._path))
+        return StudentCode(judged.session, probe_of(self._path))
 
     def begin(self, item: pytest.Item) -> None:
         """Be told which test runs next."""
@@ -128,7 +128,7 @@ class SuitePlugin:
         return report
 
 
-def declared(judged: Judged, item: pytest.Item) -> SuiteTest:
+def declared(judged: SuiteRun, item: pytest.Item) -> SuiteTest:
     """The test of the suite that an item is."""
     return judged.tests[visibility_of(item.path), item.name]
 
@@ -139,7 +139,7 @@ def visibility_of(suite: Path) -> Visibility:
     return Visibility(suite.parent.parent.name)
 
 
-def _placed(judged: Judged, test: SuiteTest, said: Report) -> Report:
+def _placed(judged: SuiteRun, test: SuiteTest, said: TestEnd) -> TestEnd:
     """A report that says where to look, if the test knows it and the error did not."""
     if said.outcome is Outcome.PASSED or said.line is not None or not test.place:
         return said
@@ -147,46 +147,46 @@ def _placed(judged: Judged, test: SuiteTest, said: Report) -> Report:
     return msgspec.structs.replace(said, line=line, function=test.place if line else "")
 
 
-def meaning_of(error: BaseException | None) -> Report:
+def meaning_of(error: BaseException | None) -> TestEnd:
     """What the end of a test says about the submission; anything unknown is a fault of ours."""
     match error:
         case None:
-            return Report(Outcome.PASSED, "")
+            return TestEnd(Outcome.PASSED, "")
         case NotYet():
-            return Report(Outcome.SKIPPED, str(error))
+            return TestEnd(Outcome.SKIPPED, str(error))
         case Forbidden(frame=Frame(line, function)):
-            return Report(Outcome.FAILED, str(error), line or None, function, refused=True)
+            return TestEnd(Outcome.FAILED, str(error), line or None, function, refused=True)
         case StudentError():
             return _student_error(error)
         case TimedOut():
-            return Report(Outcome.TIMEOUT, str(error))
+            return TestEnd(Outcome.TIMEOUT, str(error))
         case SandboxDied():
-            return Report(Outcome.ERROR, str(error))
+            return TestEnd(Outcome.ERROR, str(error))
         case ProtocolError():
             text = f"Your code gave an answer that cannot be read: {error}."
-            return Report(Outcome.ERROR, clean(text, 400))
+            return TestEnd(Outcome.ERROR, clean(text, 400))
         case CheckFailed() | AssertionError():
             # A bare assert says nothing that a student may read; the title says what is wrong.
-            return Report(Outcome.FAILED, str(error)[:MAX_MESSAGE])
+            return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
         case _:
             where = traceback.extract_tb(error.__traceback__)[-1:]
             at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
             fault = f"{type(error).__name__}: {error}{at}"
-            return Report(Outcome.ERROR, "", fault=clean(fault, 400))
+            return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400))
 
 
-def _student_error(error: StudentError) -> Report:
+def _student_error(error: StudentError) -> TestEnd:
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
     if isinstance(error, NotImplementedError):
         first = clean(error.text.partition("\n")[0], 400)
         text = f"Still to do: {first}" if first else "This part is still to be written."
-        return Report(Outcome.NOT_IMPLEMENTED, text, line, function)
+        return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
     said = clean(str(error).partition("\n")[0], 400).rstrip(".")
     message = f"Your code raised {said}{where}.{_advice(error)}"
-    return Report(Outcome.ERROR, message, line, function)
+    return TestEnd(Outcome.ERROR, message, line, function)
 
 
 def _advice(error: StudentError) -> str:

@@ -16,8 +16,9 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import ExerciseResult, Visibility
+from grader.results import ExerciseResult
 
 # So many files in a row without a sandbox, each tried twice.
 _HOPELESS = 5
@@ -31,7 +32,7 @@ class Task(msgspec.Struct, frozen=True):
     source: bytes
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Completed(msgspec.Struct, frozen=True):
     """The result of a task and the walls that held; or no result, and what fault of ours is in the way."""
 
     number: int
@@ -40,18 +41,10 @@ class Verdict(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How every task of a pool is judged: its seed, its suites, and the walls without which it is not."""
-
-    seed: int = 0
-    chosen: tuple[Visibility, ...] = tuple(Visibility)
-    required_walls: tuple[str, ...] = ()
-
-
 class Pool(Protocol):
     """Somewhere to have tasks judged: this machine, or many."""
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Verdict]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
         """A verdict for each task; tasks are taken from the iterator as there is room for them."""
         ...
 
@@ -64,7 +57,7 @@ class Judges:
     sandbox, it is the machine that is at fault, and there is no use in going on.
     """
 
-    def __init__(self, course: Course, count: int, manner: Manner) -> None:
+    def __init__(self, course: Course, count: int, manner: GradingOptions) -> None:
         self._course, self._manner = course, manner
         self._preload = modules_of(course.exercises)
         self._shared = contextlib.ExitStack()
@@ -86,7 +79,7 @@ class Judges:
                 own.close()
         self._shared.close()
 
-    def verdict(self, task: Task) -> Verdict:
+    def verdict(self, task: Task) -> Completed:
         """Have a task judged as soon as a judge is free.
 
         Raises IsolationError where the walls that were asked for do not stand, SandboxError where
@@ -112,18 +105,18 @@ class Judges:
             own.close()
             return own.enter_context(judges(1, preload=self._preload))[0]
 
-    def _second_try(self, judge: Judge, task: Task) -> Verdict:
+    def _second_try(self, judge: Judge, task: Task) -> Completed:
         try:
             return self._judge(judge, task)
         except SandboxError as error:
             self._without_sandbox += 1
             if self._without_sandbox > _HOPELESS:
                 raise
-            return Verdict(task.number, None, fault=str(error))
+            return Completed(task.number, None, fault=str(error))
         except GraderError as error:
-            return Verdict(task.number, None, fault=str(error))
+            return Completed(task.number, None, fault=str(error))
 
-    def _judge(self, judge: Judge, task: Task) -> Verdict:
+    def _judge(self, judge: Judge, task: Task) -> Completed:
         try:
             judged = judge_source(
                 judge,
@@ -140,18 +133,18 @@ class Judges:
                 raise JudgeError("The judges were told to stop.") from error
             raise
         self._without_sandbox = 0
-        return Verdict(task.number, judged.result, judged.walls)
+        return Completed(task.number, judged.result, judged.walls)
 
 
 class LocalPool:
     """As many judges on this machine as `jobs` says, started for the first task; a context manager."""
 
-    def __init__(self, course: Course, jobs: int, manner: Manner) -> None:
+    def __init__(self, course: Course, jobs: int, manner: GradingOptions) -> None:
         self._course, self._jobs, self._manner = course, jobs, manner
         self._judges: Judges | None = None
         self._threads: list[threading.Thread] = []
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._verdicts: queue.SimpleQueue[Verdict | GraderError] = queue.SimpleQueue()
+        self._verdicts: queue.SimpleQueue[Completed | GraderError] = queue.SimpleQueue()
 
     def __enter__(self) -> LocalPool:
         return self
@@ -169,7 +162,7 @@ class LocalPool:
         for thread in self._threads:
             thread.join()
 
-    def judged(self, tasks: Iterator[Task]) -> Iterator[Verdict]:
+    def judged(self, tasks: Iterator[Task]) -> Iterator[Completed]:
         """As `Pool.judged`."""
         waiting = 0
         for task in tasks:
@@ -200,7 +193,7 @@ class LocalPool:
             except GraderError as error:
                 self._verdicts.put(error)
 
-    def _next(self) -> Verdict:
+    def _next(self) -> Completed:
         verdict = self._verdicts.get()
         if isinstance(verdict, GraderError):
             raise verdict

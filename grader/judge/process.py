@@ -3,8 +3,8 @@
 Theory of operation. Whoever grades (a command, a batch, a notebook in which a student's code has
 already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds pytest,
 the suites and, once they import it, torch; and one fork server for all of them. A judge reads
-`Assignment`s from its standard input and writes `TestEnded`, then `Judged`, `Unparsable` or `Fault` to what
-was its standard output; nothing else can be written there, since descriptor 1 leads to stderr from then on.
+`Assignment`s from its standard input and writes `TestDone`s, then a `Judgment` or a `JudgeFault` to what was
+its standard output; nothing else can be written there, since descriptor 1 leads to stderr from then on.
 A judge ends when its input does.
 """
 
@@ -18,13 +18,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.results import ExerciseResult, TestResult, Visibility
+from grader.judge.assignment import Assignment, JudgeFault, Judgment, TestDone
+from grader.results import TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
@@ -33,51 +34,11 @@ if TYPE_CHECKING:
     from grader.judge.collection import Collections
 
 
-class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
-    """Judge the source of one exercise file against the chosen suites, behind at least these walls.
-
-    `course` is the manifest. Somebody who waits wants to be `told` of every test; a batch does not.
-    """
-
-    course: str
-    exercise: str
-    source: bytes
-    seed: int
-    chosen: tuple[Visibility, ...]
-    required_walls: tuple[str, ...] = ()
-    told: bool = False
-
-
-class TestEnded(msgspec.Struct, frozen=True, tag="test_ended"):
-    """One test is over; more may follow."""
-
-    __test__ = False
-
-    result: TestResult
-
-
-class Judged(msgspec.Struct, frozen=True, tag="judged"):
-    """The exercise is judged; `walls` held around the code."""
-
-    result: ExerciseResult
-    walls: tuple[str, ...]
-
-
-class Fault(msgspec.Struct, frozen=True, tag="fault"):
-    """A fault of ours; the judge is ready for the next assignment.
-
-    `kind` names the error of ours that it was: whoever grades has other things to do about each.
-    """
-
-    message: str
-    kind: Literal["JudgeError", "SandboxError", "IsolationError"] = "JudgeError"
-
-
 _FAULTS: dict[str, type[GraderError]] = {
     each.__name__: each for each in (JudgeError, SandboxError, IsolationError)
 }
 _decode_assignment = msgspec.json.Decoder(Assignment).decode
-_decode_answer = msgspec.json.Decoder(TestEnded | Judged | Fault).decode
+_decode_answer = msgspec.json.Decoder(TestDone | Judgment | JudgeFault).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -102,18 +63,18 @@ class Judge:
 
     def judge(
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
-    ) -> Judged:
+    ) -> Judgment:
         """Have an exercise judged; raises JudgeError for a fault of ours or a judge that is gone."""
         self._send(msgspec.structs.replace(assignment, told=done is not None))
         assert self._process.stdout is not None
         for line in self._process.stdout:
             match _decode_answer(line):
-                case TestEnded(result):
+                case TestDone(result):
                     if done is not None:
                         done(result)
-                case Judged() as judged:
+                case Judgment() as judged:
                     return judged
-                case Fault(message, kind):
+                case JudgeFault(message, kind):
                     raise _FAULTS[kind](message)
         raise JudgeError(
             f"The judge ended without a verdict on {assignment.exercise!r} "
@@ -200,7 +161,7 @@ def judge_source(
     chosen: tuple[Visibility, ...],
     required_walls: tuple[str, ...] = (),
     done: Callable[[TestResult], None] | None = None,
-) -> Judged:
+) -> Judgment:
     """Have a judge judge a source that `settle` left open."""
     manifest = str(course.folder / "course.toml")
     assignment = Assignment(manifest, exercise.id, source, seed, chosen, required_walls)
@@ -226,7 +187,7 @@ def main(arguments: list[str]) -> None:
     else:
         sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
 
-    def answer(message: TestEnded | Judged | Fault) -> None:
+    def answer(message: TestDone | Judgment | JudgeFault) -> None:
         try:
             answers.write(_encode(message) + b"\n")
             answers.flush()
@@ -240,7 +201,7 @@ def main(arguments: list[str]) -> None:
     collections = Collections()
 
     def tell(test: TestResult) -> None:
-        answer(TestEnded(test))
+        answer(TestDone(test))
 
     for line in sys.stdin.buffer:
         assignment = _decode_assignment(line)
@@ -257,7 +218,7 @@ def _judge(
     sandboxes: SandboxSource,
     collections: Collections,
     done: Callable[[TestResult], None],
-) -> Judged | Fault:
+) -> Judgment | JudgeFault:
     from grader.judge.run import judge_exercise
 
     try:
@@ -274,17 +235,17 @@ def _judge(
             done=done,
         )
     except IsolationError as error:
-        return Fault(str(error), "IsolationError")
+        return JudgeFault(str(error), "IsolationError")
     except SandboxError as error:
-        return Fault(str(error), "SandboxError")
+        return JudgeFault(str(error), "SandboxError")
     except GraderError as error:
-        return Fault(str(error))
+        return JudgeFault(str(error))
     except Exception as error:  # noqa: BLE001 (the border of the process: a fault of ours must not end the batch)
         sys.excepthook(type(error), error, error.__traceback__)
-        return Fault(
+        return JudgeFault(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
         )
-    return Judged(judgment.result, judgment.walls)
+    return Judgment(judgment.result, judgment.walls)
 
 
 def _course(manifest: str) -> Course:

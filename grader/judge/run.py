@@ -2,7 +2,7 @@
 
 Theory of operation. The tests of an exercise are known beforehand, from the syntax tree of its suites
 (`grader.course.suite`). pytest runs them in this process, in a session that stays for the next submission
-(`grader.judge.collection`); `Judged` says what each end means; a witness in pytest's call of the functions
+(`grader.judge.collection`); `SuiteRun` says what each end means; a witness in pytest's call of the functions
 says which of them returned (`grader.judge.collection`). The three must agree to the letter. A test that is
 missing, ran twice or ended in a way that nobody explained is a fault of ours (`JudgeError`), never a pass
 and never the student's loss.
@@ -18,23 +18,17 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
-from grader.judge.collection import Collection, CollectionError, Collections, Reported
+from grader.judge.assignment import Judgment
+from grader.judge.collection import Collection, CollectionError, Collections, TestRun
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
-from grader.judge.plugin import Judged, Report, meaning_of, visibility_of
+from grader.judge.plugin import SuiteRun, TestEnd, meaning_of, visibility_of
 from grader.judge.scoring import score_exercise, score_test
 from grader.judge.session import Session
-from grader.results import ExerciseResult, Outcome, Place, TestResult, Visibility
+from grader.results import Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
 MAX_OUTPUT = 8_000
-
-
-class Judgment(msgspec.Struct, frozen=True):
-    """The result of an exercise, and the walls that held around the code that it judged."""
-
-    result: ExerciseResult
-    walls: tuple[str, ...]
 
 
 def judge_exercise(
@@ -62,7 +56,7 @@ def judge_exercise(
         # In this process the suites are imported meanwhile.
         session.begin()
         collection = _collected(collections, course, exercise, chosen)
-        message, results = _run(collection, exercise, Judged(session, tests, seed), done)
+        message, results = _run(collection, exercise, SuiteRun(session, tests, seed), done)
     finally:
         session.close()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
@@ -99,7 +93,7 @@ def _not_loaded(
 def _run(
     collection: Collection,
     exercise: Exercise,
-    judged: Judged,
+    judged: SuiteRun,
     done: Callable[[TestResult], None],
 ) -> tuple[str, list[TestResult]]:
     """The message and the results of the tests; one message for all where the module fails."""
@@ -115,7 +109,7 @@ def _run(
 
 
 def _agreed(
-    exercise: Exercise, tests: list[SuiteTest], reported: list[Reported]
+    exercise: Exercise, tests: list[SuiteTest], reported: list[TestRun]
 ) -> list[TestResult]:
     """The results, if what was declared, what ran and what was said of it are the same tests."""
     declared = [(test.visibility, test.name) for test in tests]
@@ -142,7 +136,7 @@ def _agreed(
 _ODD_END = {True: "pytest passed it, we did not", False: "pytest did not pass it"}
 
 
-def _result(exercise: Exercise, test: SuiteTest, said: Report, seconds: float) -> TestResult:
+def _result(exercise: Exercise, test: SuiteTest, said: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, said.line, said.function) if said.line else None
     if said.refused:
         test = msgspec.structs.replace(test, hint="")

@@ -11,6 +11,6 @@ from __future__ import annotations
 
 from grader.notebook.checking import check
 from grader.notebook.magic import load_ipython_extension
-from grader.notebook.verdict import Verdict
+from grader.notebook.verdict import CheckResult
 
-__all__ = ["Verdict", "check", "load_ipython_extension"]
+__all__ = ["CheckResult", "check", "load_ipython_extension"]

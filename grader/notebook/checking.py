@@ -13,14 +13,16 @@ from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
 from grader.grading import settle, suites_named
 from grader.notebook.composing import Composed, Gathering, compose
-from grader.notebook.history import Piece
-from grader.notebook.verdict import Verdict
+from grader.notebook.history import SourcePiece
+from grader.notebook.verdict import CheckResult
 from grader.notebook.warm import NotebookJudge
 from grader.submissions import Handed
 from grader.submissions.source import definitions, parse
 
 
-def check(*parts: object, course: Path | str = ".", seed: int = 0, suite: str = "all") -> Verdict:
+def check(
+    *parts: object, course: Path | str = ".", seed: int = 0, suite: str = "all"
+) -> CheckResult:
     """Judge parts of an exercise that are defined in this notebook.
 
     check("glu", GatedLinearUnit, gradient_flow)
@@ -36,7 +38,7 @@ def check(*parts: object, course: Path | str = ".", seed: int = 0, suite: str = 
         suite: `public`, `hidden` or `all` suites, of those that are there.
 
     Returns:
-        A `Verdict`, which a notebook shows as HTML; `result` in it holds all that is known.
+        A `CheckResult`, which a notebook shows as HTML; `result` in it holds all that is known.
 
     Raises:
         TypeError, ValueError: the parts are not one id, and classes and functions by the stub's names.
@@ -67,8 +69,13 @@ def check(*parts: object, course: Path | str = ".", seed: int = 0, suite: str = 
 
 
 def judge_cell(
-    cell: Piece, namespace: Mapping[str, Any], exercise_id: str, *, course: Path | str, suite: str
-) -> Verdict:
+    cell: SourcePiece,
+    namespace: Mapping[str, Any],
+    exercise_id: str,
+    *,
+    course: Path | str,
+    suite: str,
+) -> CheckResult:
     """Judge the text of a cell, with what it names of the notebook's own."""
     loaded = load_course(course)
     exercise = loaded.exercise(exercise_id)
@@ -81,7 +88,7 @@ def judge_cell(
 
 def _judge(
     course: Course, exercise: Exercise, composed: Composed, *, seed: int, suite: str
-) -> Verdict:
+) -> CheckResult:
     chosen = suites_named(suite)
     if not set(chosen) & set(course.suites(exercise)):
         raise SubmissionError(f"There is no {suite} suite here for {exercise.id}.")
@@ -89,7 +96,7 @@ def _judge(
     result = settle(course, exercise, Handed(composed.source), chosen)
     if result is None:
         result = _warm_judge().judge(course, exercise, composed.source, seed=seed, chosen=chosen)
-    return Verdict(result, composed)
+    return CheckResult(result, composed)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from grader.notebook.history import Cells, Piece
+from grader.notebook.history import Cells, SourcePiece
 from grader.text import clean
 
 _LONGEST_CONSTANT = 10_000
@@ -32,7 +32,7 @@ class Composed(msgspec.Struct, frozen=True):
     """The source of the file, where its lines come from, and what there is to say about it."""
 
     source: bytes
-    starts: tuple[tuple[int, Piece], ...]
+    starts: tuple[tuple[int, SourcePiece], ...]
     notes: tuple[str, ...]
 
     def place(self, line: int) -> tuple[str, int]:
@@ -43,15 +43,15 @@ class Composed(msgspec.Struct, frozen=True):
 
 
 def compose(
-    stub: str, pieces: Sequence[Piece], *, notes: Sequence[str] = (), future: bool = False
+    stub: str, pieces: Sequence[SourcePiece], *, notes: Sequence[str] = (), future: bool = False
 ) -> Composed:
     """Put the pieces below the stub; with `future` all annotations stay unevaluated."""
     if future and not _future_imports(stub):
         # It has to be the first statement of a file.
         stub = _FUTURE + stub
-    starts: list[tuple[int, Piece]] = []
+    starts: list[tuple[int, SourcePiece]] = []
     text, line = "", 1
-    for piece in (Piece(stub, "the stub"), *pieces):
+    for piece in (SourcePiece(stub, "the stub"), *pieces):
         starts.append((line, piece))
         body = piece.text if not starts[1:] else _without_future(piece.text)
         text += body.rstrip("\n") + "\n"
@@ -67,7 +67,7 @@ class Gathering:
     """
 
     def __init__(self, namespace: Mapping[str, Any], given: frozenset[str]) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[SourcePiece] = []
         self.notes: list[str] = []
         self.future = False
         self._namespace, self._given = namespace, given
@@ -89,7 +89,7 @@ class Gathering:
         self.add_piece(piece)
         return True
 
-    def add_piece(self, piece: Piece) -> None:
+    def add_piece(self, piece: SourcePiece) -> None:
         """Bring a piece of source, what it names first."""
         self.future = self.future or bool(_future_imports(piece.text))
         for name in sorted(_names_needed(piece.text) - self._seen):
@@ -97,7 +97,7 @@ class Gathering:
             self._add_name(name, piece)
         self.pieces.append(piece)
 
-    def _add_name(self, name: str, user: Piece) -> None:
+    def _add_name(self, name: str, user: SourcePiece) -> None:
         if name not in self._namespace:
             if name not in self._given:
                 self.notes.append(f"{clean(name)} is used in {user.where}, and not defined.")
@@ -110,15 +110,15 @@ class Gathering:
             if not self._bring(value):
                 self._leave_out(name, user, "its source was not found")
         elif (statement := _import_of(value, name) or self._cells.import_of(name)) is not None:
-            self.pieces.append(Piece(statement, "an import"))
+            self.pieces.append(SourcePiece(statement, "an import"))
         elif _is_constant(value):
-            self.pieces.append(Piece(f"{name} = {_written(value)}", "a constant"))
+            self.pieces.append(SourcePiece(f"{name} = {_written(value)}", "a constant"))
         elif isinstance(value, _ALIASES) and (piece := self._cells.assignment_of(name)) is not None:
             self.add_piece(piece)
         else:
             self._leave_out(name, user, f"it is a value of type {clean(type(value).__name__, 60)}")
 
-    def _leave_out(self, name: str, user: Piece, why: str) -> None:
+    def _leave_out(self, name: str, user: SourcePiece, why: str) -> None:
         self.notes.append(
             f"{clean(name)} is used in {user.where}, but {why}, and did not come along: in a file of "
             "its own your code would not find it either. Make it an argument, or a plain constant."

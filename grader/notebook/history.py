@@ -15,7 +15,7 @@ import msgspec
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-class Piece(msgspec.Struct, frozen=True):
+class SourcePiece(msgspec.Struct, frozen=True):
     """Some source, and where it stands: in which cell (or file), from which line on."""
 
     text: str
@@ -31,7 +31,7 @@ class Cells:
         cells = namespace.get("In")
         self._texts = [str(cell) for cell in cells] if isinstance(cells, list) else []
 
-    def definition(self, value: type | types.FunctionType) -> Piece | None:
+    def definition(self, value: type | types.FunctionType) -> SourcePiece | None:
         """The source of a class or a function, with its decorators; None if it cannot be found."""
         code = _code_of(value)
         if code is not None:
@@ -61,7 +61,7 @@ class Cells:
                             return f"from {node.module} import {alias.name} as {name}"
         return "\n".join(sorted(set(dotted))) or None
 
-    def assignment_of(self, name: str) -> Piece | None:
+    def assignment_of(self, name: str) -> SourcePiece | None:
         """The newest statement at the top of a cell that assigns to this name alone."""
         for number, text in self._newest_first():
             for node in reversed(_parsed(text).body):
@@ -70,7 +70,7 @@ class Cells:
                     targets = [node.target]
                 if len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name:
                     source = ast.get_source_segment(text, node) or ""
-                    return Piece(source, f"In[{number}]", node.lineno)
+                    return SourcePiece(source, f"In[{number}]", node.lineno)
         return None
 
     def _newest_first(self) -> Iterator[tuple[int, str]]:
@@ -106,7 +106,7 @@ def _code_of(value: type | types.FunctionType) -> types.CodeType | None:
     return None
 
 
-def _found(lines: list[str], name: str, line: int | None, where: str) -> Piece | None:
+def _found(lines: list[str], name: str, line: int | None, where: str) -> SourcePiece | None:
     """The innermost definition of this name around a line; without a line the last one."""
     best: tuple[int, int] | None = None
     for node in ast.walk(_parsed("".join(lines))):
@@ -117,4 +117,4 @@ def _found(lines: list[str], name: str, line: int | None, where: str) -> Piece |
                 best = (first, last)
     if best is None:
         return None
-    return Piece(textwrap.dedent("".join(lines[best[0] - 1 : best[1]])), where, best[0])
+    return SourcePiece(textwrap.dedent("".join(lines[best[0] - 1 : best[1]])), where, best[0])

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from grader.errors import GraderError
 from grader.notebook.checking import judge_cell
-from grader.notebook.history import Piece
-from grader.notebook.verdict import Verdict
+from grader.notebook.history import SourcePiece
+from grader.notebook.verdict import CheckResult
 
 _USAGE = "%%grade EXERCISE [--course FOLDER] [--suite public|hidden|all] [--run]"
 
@@ -53,7 +53,7 @@ class _Grade:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
-    def judge(self, line: str, cell: str) -> Verdict:
+    def judge(self, line: str, cell: str) -> CheckResult:
         """Judge the text of this cell, behind the walls; nothing of it runs in the notebook.
 
         %%grade glu [--course FOLDER] [--suite public|hidden|all] [--run]
@@ -80,12 +80,12 @@ class _Grade:
             self._shell.run_cell(cell)
         return verdict
 
-    def _piece(self, cell: str) -> Piece:
+    def _piece(self, cell: str) -> SourcePiece:
         # Its own number, which `execution_count` is no longer; the magic's line is the first one.
         number = len(self._shell.user_ns["In"]) - 1
         # IPython takes the empty lines of the beginning away.
         first = 2 + len(list(itertools.takewhile(lambda line: not line.strip(), cell.split("\n"))))
-        return Piece(_python_of(self._shell.transform_cell(cell)), f"In[{number}]", first)
+        return SourcePiece(_python_of(self._shell.transform_cell(cell)), f"In[{number}]", first)
 
 
 def _python_of(transformed: str) -> str:

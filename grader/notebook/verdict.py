@@ -35,7 +35,7 @@ _BAD = "#D55E00"
 _LINE = re.compile(r"\bline (\d{1,7})\b")
 
 
-class Kind(enum.Enum):
+class LineStyle(enum.Enum):
     """What a line of a verdict is: its look in HTML, its indent and mark in plain text."""
 
     TITLE = "font-weight:600;margin-top:.6em", "  "
@@ -46,7 +46,7 @@ class Kind(enum.Enum):
     OUTPUT = "margin-left:1em;font-family:monospace;white-space:pre-wrap;opacity:.8", "    | "
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """The result of a check; `result` is that of the exercise, as `grade run --json` has it."""
 
     result: ExerciseResult
@@ -90,51 +90,54 @@ class Verdict(msgspec.Struct, frozen=True):
             f"{result.score:g} of {result.max_score:g} points"
         )
 
-    def _lines(self) -> Iterator[tuple[Kind, str]]:
+    def _lines(self) -> Iterator[tuple[LineStyle, str]]:
         result = self.result
         if is_untouched(result):
-            yield Kind.MESSAGE, "Nothing of it is written here yet."
+            yield LineStyle.MESSAGE, "Nothing of it is written here yet."
         elif result.message:
             # The code itself is at fault, and every test says so: once is enough.
             yield from self._told(result.message, result.tests[0].place if result.tests else None)
         else:
             yield from self._findings(findings(result))
         for note in self.composed.notes:
-            yield Kind.REST, clean(note, _LONGEST)
+            yield LineStyle.REST, clean(note, _LONGEST)
         if result.output.strip() and not self.passed:
-            yield Kind.REST, "What the code printed:"
-            yield Kind.OUTPUT, clean_lines(result.output.rstrip("\n"), _LONGEST)
+            yield LineStyle.REST, "What the code printed:"
+            yield LineStyle.OUTPUT, clean_lines(result.output.rstrip("\n"), _LONGEST)
         if all(test.visibility is Visibility.PUBLIC for test in result.tests):
-            yield Kind.REST, "By the public tests alone."
+            yield LineStyle.REST, "By the public tests alone."
 
-    def _findings(self, found: list[Finding]) -> Iterator[tuple[Kind, str]]:
+    def _findings(self, found: list[Finding]) -> Iterator[tuple[LineStyle, str]]:
         for finding in found[:_FINDINGS]:
             test, more = finding.first, len(finding.tests) - 1
             if test.outcome is Outcome.NOT_IMPLEMENTED:
-                yield Kind.TITLE, f"- {clean(test.message, _LONGEST)}"
+                yield LineStyle.TITLE, f"- {clean(test.message, _LONGEST)}"
                 continue
             yield from self._finding(test)
             if more:
-                yield Kind.MESSAGE, f"The same in {more} more {'test' if more == 1 else 'tests'}."
+                yield (
+                    LineStyle.MESSAGE,
+                    f"The same in {more} more {'test' if more == 1 else 'tests'}.",
+                )
         passed = sum(test.outcome is Outcome.PASSED for test in self.result.tests)
         count = len(self.result.tests)
-        yield Kind.REST, f"{passed} of {count} {'test' if count == 1 else 'tests'} passed."
+        yield LineStyle.REST, f"{passed} of {count} {'test' if count == 1 else 'tests'} passed."
 
-    def _finding(self, test: TestResult) -> Iterator[tuple[Kind, str]]:
-        yield Kind.TITLE, f"x {clean(test.title, _LONGEST)}"
+    def _finding(self, test: TestResult) -> Iterator[tuple[LineStyle, str]]:
+        yield LineStyle.TITLE, f"x {clean(test.title, _LONGEST)}"
         yield from self._told(test.message, test.place)
         if test.hint:
-            yield Kind.HINT, clean(test.hint, _LONGEST)
+            yield LineStyle.HINT, clean(test.hint, _LONGEST)
 
-    def _told(self, message: str, place: Place | None) -> Iterator[tuple[Kind, str]]:
+    def _told(self, message: str, place: Place | None) -> Iterator[tuple[LineStyle, str]]:
         """A message about the composed file, told of the cells, and the place if it does not name it."""
         file = f"{self.result.chapter}/{self.result.name}.py"
         told = message.replace(file, "What stands in the cells", 1)
         told = clean_lines(_LINE.sub(lambda found: self._line(int(found[1])), told), _LONGEST)
-        yield Kind.MESSAGE, told
+        yield LineStyle.MESSAGE, told
         if place is not None and (where := self._line(place.line)) not in told:
             function = f" in {clean(place.function)}" if place.function else ""
-            yield Kind.PLACE, f"{where}{function}"
+            yield LineStyle.PLACE, f"{where}{function}"
 
     def _line(self, line: int) -> str:
         where, line = self.composed.place(line)

@@ -23,11 +23,11 @@ from grader.sandbox.wire.demands import (
     Answer,
     Demand,
     Failed,
+    SandboxEnded,
     Spawn,
     Spawned,
     Start,
     Stop,
-    Stopped,
 )
 
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
@@ -131,7 +131,7 @@ class ForkServerSandboxes:
     def stop(self, number: int) -> int:
         self._send(Stop(number), [])
         answer = self._answer()
-        if not isinstance(answer, Stopped):
+        if not isinstance(answer, SandboxEnded):
             raise SandboxError(f"The fork server answered {answer!r} to a stop.")
         return answer.status
 

@@ -41,11 +41,11 @@ from grader.sandbox.wire.demands import (
     Answer,
     Demand,
     Failed,
+    SandboxEnded,
     Spawn,
     Spawned,
     Start,
     Stop,
-    Stopped,
 )
 from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
@@ -107,7 +107,7 @@ class ForkServer:
             case Spawn() as spawn:
                 answer: Answer = self._spawn(spawn, control, descriptors)
             case Stop(sandbox):
-                answer = Stopped(self._stop(sandbox))
+                answer = SandboxEnded(self._stop(sandbox))
         # A judge that did not wait for its answer is gone; the next look at its socket says so.
         with contextlib.suppress(ConnectionError):
             control.sendall(_encode(answer))

@@ -50,7 +50,7 @@ _FROM_FILE = {
 }
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class KeptScore(msgspec.Struct, frozen=True):
     """Points, and the digests of the file and of the tests that they are about."""
 
     file: str
@@ -63,8 +63,8 @@ class Verdict(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """One exercise: the last verdict, the last full one, and the hints seen, the last one last."""
 
-    judged: Verdict | None = None
-    passed: Verdict | None = None
+    judged: KeptScore | None = None
+    passed: KeptScore | None = None
     hints: tuple[int, ...] = ()
 
 
@@ -160,7 +160,7 @@ class Logbook:
         if source is None or result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        verdict = Verdict(
+        verdict = KeptScore(
             _digest(source), self._tests(exercise), result.score, result.max_score, now
         )
         passed = {"passed": verdict} if result.status is Status.PASSED else {}

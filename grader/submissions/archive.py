@@ -16,11 +16,11 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from grader.submissions.folder import MAX_ENTRIES, Kind, Unreadable, is_ignored
+from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored
 from grader.submissions.member import Member, check_path, read_member
 from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
-from grader.submissions.tar import BLOCK, Plain, Unpacking, is_tar, tar_members
+from grader.submissions.tar import BLOCK, Decompressed, Plain, is_tar, tar_members
 from grader.submissions.zip import zip_members
 
 _MAX_TABLE_BYTES = 16 << 20
@@ -106,7 +106,7 @@ def list_archive(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) ->
         format_ = format_of(file)
         if format_ is Format.ZIP:
             return _list_zip(file, is_wanted)
-        stream = Plain(file) if format_ is Format.TAR else Unpacking(file, format_.value)
+        stream = Plain(file) if format_ is Format.TAR else Decompressed(file, format_.value)
         return _list_tar(stream, is_wanted)
     except Unreadable as problem:
         raise Unreadable(f"{shown(name)} {problem}") from problem
@@ -130,7 +130,7 @@ class _Contents:
         check_path(member.path)
         parent, _, name = member.path.rpartition("/")
         self._folders.add(hash(parent))
-        if member.kind is Kind.FOLDER:
+        if member.kind is EntryKind.FOLDER:
             self._folders.add(hash(member.path))
             return False
         self._files.add(hash(member.path))
@@ -180,7 +180,7 @@ def _list_zip(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Listing:
     )
 
 
-def _list_tar(stream: Plain | Unpacking, is_wanted: Callable[[str], bool]) -> Listing:
+def _list_tar(stream: Plain | Decompressed, is_wanted: Callable[[str], bool]) -> Listing:
     contents = _Contents(is_wanted)
     readers: dict[int, Callable[[], bytes]] = {}
     for member in tar_members(stream, max_entries=MAX_ENTRIES):

@@ -41,7 +41,7 @@ _MAX_ALIKE = 8
 _SCRIPT = re.compile(r"(?P<stem>.+?)(?P<copy>-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE)
 
 
-class Piece(msgspec.Struct, frozen=True):
+class AttemptFile(msgspec.Struct, frozen=True):
     """A file or folder of an attempt: what the student called it, and where its bytes are."""
 
     path: str
@@ -61,7 +61,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     origin: str = ""
     path: Path
-    members: tuple[Piece, ...] = ()
+    members: tuple[AttemptFile, ...] = ()
     problem: str = ""
 
 
@@ -124,7 +124,7 @@ def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
     return likeness, len(folders)
 
 
-def gather(pieces: Sequence[Piece], path: Path, course: Course) -> dict[str, Handed]:
+def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, Handed]:
     """Every exercise of the course as it is found in the pieces, by its id."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
@@ -140,24 +140,24 @@ class _Gathering:
     def __init__(self, path: Path, course: Course, opened: contextlib.ExitStack) -> None:
         self._path, self._course, self._opened = path, course, opened
         self._open: list[tuple[Candidate, Path]] = []
-        self._packed: list[Piece] = []
+        self._packed: list[AttemptFile] = []
         self._listings: list[tuple[Listing, Path]] = []
         self._others: list[str] = []
         self._problems: list[tuple[str, Path]] = []
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: AttemptFile) -> None:
         """Sort a file to what lies open or to the archives; look into a folder."""
         if isinstance(piece.place, Path) and not piece.path:
             try:
                 # All or nothing: in a folder of too many, which ones come first is chance.
                 for each in list(walk(piece.place)):
-                    self._add_file(Piece(each.path, each.place))
+                    self._add_file(AttemptFile(each.path, each.place))
             except Unreadable as problem:
                 self._problems.append((str(problem), piece.place))
         else:
             self._add_file(piece)
 
-    def _add_file(self, piece: Piece) -> None:
+    def _add_file(self, piece: AttemptFile) -> None:
         name = piece.path.rpartition("/")[2]
         if self._is_wanted(name):
             candidate = Candidate(piece.path, functools.partial(self._read, piece))
@@ -250,10 +250,10 @@ class _Gathering:
     def _is_wanted(self, name: str) -> bool:
         return is_named_after(self._course, name)
 
-    def _path_of(self, piece: Piece) -> Path:
+    def _path_of(self, piece: AttemptFile) -> Path:
         return piece.place if isinstance(piece.place, Path) else self._path
 
-    def _read(self, piece: Piece) -> bytes:
+    def _read(self, piece: AttemptFile) -> bytes:
         if isinstance(piece.place, Member):
             with open_regular(self._path, self._path.name) as file:
                 return read_member(file, piece.place, MAX_FILE_BYTES)
@@ -263,7 +263,7 @@ class _Gathering:
             raise Unreadable(f"{shown(piece.path)} is larger than {MAX_FILE_BYTES:,} bytes.")
         return source
 
-    def _archive(self, piece: Piece) -> BinaryIO:
+    def _archive(self, piece: AttemptFile) -> BinaryIO:
         if isinstance(piece.place, Path):
             return open_regular(piece.place, piece.path)
         if piece.place.size > MAX_NESTED_BYTES:

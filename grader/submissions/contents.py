@@ -14,9 +14,9 @@ import msgspec
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import MAX_CODE_NAMES, looks_like_code, looks_packed, stored_members
-from grader.submissions.attempt import Piece, is_named_after
+from grader.submissions.attempt import AttemptFile, is_named_after
 from grader.submissions.folder import (
-    Kind,
+    EntryKind,
     Unreadable,
     entries,
     entry_kind,
@@ -41,8 +41,8 @@ class Item(msgspec.Struct):
     """One name at the top of a download; `newest` orders items of one person by time, if known."""
 
     name: str
-    kind: Kind
-    pieces: list[Piece] = []
+    kind: EntryKind
+    pieces: list[AttemptFile] = []
     newest: float = 0.0
     is_clone: bool = False
     problem: str = ""
@@ -81,7 +81,7 @@ def _is_submission(course: Course, items: Iterable[Item]) -> bool:
 
 
 def _is_part(course: Course, item: Item) -> bool:
-    if item.kind is not Kind.FOLDER:
+    if item.kind is not EntryKind.FOLDER:
         return any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
     expected = [
         name
@@ -105,7 +105,7 @@ def _is_students(name: str) -> bool:
 def _from_folder(folder: Path, course: Course) -> Download:
     items, metadata = _items_of(folder)
     for _ in range(_MAX_WRAPPERS):
-        folders = [item for item in items if item.kind is Kind.FOLDER]
+        folders = [item for item in items if item.kind is EntryKind.FOLDER]
         others = [item for item in items if item.name.endswith(".py") or looks_packed(item.name)]
         if len(folders) != 1 or others or metadata or _is_students(folders[0].name):
             break
@@ -125,13 +125,15 @@ def _items_of(folder: Path) -> tuple[list[Item], Path | None]:
         if len(items) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
         kind, place = entry_kind(entry), Path(entry.path)
-        if entry.name == METADATA and kind is Kind.FILE:
+        if entry.name == METADATA and kind is EntryKind.FILE:
             metadata = place
             continue
-        item = Item(entry.name, kind, [Piece("" if kind is Kind.FOLDER else entry.name, place)])
-        if kind in (Kind.FOLDER, Kind.FILE):
+        item = Item(
+            entry.name, kind, [AttemptFile("" if kind is EntryKind.FOLDER else entry.name, place)]
+        )
+        if kind in (EntryKind.FOLDER, EntryKind.FILE):
             item.newest = entry.stat(follow_symlinks=False).st_mtime
-            item.is_clone = kind is Kind.FOLDER and (place / ".git").exists()
+            item.is_clone = kind is EntryKind.FOLDER and (place / ".git").exists()
         else:
             item.problem = (
                 f"What was handed in is a {kind.value}: hand in the file or folder itself."
@@ -163,7 +165,7 @@ def _wrapper(members: Iterable[Member], course: Course) -> list[str]:
     common: list[str] | None = None
     for member in members:
         folders = member.path.split("/")[:-1]
-        if member.kind is Kind.FOLDER or any(map(is_junk, member.path.split("/"))):
+        if member.kind is EntryKind.FOLDER or any(map(is_junk, member.path.split("/"))):
             continue
         if common is None:
             common = folders
@@ -210,18 +212,20 @@ class _Collected:
         if len(self._folders) + len(self._files) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
         name, below = parts[depth], parts[depth + 1 :]
-        if below or member.kind is Kind.FOLDER:
+        if below or member.kind is EntryKind.FOLDER:
             self._add_below(
-                self._folders.setdefault(name, Item(name, Kind.FOLDER, [])), below, member
+                self._folders.setdefault(name, Item(name, EntryKind.FOLDER, [])), below, member
             )
         elif name == METADATA:
             self.metadata = member
         else:
-            self._files.append(Item(name, Kind.FILE, [Piece(name, member)], len(self._files)))
+            self._files.append(
+                Item(name, EntryKind.FILE, [AttemptFile(name, member)], len(self._files))
+            )
 
     def _add_below(self, item: Item, below: list[str], member: Member) -> None:
         item.is_clone |= bool(below) and below[0] in _OF_CLONES
-        if member.kind is Kind.FOLDER or any(map(is_ignored, below)):
+        if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
             return
         wanted = is_named_after(self._course, below[-1]) or looks_packed(below[-1])
         others = MAX_CODE_NAMES if looks_like_code(below[-1]) else _MAX_OTHERS
@@ -232,4 +236,4 @@ class _Collected:
                 f"{item.name} holds too many files of the same names: hand in one of each."
             )
             return
-        item.pieces.append(Piece("/".join(below), member))
+        item.pieces.append(AttemptFile("/".join(below), member))

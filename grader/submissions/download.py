@@ -16,9 +16,9 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import Student
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import Found, Piece
+from grader.submissions.attempt import AttemptFile, Found
 from grader.submissions.contents import Download, Item, open_download
-from grader.submissions.folder import Kind, Unreadable, open_regular
+from grader.submissions.folder import EntryKind, Unreadable, open_regular
 from grader.submissions.gradescope import Submitted, read_metadata
 from grader.submissions.member import Member, MemberStream
 from grader.submissions.names import shown, written
@@ -102,7 +102,7 @@ class _Finding:
     def collect(self) -> Layout:
         """Give every item to a person, by the rules of the platform that it is of."""
         items = sorted(self._download.items, key=lambda item: item.name)
-        folders = [item for item in items if item.kind is Kind.FOLDER]
+        folders = [item for item in items if item.kind is EntryKind.FOLDER]
         layout = platform_of(item.name for item in items)
         if any(is_gradescope(item.name) for item in folders) and layout is Layout.NAMES:
             self._collect_gradescope(items)
@@ -112,7 +112,7 @@ class _Finding:
         elif folders and 2 * sum(item.is_clone for item in folders) > len(folders):
             layout = Layout.CLONES
             self._collect_clones(folders)
-            self._ignored += [item.name for item in items if item.kind is not Kind.FOLDER]
+            self._ignored += [item.name for item in items if item.kind is not EntryKind.FOLDER]
         else:
             for item in items:
                 self._add_by_name(item)
@@ -169,7 +169,7 @@ class _Finding:
     def _add_by_name(self, item: Item) -> None:
         """A folder, an archive or a file that is named after its student."""
         name = item.name
-        if item.kind is Kind.FOLDER:
+        if item.kind is EntryKind.FOLDER:
             self._add(name, Student(id=written(name)), item)
         elif looks_packed(name) or (item.problem and not name.endswith(".py")):
             stem = _stem(item)
@@ -259,11 +259,11 @@ def _time(person: Person, item: Item, said: Named) -> tuple[str, int, float, str
     return person.submitted_at.get(item.name, ""), said.order, item.newest, item.name
 
 
-def _renamed(item: Item, said: Named) -> Iterator[Piece]:
+def _renamed(item: Item, said: Named) -> Iterator[AttemptFile]:
     """The pieces of an item as the student called them."""
     for piece in item.pieces:
-        if item.kind is not Kind.FOLDER and said.rest:
-            yield Piece(said.rest, piece.place)
+        if item.kind is not EntryKind.FOLDER and said.rest:
+            yield AttemptFile(said.rest, piece.place)
         else:
             yield piece
 

@@ -25,7 +25,7 @@ class Unreadable(Exception):
     """What was handed in cannot be read; the text is the sentence for the student."""
 
 
-class Kind(enum.Enum):
+class EntryKind(enum.Enum):
     """What an entry of a folder or an archive is, in the words of a message."""
 
     FILE = "file"
@@ -51,16 +51,16 @@ def is_ignored(name: str) -> bool:
     return name.startswith(".") or name.lower() in _IGNORED
 
 
-def kind_of_mode(mode: int) -> Kind:
+def kind_of_mode(mode: int) -> EntryKind:
     """What the type bits of a Unix mode say; none at all are those of a plain file."""
     match stat.S_IFMT(mode):
         case 0 | stat.S_IFREG:
-            return Kind.FILE
+            return EntryKind.FILE
         case stat.S_IFDIR:
-            return Kind.FOLDER
+            return EntryKind.FOLDER
         case stat.S_IFLNK:
-            return Kind.LINK
-    return Kind.SPECIAL
+            return EntryKind.LINK
+    return EntryKind.SPECIAL
 
 
 def open_regular(path: Path, name: str) -> BinaryIO:
@@ -99,7 +99,7 @@ def walk(folder: Path) -> Iterator[Walked]:
                     )
                 if is_ignored(entry.name):
                     continue
-                if entry_kind(entry) is Kind.FOLDER:
+                if entry_kind(entry) is EntryKind.FOLDER:
                     below.append((f"{prefix}{entry.name}/", Path(entry.path)))
                 else:
                     yield Walked(prefix + entry.name, Path(entry.path))
@@ -115,13 +115,13 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         raise Unreadable(f"{shown(folder.name)} cannot be listed ({error.strerror}).") from error
 
 
-def entry_kind(entry: os.DirEntry[str]) -> Kind:
+def entry_kind(entry: os.DirEntry[str]) -> EntryKind:
     """What an entry of a folder is; a link is a link, wherever it points."""
     if entry.is_symlink() or getattr(entry, "is_junction", bool)():
-        return Kind.LINK
+        return EntryKind.LINK
     with contextlib.suppress(OSError):
         if entry.is_dir(follow_symlinks=False):
-            return Kind.FOLDER
+            return EntryKind.FOLDER
         if entry.is_file(follow_symlinks=False):
-            return Kind.FILE
-    return Kind.SPECIAL
+            return EntryKind.FILE
+    return EntryKind.SPECIAL

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from grader.submissions.folder import Kind, Unreadable
+from grader.submissions.folder import EntryKind, Unreadable
 from grader.submissions.names import shown
 
 MAX_PATH = 1000
@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 _LOCAL_HEADER = 30
 
 
-class Packing(enum.IntEnum):
+class Compression(enum.IntEnum):
     """How a member is stored; the numbers are those of the zip format, but for `PLAIN`."""
 
     PLAIN = -1  # the bytes themselves, as in a tar
@@ -31,15 +31,15 @@ class Packing(enum.IntEnum):
 class Member(msgspec.Struct, frozen=True):
     """An entry of an archive; `offset` is that of its local header, or of its bytes if `PLAIN`.
 
-    `packing` is a number that an archive stated: there are more than those of `Packing`.
+    `packing` is a number that an archive stated: there are more than those of `Compression`.
     """
 
     path: str
-    kind: Kind
+    kind: EntryKind
     offset: int = 0
     packed: int = 0
     size: int = 0
-    packing: int = Packing.PLAIN
+    packing: int = Compression.PLAIN
     crc: int = 0
     encrypted: bool = False
 
@@ -75,23 +75,23 @@ def check_path(path: str) -> None:
 def read_member(file: BinaryIO, member: Member, limit: int) -> bytes:
     """All bytes of a member, at most `limit`; raises Unreadable, with its name, if that cannot be."""
     name = shown(member.path)
-    if member.kind is not Kind.FILE:
+    if member.kind is not EntryKind.FILE:
         raise Unreadable(f"{name} is a {member.kind.value}; hand in the file itself.")
     if member.encrypted:
         raise Unreadable(f"{name} is encrypted: pack it again without a password.")
     if member.size > limit:
         raise Unreadable(f"{name} is larger than {limit:,} bytes.")
-    if member.packing not in tuple(Packing):
+    if member.packing not in tuple(Compression):
         raise Unreadable(f"{name} is compressed in a rare way: pack it again as an ordinary zip.")
     file.seek(member.offset)
-    if member.packing != Packing.PLAIN:
+    if member.packing != Compression.PLAIN:
         _skip_local_header(file, member)
-    data = _inflated(file, member, limit) if member.packing == Packing.DEFLATED else b""
-    if member.packing != Packing.DEFLATED:
+    data = _inflated(file, member, limit) if member.packing == Compression.DEFLATED else b""
+    if member.packing != Compression.DEFLATED:
         data = file.read(min(member.packed, limit + 1))
     if len(data) > limit:
         raise Unreadable(f"{name} is larger than {limit:,} bytes.")
-    right_sum = member.packing == Packing.PLAIN or zlib.crc32(data) == member.crc
+    right_sum = member.packing == Compression.PLAIN or zlib.crc32(data) == member.crc
     if len(data) != member.size or not right_sum:
         raise _damaged(member)
     return data
@@ -135,12 +135,12 @@ class MemberStream:
 
     def __init__(self, file: BinaryIO, member: Member) -> None:
         self._file, self._member, self._left = file, member, member.packed
-        if member.encrypted or member.packing not in tuple(Packing):
+        if member.encrypted or member.packing not in tuple(Compression):
             raise Unreadable("is encrypted, or packed in a rare way")
         file.seek(member.offset)
-        if member.packing != Packing.PLAIN:
+        if member.packing != Compression.PLAIN:
             _skip_local_header(file, member)
-        deflated = member.packing == Packing.DEFLATED
+        deflated = member.packing == Compression.DEFLATED
         self._inflater = zlib.decompressobj(-15) if deflated else None
         self._rest = b""
 

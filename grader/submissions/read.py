@@ -12,7 +12,7 @@ from pathlib import Path
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import Piece, gather, nearest_below
+from grader.submissions.attempt import AttemptFile, gather, nearest_below
 from grader.submissions.folder import Unreadable, open_regular
 from grader.submissions.names import written
 from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
@@ -37,7 +37,7 @@ def read_submission(path: Path, course: Course) -> Submission:
         )
     files = {exercise.id: _find(path, exercise) for exercise in course.exercises}
     if any(handed.path is None for handed in files.values()):
-        below = gather([Piece("", path)], path, course)
+        below = gather([AttemptFile("", path)], path, course)
         files = {name: below[name] if each.path is None else each for name, each in files.items()}
     if all(handed.path is None for handed in files.values()):
         expected = course.exercises[0].file
@@ -64,7 +64,7 @@ def _read_one(path: Path, course: Course) -> Submission:
 def _read_archive(path: Path, course: Course) -> Submission:
     # Whoever points at it may do so through a link; within a class nobody may.
     real = path.resolve()
-    files = gather([Piece(path.name, real)], real, course)
+    files = gather([AttemptFile(path.name, real)], real, course)
     if all(handed.path is None for handed in files.values()):
         expected = course.exercises[0].file
         raise SubmissionError(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from grader.course.manifest import Forbidden
+from grader.course.manifest import ForbiddenRule
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Documented = _Definition | ast.Module
@@ -16,13 +16,13 @@ _Documented = _Definition | ast.Module
 _LONGEST_NAME = 500
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ForbiddenName(msgspec.Struct, frozen=True):
     """A forbidden name in the source: where it stands and the rule that it breaks."""
 
     name: str
     line: int
     function: str
-    rule: Forbidden
+    rule: ForbiddenRule
 
 
 def parse(source: bytes) -> ast.Module:
@@ -84,7 +84,7 @@ def line_of(tree: ast.Module, qualified_name: str) -> int | None:
     return None
 
 
-def find_forbidden(tree: ast.Module, rules: tuple[Forbidden, ...]) -> list[Finding]:
+def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[ForbiddenName]:
     """The forbidden names in the bodies that the rules speak of, in the order of the file.
 
     Names are resolved through the imports and plain aliases of the file; a name that is only
@@ -103,7 +103,7 @@ def find_forbidden(tree: ast.Module, rules: tuple[Forbidden, ...]) -> list[Findi
                 if found_name := next(
                     (n for n in rule.names if f"{name}.".startswith(f"{n}.")), ""
                 ):
-                    findings.append(Finding(found_name, line, qualified_name, rule))
+                    findings.append(ForbiddenName(found_name, line, qualified_name, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
 
 

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
-from grader.submissions.folder import Kind, Unreadable
-from grader.submissions.member import Member, Packing, member_path
+from grader.submissions.folder import EntryKind, Unreadable
+from grader.submissions.member import Compression, Member, member_path
 
 BLOCK = 512
 _CHUNK = 1 << 16
@@ -33,12 +33,12 @@ _UNPACKERS: dict[str, Callable[[], Any]] = {
 
 _BROKEN = "is cut off or damaged: pack it again and hand it in."
 _KINDS = {
-    b"0": Kind.FILE,
-    b"\0": Kind.FILE,
-    b"7": Kind.FILE,
-    b"5": Kind.FOLDER,
-    b"1": Kind.LINK,
-    b"2": Kind.LINK,
+    b"0": EntryKind.FILE,
+    b"\0": EntryKind.FILE,
+    b"7": EntryKind.FILE,
+    b"5": EntryKind.FOLDER,
+    b"1": EntryKind.LINK,
+    b"2": EntryKind.LINK,
 }
 
 
@@ -81,7 +81,7 @@ class Plain:
         pass
 
 
-class Unpacking:
+class Decompressed:
     """A compressed file, unpacked up to the limit of its kind: `gz`, `bz2` or `xz`."""
 
     def __init__(self, file: BinaryIO, kind: str) -> None:
@@ -217,15 +217,15 @@ class _Extended:
             prefix = block[345:500].split(b"\0")[0]
             if block[257:263] == b"ustar\0" and prefix:
                 name = prefix + b"/" + name
-        kind = _KINDS.get(flag, Kind.SPECIAL)
+        kind = _KINDS.get(flag, EntryKind.SPECIAL)
         if flag in b"0\0" and name.endswith(b"/"):
-            kind = Kind.FOLDER
+            kind = EntryKind.FOLDER
         if self._sparse:
-            kind = Kind.SPECIAL
+            kind = EntryKind.SPECIAL
         # A link or a device has no bytes, whatever size its header states.
         size = 0 if flag in b"123456" else size if self._size is None else self._size
         path = member_path(name, utf8=False)
-        return Member(path, kind, offset=at, packed=size, size=size, packing=Packing.PLAIN)
+        return Member(path, kind, offset=at, packed=size, size=size, packing=Compression.PLAIN)
 
 
 def _size(block: bytes) -> int:

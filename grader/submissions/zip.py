@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from grader.submissions.folder import Kind, Unreadable, kind_of_mode
+from grader.submissions.folder import EntryKind, Unreadable, kind_of_mode
 from grader.submissions.member import Member, member_path
 
 _END = struct.Struct("<4s4H2LH")
@@ -114,12 +114,12 @@ def _entry(file: BinaryIO, shift: int) -> tuple[Member, int]:
     return member, _ENTRY.size + name_size + extra_size + comment_size
 
 
-def _kind(raw: bytes, system: int, attributes: int) -> Kind:
+def _kind(raw: bytes, system: int, attributes: int) -> EntryKind:
     if raw.endswith((b"/", b"\\")):
-        return Kind.FOLDER
+        return EntryKind.FOLDER
     if system in (_UNIX, _DARWIN):
         return kind_of_mode(attributes >> 16)
-    return Kind.FOLDER if attributes & 0x10 else Kind.FILE
+    return EntryKind.FOLDER if attributes & 0x10 else EntryKind.FILE
 
 
 def _large(extra: bytes, *numbers: int) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.judge.process import Judge, Judged, judge_source, judges
+from grader.judge.assignment import Judgment
+from grader.judge.process import Judge, judge_source, judges
 from grader.results import Visibility
 
 MANIFEST = """\
@@ -30,7 +31,7 @@ hints = ["a", "b", "c"]
 preload = ["torch"]
 """
 
-JudgeSource = Callable[..., Judged]
+JudgeSource = Callable[..., Judgment]
 WriteCourse = Callable[..., Course]
 
 
@@ -67,7 +68,9 @@ def judge() -> Iterator[Judge]:
 def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
     """Judge `source` with a hidden suite (and probe) that the test gives as text."""
 
-    def run(source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = "") -> Judged:
+    def run(
+        source: str, suite: str, probe: str = "", *, seed: int = 0, extra: str = ""
+    ) -> Judgment:
         course = _write_course(tmp_path, suite, probe, extra=extra)
         return judge_source(
             judge,

@@ -12,19 +12,19 @@ from grader.cli.terminal.console import hang, marks_for, print_lines
 from grader.text import counted
 
 if TYPE_CHECKING:
-    from grader.audit.auditor import Finding
+    from grader.audit.auditor import AttackResult
 
 # What an attack met can be a traceback's worth of words.
 _LONGEST = 300
 
 
 def show_findings(
-    console: Console, findings: Iterable[tuple[Finding, tuple[str, ...]]]
-) -> list[Finding]:
+    console: Console, findings: Iterable[tuple[AttackResult, tuple[str, ...]]]
+) -> list[AttackResult]:
     """Print each finding when it is there; returns those that were not stopped."""
     total, kind = 0, ""
     held: tuple[str, ...] = ()
-    missed: list[Finding] = []
+    missed: list[AttackResult] = []
     for finding, walls in findings:
         held = walls or held
         if finding.attack.kind != kind:
@@ -37,7 +37,7 @@ def show_findings(
     return missed
 
 
-def _lines(console: Console, finding: Finding) -> Iterator[Text]:
+def _lines(console: Console, finding: AttackResult) -> Iterator[Text]:
     marks = marks_for(console)
     good = finding.stopped
     mark = Text(marks.good if good else marks.bad, "green" if good else "red")
@@ -53,7 +53,7 @@ def _lines(console: Console, finding: Finding) -> Iterator[Text]:
 
 
 def _ending(
-    console: Console, total: int, missed: list[Finding], walls: tuple[str, ...]
+    console: Console, total: int, missed: list[AttackResult], walls: tuple[str, ...]
 ) -> Iterator[Text]:
     held = ", ".join(walls) or "none"
     yield Text()

@@ -19,7 +19,7 @@ from grader.text import counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grader.authoring.verify import Proof
+    from grader.authoring.verify import ExerciseProof
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
     from grader.sandbox.walls.survey import Level, Wall
@@ -154,7 +154,7 @@ def _rules(exercise: Exercise) -> Iterator[str]:
         yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
-def show_proofs(console: Console, proofs: Iterable[Proof]) -> int:
+def show_proofs(console: Console, proofs: Iterable[ExerciseProof]) -> int:
     """Print each proof as it is made, and return how many complaints there were."""
     complaints = exercises = 0
     for proof in proofs:
@@ -167,7 +167,7 @@ def show_proofs(console: Console, proofs: Iterable[Proof]) -> int:
     return complaints
 
 
-def _proof_lines(console: Console, proof: Proof) -> Iterator[Text]:
+def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     # What the other listings do without loads the wire of the sandboxes.
     from grader.text import clean
 

@@ -61,7 +61,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
 
     from grader.cli.terminal.console import open_console
     from grader.cli.watch.keys import reading_keys
-    from grader.cli.watch.loop import KEYS, Watch
+    from grader.cli.watch.loop import KEYS, WatchLoop
     from grader.cli.watch.orders import Crashed, Pressed, Saved
     from grader.cli.watch.saves import Saves
     from grader.cli.watch.screen import Screen
@@ -94,7 +94,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
         )
         stack.callback(screen.close)
         with contextlib.suppress(KeyboardInterrupt):
-            Watch(workspace, screen, events, plot).run(first)
+            WatchLoop(workspace, screen, events, plot).run(first)
     tell_notices(workspace)
 
 

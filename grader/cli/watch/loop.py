@@ -18,7 +18,7 @@ from grader.cli.watch.orders import (
     Pressed,
     Redraw,
     Saved,
-    TestEnded,
+    TestProgress,
 )
 from grader.cli.watch.screen import Face, Shows, View
 from grader.course.manifest import Exercise
@@ -51,7 +51,7 @@ class _Hint(NamedTuple):
     order: int
 
 
-class Watch:
+class WatchLoop:
     """The loop over the events, which any thread may put; `plot`, if given, plots and says where."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Watch:
                 self._save(ids)
             case Redraw():
                 self._draw()
-            case TestEnded(order, count):
+            case TestProgress(order, count):
                 # What is quick is not worth a flicker.
                 if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
                     total = self._orders.tests(order)

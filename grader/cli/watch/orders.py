@@ -35,7 +35,7 @@ class Orders:
         self._judge = WarmJudge(
             self._course,
             answer=tell,
-            test=lambda order, count: tell(TestEnded(order, count)),
+            test=lambda order, count: tell(TestProgress(order, count)),
             crashed=lambda error: tell(Crashed(error)),
         )
 
@@ -114,7 +114,7 @@ class Redraw(msgspec.Struct, frozen=True):
     """The terminal has another size."""
 
 
-class TestEnded(msgspec.Struct, frozen=True):
+class TestProgress(msgspec.Struct, frozen=True):
     """So many tests of an order ended."""
 
     __test__ = False
@@ -136,4 +136,4 @@ class Crashed(msgspec.Struct, frozen=True):
     error: Exception
 
 
-Event = Saved | Pressed | Redraw | TestEnded | Answer | Plotted | Crashed
+Event = Saved | Pressed | Redraw | TestProgress | Answer | Plotted | Crashed

@@ -13,7 +13,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.exports.report.overview import FEWEST_STUDENTS, exercise_view, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
-from grader.gradebook.review import Attention, Kind
+from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Entry, Student
 
@@ -163,7 +163,7 @@ class _Site:
             pairs=pairs,
             similarity=self._similarity,
             absent=absent,
-            attention=[each for each in attention if each.kind is not Kind.FAULT],
+            attention=[each for each in attention if each.kind is not Reason.FAULT],
             **shared,
         )
         readme = self._folder / _README

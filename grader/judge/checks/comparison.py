@@ -66,7 +66,7 @@ class Rule(NamedTuple):
         )
 
 
-class Kind(enum.Enum):
+class DifferenceKind(enum.Enum):
     """In what two values differ."""
 
     TYPE = enum.auto()
@@ -88,7 +88,7 @@ class Position(int):
 class Mismatch:
     """The first place where two values differ: the keys that lead there and what stands there."""
 
-    kind: Kind
+    kind: DifferenceKind
     path: tuple[Any, ...]
     actual: Any
     expected: Any
@@ -172,12 +172,12 @@ def first_mismatch(
     actual: Any, expected: Any, rule: Rule, path: tuple[Any, ...] = ()
 ) -> Mismatch | None:
     """The first difference in the order of the expected value, None where there is none."""
-    kind: Kind | None
+    kind: DifferenceKind | None
     actual, expected = _without_numpy_scalar(actual), _without_numpy_scalar(expected)
     if is_array(expected):
         kind = _compare_arrays(actual, expected, rule)
     elif len(path) > _DEEPEST:
-        kind = Kind.INCOMPARABLE
+        kind = DifferenceKind.INCOMPARABLE
     elif isinstance(expected, Mapping):
         return _compare_mappings(actual, expected, rule, path)
     elif isinstance(expected, (list, tuple, Record)):
@@ -185,11 +185,11 @@ def first_mismatch(
     elif is_number(expected):
         kind = _compare_numbers(actual, expected, rule)
     elif isinstance(expected, Opaque):
-        kind = Kind.INCOMPARABLE
+        kind = DifferenceKind.INCOMPARABLE
     elif type(actual) is not type(expected):
-        kind = Kind.TYPE
+        kind = DifferenceKind.TYPE
     else:
-        kind = None if actual == expected else Kind.VALUES
+        kind = None if actual == expected else DifferenceKind.VALUES
     return None if kind is None else Mismatch(kind, path, actual, expected)
 
 
@@ -199,33 +199,37 @@ def _without_numpy_scalar(value: Any) -> Any:
     return value.item() if kind is not None and isinstance(value, kind) else value
 
 
-def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> Kind | None:
+def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> DifferenceKind | None:
     if not (is_tensor(actual) if is_tensor(expected) else is_ndarray(actual)):
-        return Kind.TYPE
+        return DifferenceKind.TYPE
     if tuple(actual.shape) != tuple(expected.shape):
-        return Kind.SHAPE
+        return DifferenceKind.SHAPE
     if actual.dtype != expected.dtype:
-        return Kind.DTYPE
+        return DifferenceKind.DTYPE
     left, right = as_array(actual), as_array(expected)
     if left is None or right is None:
-        return Kind.INCOMPARABLE
+        return DifferenceKind.INCOMPARABLE
     agrees = agreement(left, right, rule.tolerance(dtype_name(expected)))
-    return None if agrees.all() else Kind.VALUES
+    return None if agrees.all() else DifferenceKind.VALUES
 
 
-def _compare_numbers(actual: Any, expected: float, rule: Rule) -> Kind | None:
+def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind | None:
     if not is_number(actual):
-        return Kind.TYPE
+        return DifferenceKind.TYPE
     if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
-        return Kind.TYPE  # an int may stand for a float, as in type hints, but not the reverse
+        return (
+            DifferenceKind.TYPE
+        )  # an int may stand for a float, as in type hints, but not the reverse
     if actual == expected:
         return None
     left, right = as_float(actual), as_float(expected)
     if math.isnan(left) or math.isnan(right):
-        return None if math.isnan(left) and math.isnan(right) else Kind.VALUES
+        return None if math.isnan(left) and math.isnan(right) else DifferenceKind.VALUES
     tolerance, error = rule.tolerance("float64"), abs(left - right)
     allowed = tolerance.atol + tolerance.rtol * abs(right)
-    return None if not rule.exact and error < math.inf and error <= allowed else Kind.VALUES
+    return (
+        None if not rule.exact and error < math.inf and error <= allowed else DifferenceKind.VALUES
+    )
 
 
 def as_float(number: float) -> float:
@@ -241,12 +245,12 @@ def _compare_sequences(
 ) -> Mismatch | None:
     names = field_names(expected)
     if not isinstance(actual, (list, tuple, Record)):
-        return Mismatch(Kind.TYPE, path, actual, expected)
+        return Mismatch(DifferenceKind.TYPE, path, actual, expected)
     if names is not None and field_names(actual) != names:
-        kind = Kind.TYPE if field_names(actual) is None else Kind.FIELDS
+        kind = DifferenceKind.TYPE if field_names(actual) is None else DifferenceKind.FIELDS
         return Mismatch(kind, path, actual, expected)
     if len(actual) != len(expected):
-        return Mismatch(Kind.LENGTH, path, actual, expected)
+        return Mismatch(DifferenceKind.LENGTH, path, actual, expected)
     keys = names if names is not None else map(Position, range(len(expected)))
     for key, left, right in zip(keys, actual, expected, strict=True):
         found = first_mismatch(left, right, rule, (*path, key))
@@ -259,16 +263,16 @@ def _compare_mappings(
     actual: Any, expected: Mapping[Any, Any], rule: Rule, path: tuple[Any, ...]
 ) -> Mismatch | None:
     if not isinstance(actual, Mapping):
-        return Mismatch(Kind.TYPE, path, actual, expected)
+        return Mismatch(DifferenceKind.TYPE, path, actual, expected)
     given, wanted = _typed_keys(actual, rule), _typed_keys(expected, rule)
     if set(given) != set(wanted):
-        return Mismatch(Kind.KEYS, path, actual, expected)
+        return Mismatch(DifferenceKind.KEYS, path, actual, expected)
     for key, right in expected.items():
         found = first_mismatch(actual[key], right, rule, (*path, key))
         if found is not None:
             return found
     if rule.exact and given != wanted:
-        return Mismatch(Kind.ORDER, path, actual, expected)
+        return Mismatch(DifferenceKind.ORDER, path, actual, expected)
     return None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from grader.judge.checks.comparison import (
     EXACT,
-    Kind,
+    DifferenceKind,
     Mismatch,
     Rule,
     Tolerance,
@@ -55,23 +55,23 @@ def explain(
     what = subject(what, found.path)
     left, right = found.actual, found.expected
     match found.kind:
-        case Kind.TYPE:
+        case DifferenceKind.TYPE:
             return explain_type(left, a_kind(right), what)
-        case Kind.INCOMPARABLE:
+        case DifferenceKind.INCOMPARABLE:
             return [sentence(f"{what} is {a_kind(left)}, whose contents cannot be compared.")]
-        case Kind.LENGTH:
+        case DifferenceKind.LENGTH:
             given, wanted = counted(len(left), "entry", "entries"), len(right)
             return [sentence(f"{what} {verb(what, 'has', 'have')} {given}, promised {wanted}.")]
-        case Kind.KEYS:
+        case DifferenceKind.KEYS:
             return _explain_names(list(left), list(right), "entry", what)
-        case Kind.FIELDS:
+        case DifferenceKind.FIELDS:
             names = field_names(left) or (), field_names(right) or ()
             return _explain_names(list(names[0]), list(names[1]), "field", what)
-        case Kind.ORDER:
+        case DifferenceKind.ORDER:
             return _explain_order(list(left), list(right), what)
-        case Kind.SHAPE:
+        case DifferenceKind.SHAPE:
             return explain_shape(left, tuple(right.shape), what, right if search else None)
-        case Kind.DTYPE:
+        case DifferenceKind.DTYPE:
             return explain_dtype(left, right.dtype, what, right if search else None)
     if isinstance(right, str):
         return _explain_text(left, right, what)

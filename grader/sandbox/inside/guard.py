@@ -36,7 +36,7 @@ class Seen:
         self.stack: list[Line] = walked[::-1]
 
 
-class Watch:
+class OperatorWatch:
     """A context in which the operators and names of a guard raise, and are remembered.
 
     A student's `except` cannot hide a use: `seen` keeps the first one. The operators are seen by a
@@ -97,7 +97,7 @@ class Watch:
         return watched
 
 
-def watching(watches: list[Watch]) -> contextlib.AbstractContextManager[object]:
+def watching(watches: list[OperatorWatch]) -> contextlib.AbstractContextManager[object]:
     """All of these watches at once."""
     # Most calls are watched by nobody, or by one.
     if len(watches) < 2:
@@ -129,7 +129,7 @@ def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
-        def __init__(self, watch: Watch) -> None:
+        def __init__(self, watch: OperatorWatch) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
             self._watch = watch
 

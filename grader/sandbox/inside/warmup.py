@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
-from grader.sandbox.inside.guard import Watch
+from grader.sandbox.inside.guard import OperatorWatch
 from grader.sandbox.wire.messages import Guard
 
 
@@ -53,7 +53,7 @@ def _torch() -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy.random")
     # The dispatch mode watches for operators that are not allowed; its first use imports a lot.
-    watch = Watch(Guard(frozenset(), ("aten::nothing",), ()))
+    watch = OperatorWatch(Guard(frozenset(), ("aten::nothing",), ()))
     with watch:
         layer(x).sum().backward()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.sandbox.inside.guard import Watch, own_frames, raised, watching
+from grader.sandbox.inside.guard import OperatorWatch, own_frames, raised, watching
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -61,7 +61,7 @@ class Worker:
         self._built: list[Any] = []
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
-        self._watches: dict[str, list[Watch]] = {}
+        self._watches: dict[str, list[OperatorWatch]] = {}
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
@@ -112,7 +112,7 @@ class Worker:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(request.source)
         for guard in request.guards:
-            watch = Watch(guard)
+            watch = OperatorWatch(guard)
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
@@ -163,7 +163,7 @@ class Worker:
         keywords: dict[str, Any],
         inputs: list[torch.Tensor],
         unpacking: Unpacking,
-        watches: list[Watch],
+        watches: list[OperatorWatch],
         packing: Packing,
     ) -> Reply:
         before = [state_of(tensor) for tensor in unpacking.tensors]
@@ -291,7 +291,7 @@ class Graph:
     """A call whose autograd graph the judge may come back to."""
 
     def __init__(
-        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[Watch]
+        self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[OperatorWatch]
     ) -> None:
         self.inputs, self.outputs, self.watches = inputs, outputs, watches
 

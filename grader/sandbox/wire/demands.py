@@ -34,7 +34,7 @@ class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """Kill a sandbox with all that it started; answered by `Stopped`."""
+    """Kill a sandbox with all that it started; answered by `SandboxEnded`."""
 
     sandbox: int
 
@@ -51,11 +51,11 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
 
 
-class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+class SandboxEnded(msgspec.Struct, frozen=True, tag="stopped"):
     """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
 
     status: int
 
 
 Demand = Spawn | Stop
-Answer = Spawned | Failed | Stopped
+Answer = Spawned | Failed | SandboxEnded

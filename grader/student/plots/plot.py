@@ -12,13 +12,13 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, GraderError, JudgeError
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess
-from grader.student.plots.process import Drawn, Fault, Request, Stopped
+from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
 
 # Beside the time of the experiments themselves: imports, sandboxes, matplotlib; generous on a slow disk.
 _OVERHEAD_SECONDS = 120.0
 
 
-_decode = msgspec.json.Decoder(Drawn | Stopped | Fault).decode
+_decode = msgspec.json.Decoder(Drawn | NotDrawn | PlotFault).decode
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ def draw(
     *,
     reference: bytes | None = None,
     seed: int = 0,
-) -> Drawn | Stopped:
+) -> Drawn | NotDrawn:
     """Run the experiment of an exercise on this source, and draw it.
 
     `source` is valid Python; with `reference`, the source of the solution, that is drawn beside it.
@@ -56,7 +56,7 @@ def draw(
             server.close()
 
 
-def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> Drawn | Stopped:
+def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> Drawn | NotDrawn:
     controls = [control.fileno() for control in server.controls] if server is not None else []
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "grader.student.plots.process", *map(str, controls)],
@@ -77,13 +77,13 @@ def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> 
         finally:
             process.kill()
     try:
-        answer: Drawn | Stopped | Fault = _decode(said)
+        answer: Drawn | NotDrawn | PlotFault = _decode(said)
     except msgspec.DecodeError as error:
         raise JudgeError(
             f"The process that draws ended without an answer (exit code {process.returncode}); what "
             "it printed last stands above."
         ) from error
-    if isinstance(answer, Fault):
+    if isinstance(answer, PlotFault):
         raise GraderError(answer.message)
     return answer
 

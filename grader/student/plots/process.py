@@ -26,9 +26,9 @@ import msgspec
 
 from grader.course.manifest import Exercise, load_course
 from grader.errors import CourseError, GraderError
-from grader.judge.outcomes import Outcome as Ended
+from grader.judge.outcomes import SubmissionError as Ended
 from grader.judge.session import Session
-from grader.judge.student import Student
+from grader.judge.student import StudentCode
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import ForkServerSandboxes
@@ -56,7 +56,7 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
     note: str = ""
 
 
-class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+class NotDrawn(msgspec.Struct, frozen=True, tag="stopped"):
     """No picture: what the submission did instead, in the words of a judgment."""
 
     outcome: Outcome
@@ -64,7 +64,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     place: Place | None = None
 
 
-class Fault(msgspec.Struct, frozen=True, tag="fault"):
+class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
     """A fault of ours."""
 
     message: str
@@ -87,12 +87,12 @@ def main(arguments: list[str]) -> None:
     try:
         answer = _answer(request, sandboxes)
     except GraderError as error:
-        answer = Fault(str(error))
+        answer = PlotFault(str(error))
     answers.write(msgspec.json.encode(answer))
     answers.flush()
 
 
-def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | Stopped | Fault:
+def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFault:
     # Here and not above: whoever asks imports this module for its structs, and not pytest.
     from grader.judge.plugin import meaning_of
 
@@ -110,9 +110,9 @@ def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | Stopped | Fau
     except Ended as error:
         said = meaning_of(error)
         place = Place(exercise.file, said.line, said.function) if said.line else None
-        return Stopped(said.outcome, said.message, place)
+        return NotDrawn(said.outcome, said.message, place)
     except _NotDrawable as error:
-        return Stopped(Outcome.FAILED, str(error))
+        return NotDrawn(Outcome.FAILED, str(error))
 
 
 def _loaded(file: Path) -> ModuleType:
@@ -136,7 +136,7 @@ def _student(
 ) -> Iterator[_Timed]:
     session = Session(sandboxes, exercise, source)
     try:
-        yield _Timed(session, Student(session, file))
+        yield _Timed(session, StudentCode(session, file))
     finally:
         session.close()
 
@@ -144,7 +144,7 @@ def _student(
 class _Timed:
     """A student's module that gets a test's share of the exercise's time for each run."""
 
-    def __init__(self, session: Session, student: Student) -> None:
+    def __init__(self, session: Session, student: StudentCode) -> None:
         self._session, self._student = session, student
 
     def run(self, seed: int, function: str, *arguments: Any) -> Any:

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.course.pack import MAX_FILES, _Listing, unpack, write_pack
+from grader.course.pack import MAX_FILES, _PackListing, unpack, write_pack
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 
@@ -215,7 +215,7 @@ def test_a_true_listing_of_odd_names(course: Course, tmp_path: Path, name: str) 
         "files": digests,
         "digest": "",
     }
-    listing["digest"] = msgspec.convert(listing, _Listing).expected_digest()
+    listing["digest"] = msgspec.convert(listing, _PackListing).expected_digest()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("pack.json", json.dumps(listing))
         for each, text in files.items():

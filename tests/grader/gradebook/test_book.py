@@ -10,7 +10,7 @@ import pytest
 
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Gradebook, Keeper
-from grader.gradebook.review import Attention, Kind
+from grader.gradebook.review import Attention, Reason
 from grader.results import Student
 
 from .conftest import HERE, School
@@ -35,7 +35,7 @@ def test_it_is_read_while_it_is_written(school: School) -> None:
         with Gradebook.open(school.results) as reader:
             assert [entry.student.id for entry in reader.entries()] == ["ann"]
             assert "not at its end" in reader.unfinished
-        found = (Attention(Kind.FORGER, "ann", "task", "odd"),)
+        found = (Attention(Reason.FORGER, "ann", "task", "odd"),)
         book.finish(found)
     with Gradebook.open(school.results) as reader:
         assert reader.unfinished == ""

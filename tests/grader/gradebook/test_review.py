@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.course.manifest import Course, load_course
-from grader.gradebook.review import Attention, Kind, attention
+from grader.gradebook.review import Attention, Reason, attention
 from grader.grading import settle
 from grader.results import Visibility
 from grader.submissions import Handed
@@ -24,10 +24,10 @@ def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
     course = load_course(PLAIN)
     assert looked_at(course, Handed(None, "It is missing.")) == []
     (found,) = looked_at(course, Handed(None, "It is missing.", seems_misnamed=True))
-    assert (found.kind, found.student, found.what) == (Kind.UNREADABLE, "ada", "It is missing.")
+    assert (found.kind, found.student, found.what) == (Reason.UNREADABLE, "ada", "It is missing.")
 
 
 def test_a_file_that_is_no_utf_8_is_looked_at() -> None:
     (found,) = looked_at(load_course(PLAIN), Handed("x = 1\n".encode("utf-16")))
-    assert found.kind is Kind.UNREADABLE
+    assert found.kind is Reason.UNREADABLE
     assert "saved as UTF-16" in found.what

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from grader.errors import JudgeError
-from grader.judge.process import Judged
+from grader.judge.assignment import Judgment
 from grader.results import Outcome
 
-JudgeSource = Callable[..., Judged]
+JudgeSource = Callable[..., Judgment]
 
 RIGHT = "def first():\n    return 1\n"
 WRONG = "def first():\n    return 2\n"
@@ -21,7 +21,7 @@ def test_first(student):
 '''
 
 
-def outcomes(judged: Judged) -> list[Outcome]:
+def outcomes(judged: Judgment) -> list[Outcome]:
     return [test.outcome for test in judged.result.tests]
 
 

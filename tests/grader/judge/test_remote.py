@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from grader.judge.process import Judged
+from grader.judge.assignment import Judgment
 from grader.results import Outcome
 
-JudgeSource = Callable[..., Judged]
+JudgeSource = Callable[..., Judgment]
 
 
 STUDENT = """

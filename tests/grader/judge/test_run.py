@@ -10,10 +10,11 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import JudgeError
-from grader.judge.process import Judged, judge_source, judges
+from grader.judge.assignment import Judgment
+from grader.judge.process import judge_source, judges
 from grader.results import Outcome, Status, Visibility
 
-JudgeSource = Callable[..., Judged]
+JudgeSource = Callable[..., Judgment]
 
 
 # Two tests: what the first one meets must not cost the second one anything.

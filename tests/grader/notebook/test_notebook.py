@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from grader.notebook.composing import compose
-from grader.notebook.history import Piece
+from grader.notebook.history import SourcePiece
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -264,7 +264,9 @@ def test_the_sample_does_what_it_says() -> None:
 
 
 def test_a_future_import_of_a_cell_stands_first_and_lines_stay_right() -> None:
-    cell = Piece("from __future__ import annotations\ndef f(x: Unknown):\n    return x", "In[7]", 1)
+    cell = SourcePiece(
+        "from __future__ import annotations\ndef f(x: Unknown):\n    return x", "In[7]", 1
+    )
     composed = compose(
         '"""A stub."""\n\ndef f(x):\n    raise NotImplementedError', [cell], future=True
     )

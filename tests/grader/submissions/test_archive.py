@@ -36,12 +36,12 @@ Read = Callable[[bytes, str], dict[str, Any]]
 @pytest.fixture
 def read(course: Course, tmp_path: Path) -> Read:
     """Of an archive with this name: by exercise its source, or the problem of all that have none."""
-    from grader.submissions.attempt import Found, Piece
+    from grader.submissions.attempt import AttemptFile, Found
 
     def run(data: bytes, name: str = "alice.zip") -> dict[str, Any]:
         path = tmp_path / name
         path.write_bytes(data)
-        found = Found(student=Student(id="alice"), path=path, members=(Piece(name, path),))
+        found = Found(student=Student(id="alice"), path=path, members=(AttemptFile(name, path),))
         files = read_found(found, course).files
         for handed in files.values():
             assert (handed.source is None) == bool(handed.problem)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from grader.course.manifest import Forbidden
+from grader.course.manifest import ForbiddenRule
 from grader.submissions.source import find_forbidden, parse
 
-RULE = Forbidden(
+RULE = ForbiddenRule(
     inside=("Layer.forward", "act"),
     reason="write it yourself",
     names=("torch.nn.functional.glu", "torch.ops.aten"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.watch.loop import Watch
+from grader.cli.watch.loop import WatchLoop
 from grader.cli.watch.orders import Crashed, Event, Pressed, Redraw, Saved
 from grader.cli.watch.screen import Shows, View
 from grader.course.manifest import Course, Exercise, load_course
@@ -72,7 +72,7 @@ class Running:
         self.face.wait(lambda: bool(self.face.views))
 
     def _run(self) -> None:
-        loop = Watch(Workspace(self.course), self.face, self._events, self._plot)
+        loop = WatchLoop(Workspace(self.course), self.face, self._events, self._plot)
         try:
             loop.run(self.course.exercise("greeting"))
         except (GraderError, OSError) as error:

@@ -10,7 +10,7 @@ import pytest
 
 from grader.exports.report import write_report
 from grader.exports.report.render import shown
-from grader.gradebook.review import Attention, Kind
+from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity
 from grader.results import Status, Student
 from tests.grader.exports.report.classes import a_class, an_entry, an_exercise, sources
@@ -46,7 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(a_pair("s0000", "s0001"),)),
         absent=[Student(id="nobody", name="Nobody Here")],
-        attention=[Attention(Kind.TIMEOUT, name, "glu", name) for name in HOSTILE],
+        attention=[Attention(Reason.TIMEOUT, name, "glu", name) for name in HOSTILE],
         title="A course",
     )
     return folder

@@ -1,0 +1,57 @@
+"""What a judge is asked and what it hands back: an assignment; tests as they end, a judgment or a fault."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from grader.results import ExerciseResult, TestResult, Visibility
+
+
+class GradingOptions(msgspec.Struct, frozen=True):
+    """How a grading is done: the seed of its inputs, its suites, and the walls without which nothing is run."""
+
+    seed: int = 0
+    chosen: tuple[Visibility, ...] = tuple(Visibility)
+    required_walls: tuple[str, ...] = ()
+
+
+class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
+    """Judge the source of one exercise file against the chosen suites, behind at least these walls.
+
+    `course` is the manifest. Somebody who waits wants to be `told` of every test; a batch does not.
+    """
+
+    course: str
+    exercise: str
+    source: bytes
+    seed: int
+    chosen: tuple[Visibility, ...]
+    required_walls: tuple[str, ...] = ()
+    told: bool = False
+
+
+class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
+    """One test is over; more may follow."""
+
+    __test__ = False
+
+    result: TestResult
+
+
+class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
+    """The exercise is judged; `walls` held around the code."""
+
+    result: ExerciseResult
+    walls: tuple[str, ...]
+
+
+class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
+    """A fault of ours; the judge is ready for the next assignment.
+
+    `kind` names the error of ours that it was: whoever grades has other things to do about each.
+    """
+
+    message: str
+    kind: Literal["JudgeError", "SandboxError", "IsolationError"] = "JudgeError"
