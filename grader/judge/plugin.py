@@ -29,7 +29,7 @@ from grader.judge.outcomes import (
     TimedOut,
 )
 from grader.judge.session import Session
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 from grader.results import Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
@@ -99,12 +99,12 @@ class SuitePlugin:
         self._path = Path()
 
     @pytest.fixture
-    def student(self) -> StudentCode:
+    def student(self) -> Student:
         """The student's module, seen from here."""
         judged = self._find(self._path)
         if judged is None:
             raise CourseError(f"{self._path} is no suite of a course: it has no student.")
-        return StudentCode(judged.session, probe_of(self._path))
+        return Student(judged.session, probe_of(self._path))
 
     def begin(self, item: pytest.Item) -> None:
         """Be told which test runs next."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class StudentCode:
+class Student:
     """The student's module, seen from a suite.
 
     Whatever comes back is plain data that the judge decoded itself: numbers, strings, tensors,

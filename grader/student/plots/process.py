@@ -28,7 +28,7 @@ from grader.course.manifest import Exercise, load_course
 from grader.errors import CourseError, GraderError
 from grader.judge.outcomes import SubmissionError as Ended
 from grader.judge.session import Session
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import ForkServerSandboxes
@@ -136,7 +136,7 @@ def _student(
 ) -> Iterator[_Timed]:
     session = Session(sandboxes, exercise, source)
     try:
-        yield _Timed(session, StudentCode(session, file))
+        yield _Timed(session, Student(session, file))
     finally:
         session.close()
 
@@ -144,7 +144,7 @@ def _student(
 class _Timed:
     """A student's module that gets a test's share of the exercise's time for each run."""
 
-    def __init__(self, session: Session, student: StudentCode) -> None:
+    def __init__(self, session: Session, student: Student) -> None:
         self._session, self._student = session, student
 
     def run(self, seed: int, function: str, *arguments: Any) -> Any:

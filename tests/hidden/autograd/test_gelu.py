@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, gradgradcheck
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 K = math.sqrt(2 / math.pi)
 A = 0.044715
@@ -29,7 +29,7 @@ ROUNDED, ROUNDED_GRADIENT, ROUNDED_OTHER = 1e-4, 4e-4, 1e-3
 @pytest.mark.points(8)
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
-def test_forward(student: StudentCode) -> None:
+def test_forward(student: Student) -> None:
     """gelu(x) is 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     x = torch.cat([torch.linspace(-5, 5, 81), 2 * torch.randn(40)]).reshape(11, 11).double()
     for dtype in (torch.float64, torch.float32):
@@ -50,7 +50,7 @@ def test_forward(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Write constants in full, and compute in the dtype of x.")
-def test_forward_float64(student: StudentCode) -> None:
+def test_forward_float64(student: Student) -> None:
     """gelu has the precision of its dtype, in float32 and in float64."""
     x = torch.linspace(-5, 5, 101)
     y = value_at(student, x).double()
@@ -85,7 +85,7 @@ def test_forward_float64(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Python numbers as constants take on the dtype of x; tensors bring their own.")
-def test_dtypes(student: StudentCode) -> None:
+def test_dtypes(student: Student) -> None:
     """The result has the dtype of x, in float32 and in float64."""
     dtypes = [torch.float32, torch.float64]
     xs = [torch.randn(3, 4, dtype=dtype) for dtype in dtypes]
@@ -106,7 +106,7 @@ def test_dtypes(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("Elementwise operations keep any shape by themselves; no view or reshape needed.")
-def test_shapes(student: StudentCode) -> None:
+def test_shapes(student: Student) -> None:
     """A result has the shape of x, 0-d and empty ones included, and so has the gradient."""
     for shape in [(), (1,), (0,), (2, 0, 3), (7,), (3, 4), (2, 3, 2, 2)]:
         x = torch.randn(shape)
@@ -120,7 +120,7 @@ def test_shapes(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("exp, cosh and sinh overflow long before |x| = 1e4; tanh does not.")
-def test_large_inputs(student: StudentCode) -> None:
+def test_large_inputs(student: Student) -> None:
     """For |x| up to 1e4 the value is right and the gradient is finite."""
     sizes = [4.0, 6.0, 8.0, 11.0, 15.0, 25.0, 40.0, 100.0, 700.0, 2345.0, 1e4]
     for dtype in (torch.float32, torch.float64):
@@ -159,7 +159,7 @@ def test_large_inputs(student: StudentCode) -> None:
 
 @pytest.mark.place("gelu")
 @pytest.mark.hint("return GELUFunction.apply(x)")
-def test_uses_function(student: StudentCode) -> None:
+def test_uses_function(student: Student) -> None:
     """gelu goes through GELUFunction.apply, so that your backward is the one that runs."""
     for x, mark, report in asked_for_nodes(student):
         node, marked = fields(report, "node", "marked")
@@ -177,7 +177,7 @@ def test_uses_function(student: StudentCode) -> None:
 @pytest.mark.requires("test_uses_function")
 @pytest.mark.place("gelu")
 @pytest.mark.hint("return GELUFunction.apply(x), and nothing else.")
-def test_grad_fn(student: StudentCode) -> None:
+def test_grad_fn(student: Student) -> None:
     """The result's grad_fn is the backward node of GELUFunction."""
     for x, _, report in asked_for_nodes(student):
         node, nodes, own = fields(report, "node", "nodes", "own")
@@ -191,7 +191,7 @@ def test_grad_fn(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction")
 @pytest.mark.hint("@staticmethod above both def forward and def backward.")
-def test_declaration(student: StudentCode) -> None:
+def test_declaration(student: Student) -> None:
     """GELUFunction is a torch.autograd.Function with static methods forward and backward."""
     report = student.run("declaration")
     function, forward, backward = fields(report, "function", "forward", "backward")
@@ -209,7 +209,7 @@ def test_declaration(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Compute new tensors: no trailing underscore, no +=, on what you were given.")
-def test_leaves_arguments(student: StudentCode) -> None:
+def test_leaves_arguments(student: Student) -> None:
     """Neither pass changes x, and backward does not change grad_output."""
     for dtype in (torch.float32, torch.float64):
         x, g = torch.randn(3, 4, dtype=dtype) + 2, torch.randn(3, 4, dtype=dtype) + 2
@@ -239,7 +239,7 @@ def test_leaves_arguments(student: StudentCode) -> None:
 @pytest.mark.requires("test_uses_function")
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.")
-def test_saved_tensor(student: StudentCode) -> None:
+def test_saved_tensor(student: Student) -> None:
     """If x is changed in place before the backward pass, autograd raises its own error."""
     for transposed in (False, True):
         x, changed = torch.randn(4, 3).double(), torch.randn(4, 3).double()
@@ -282,7 +282,7 @@ def test_saved_tensor(student: StudentCode) -> None:
 @pytest.mark.requires("test_uses_function", "test_forward")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
-def test_gradient(student: StudentCode) -> None:
+def test_gradient(student: Student) -> None:
     """The gradient is the derivative of the formula."""
     x = torch.cat([torch.linspace(-4, 4, 61), 1.5 * torch.randn(60)]).reshape(11, 11).double()
     for dtype in (torch.float64, torch.float32):
@@ -317,7 +317,7 @@ def test_gradient(student: StudentCode) -> None:
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("return grad_output * derivative, element by element.")
-def test_grad_output(student: StudentCode) -> None:
+def test_grad_output(student: Student) -> None:
     """The gradient is multiplied by whatever grad_output arrives, element by element."""
     x = 1.5 * torch.randn(4, 5).double()
     gs = [torch.randn(4, 5).double(), torch.rand(4, 5).double() + 2, torch.zeros(4, 5).double()]
@@ -372,7 +372,7 @@ def test_grad_output(student: StudentCode) -> None:
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Write constants in full, and compute in the dtype of x.")
-def test_gradient_float64(student: StudentCode) -> None:
+def test_gradient_float64(student: Student) -> None:
     """The gradient has the precision of its dtype, in float32 and in float64."""
     x = torch.linspace(-5, 5, 101)
     gradient = gradient_at(student, x, torch.ones_like(x)).double()
@@ -422,7 +422,7 @@ def test_gradient_float64(student: StudentCode) -> None:
 @pytest.mark.hint(
     "Compute in backward from the x in ctx.saved_tensors and from grad_output, as is."
 )
-def test_second_derivative(student: StudentCode) -> None:
+def test_second_derivative(student: Student) -> None:
     """The backward pass can itself be differentiated, with respect to x and to grad_output."""
     x = torch.cat([torch.linspace(-5, 5, 21), torch.randn(9)]).double().reshape(5, 6)
     g, v = torch.randn(5, 6).double(), torch.randn(5, 6).double()
@@ -459,7 +459,7 @@ def test_second_derivative(student: StudentCode) -> None:
 @pytest.mark.requires("test_uses_function")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("torch.autograd.gradgradcheck(gelu, (x,)) at home, with a small float64 x.")
-def test_gradgradcheck(student: StudentCode) -> None:
+def test_gradgradcheck(student: Student) -> None:
     """torch.autograd.gradgradcheck of gelu passes for |x| up to 5."""
     # Every element costs a dozen calls; between -5 and 5 the test before this one looks at more.
     x = torch.cat([torch.tensor([5.0]), 2 * torch.rand(1) - 1]).double().requires_grad_()
@@ -479,7 +479,7 @@ def test_gradgradcheck(student: StudentCode) -> None:
 @pytest.mark.points(5)
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
-def test_gradient_error_value(student: StudentCode) -> None:
+def test_gradient_error_value(student: Student) -> None:
     """gradient_error is the largest absolute difference of the two gradients, as a float."""
     xs = [torch.randn(shape).double() for shape in [(6,), (3, 4), (2, 3, 2), ()]]
     # Both signs of the difference, and neither an extreme that a mean could meet.
@@ -582,7 +582,7 @@ def test_gradient_error_value(student: StudentCode) -> None:
 
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("Copy x as it is: no .double(), no .float().")
-def test_gradient_error_dtype(student: StudentCode) -> None:
+def test_gradient_error_dtype(student: Student) -> None:
     """gradient_error computes both gradients in the dtype of x."""
     xs = [torch.randn(5), torch.randn(5).double()]
     assert_equal(
@@ -602,7 +602,7 @@ def test_gradient_error_dtype(student: StudentCode) -> None:
 @pytest.mark.requires("test_gradient_error_value")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("The maximum of nothing does not exist: return 0.0 where x.numel() == 0.")
-def test_gradient_error_empty(student: StudentCode) -> None:
+def test_gradient_error_empty(student: Student) -> None:
     """gradient_error is 0.0 for an empty x."""
     empty = [torch.zeros(0), torch.zeros(2, 0, 3).double()]
     assert_close(
@@ -613,7 +613,7 @@ def test_gradient_error_empty(student: StudentCode) -> None:
 @pytest.mark.requires("test_gradient_error_value")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("Work on x.detach().clone().requires_grad_(), or torch.autograd.grad.")
-def test_gradient_error_leaves_x(student: StudentCode) -> None:
+def test_gradient_error_leaves_x(student: Student) -> None:
     """gradient_error leaves the values, .grad and requires_grad of x as they were."""
     check_left_alone(student, "gradient_error")
 
@@ -624,7 +624,7 @@ def test_gradient_error_leaves_x(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("torch.autograd.gradcheck(gelu, (point,), raise_exception=False)")
-def test_check_gradients_verdict(student: StudentCode) -> None:
+def test_check_gradients_verdict(student: Student) -> None:
     """check_gradients is True for a right gradient, and False, not an exception, for a wrong one."""
     wrong = {"1.5 times too large": 1.5, "negated": -1.0, "zero": 0.0}
     for x, count in ((torch.rand(2, 1).double() + 0.5, 3), (torch.tensor(1.25).double(), 1)):
@@ -656,7 +656,7 @@ def test_check_gradients_verdict(student: StudentCode) -> None:
 @pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("Leave eps, atol and rtol of gradcheck at their defaults.")
-def test_check_gradients_tolerances(student: StudentCode) -> None:
+def test_check_gradients_tolerances(student: Student) -> None:
     """check_gradients uses gradcheck's default tolerances."""
     x = torch.rand(2).double() + 1
     within, beyond = verdicts(student, x, [1.0001, 1.01])
@@ -672,7 +672,7 @@ def test_check_gradients_tolerances(student: StudentCode) -> None:
 
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("x.detach().double() first: finite differences need float64.")
-def test_check_gradients_float64(student: StudentCode) -> None:
+def test_check_gradients_float64(student: Student) -> None:
     """check_gradients computes in float64, also for a float32 x."""
     x = torch.rand(2) + 0.5
     answers = verdicts(student, x, [1.0, 1.5])
@@ -693,7 +693,7 @@ def test_check_gradients_float64(student: StudentCode) -> None:
 @pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("Give gradcheck the values of x, all of them.")
-def test_check_gradients_at_x(student: StudentCode) -> None:
+def test_check_gradients_at_x(student: Student) -> None:
     """check_gradients looks at the values of x, all of them."""
     x = torch.rand(2, 2).double() + 0.5
     # The gradient is wrong above 10, and nowhere else.
@@ -712,7 +712,7 @@ def test_check_gradients_at_x(student: StudentCode) -> None:
 
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("raise_exception=False is all it takes; a broad except swallows too much.")
-def test_check_gradients_unwritten(student: StudentCode) -> None:
+def test_check_gradients_unwritten(student: Student) -> None:
     """Where backward raises NotImplementedError, check_gradients lets it through."""
     answer, raised = fields(
         student.run("unwritten", torch.rand(1).double() + 0.5), "answer", "raised"
@@ -728,7 +728,7 @@ def test_check_gradients_unwritten(student: StudentCode) -> None:
 @pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("x.double() is x itself if x is float64 already: detach and clone first.")
-def test_check_gradients_leaves_x(student: StudentCode) -> None:
+def test_check_gradients_leaves_x(student: Student) -> None:
     """check_gradients leaves the values, .grad and requires_grad of x as they were."""
     check_left_alone(student, "check_gradients")
 
@@ -739,7 +739,7 @@ def test_check_gradients_leaves_x(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward", "test_gradient_error_value", "test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("No manual_seed, no randn: x is all that is needed.")
-def test_random_state(student: StudentCode) -> None:
+def test_random_state(student: Student) -> None:
     """Nothing seeds the global random state or draws from it."""
     seed = int(torch.randint(2**31, ()))
     expected = {
@@ -1058,7 +1058,7 @@ def second_mistakes(x: Tensor, factor: Tensor) -> dict[str, Tensor]:
 # --- asking --------------------------------------------------------------------------------------
 
 
-def value_at(student: StudentCode, x: Tensor, what: str = "gelu(x)") -> Tensor:
+def value_at(student: Student, x: Tensor, what: str = "gelu(x)") -> Tensor:
     """The student's gelu of x: a tensor of the shape of x and of some real floating dtype."""
     y = assert_tensor(student.function("gelu")(x), shape=x.shape, what=what)
     assert y.is_floating_point(), f"{sentence(what)} has dtype {y.dtype}, promised {x.dtype}."
@@ -1078,7 +1078,7 @@ def attached(y: Any, x: Tensor, what: str = "gelu(x)") -> Tensor:
     return result
 
 
-def asked_for_nodes(student: StudentCode) -> list[tuple[Tensor, Tensor, Any]]:
+def asked_for_nodes(student: Student) -> list[tuple[Tensor, Tensor, Any]]:
     """Some x, what backward is made to return, and what the probe says of the node behind gelu(x)."""
     xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]
     marks = [torch.randn_like(x) for x in xs]
@@ -1087,7 +1087,7 @@ def asked_for_nodes(student: StudentCode) -> list[tuple[Tensor, Tensor, Any]]:
     return list(zip(xs, marks, reports, strict=True))
 
 
-def gradient_at(student: StudentCode, x: Tensor, grad_output: Tensor) -> Tensor:
+def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
     """The student's gradient at x for this grad_output, of the shape and dtype of x."""
     x = x.detach().clone().requires_grad_()
     y = attached(student.function("gelu")(x), x)
@@ -1124,9 +1124,7 @@ def fields(report: Any, *names: str) -> list[Any]:
     return [report[name] for name in names]
 
 
-def verdicts(
-    student: StudentCode, x: Tensor, factors: list[float], limit: float = -1e9
-) -> list[Any]:
+def verdicts(student: Student, x: Tensor, factors: list[float], limit: float = -1e9) -> list[Any]:
     """What check_gradients answered to each factor; an exception of gradcheck's is a mistake."""
     reports = student.run("verdicts", x, factors, limit)
     assert isinstance(reports, list) and len(reports) == len(factors), (
@@ -1143,7 +1141,7 @@ def verdicts(
     return answers
 
 
-def check_left_alone(student: StudentCode, function: str) -> None:
+def check_left_alone(student: Student, function: str) -> None:
     settings = ["plain", "requires a gradient", "with a gradient"]
     for dtype in (torch.float64, torch.float32):
         x = (torch.rand(1) + 0.5).to(dtype)

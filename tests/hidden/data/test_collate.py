@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -133,7 +133,7 @@ def check_steps(result: Any, sequences: Sequence[Tensor]) -> None:
 @pytest.mark.points(24)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make a box of the padding value, then copy each sequence to its row's start.")
-def test_padding(student: StudentCode) -> None:
+def test_padding(student: Student) -> None:
     """Sequences are padded behind, to the longest of the batch, in their order."""
     batches = [[torch.randn(n) + 3 for n in ns] for ns in ([4, 1, 1, 6, 2], [2, 5, 3])]
     results = [student.function("pad_collate")(batch) for batch in batches]
@@ -187,7 +187,7 @@ def test_padding(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("What stands behind the last step is padding_value, whichever it is.")
-def test_padding_value(student: StudentCode) -> None:
+def test_padding_value(student: Student) -> None:
     """Padding holds padding_value."""
     pad_collate = student.function("pad_collate")
     floats = [torch.randn(n) for n in (4, 3, 1)]
@@ -222,7 +222,7 @@ def test_padding_value(student: StudentCode) -> None:
 @pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Only the first dimension is time; keep all others, shape[1:], as they are.")
-def test_trailing_dimensions(student: StudentCode) -> None:
+def test_trailing_dimensions(student: Student) -> None:
     """Sequences may have further dimensions, which stay as they are."""
     pad_collate = student.function("pad_collate")
     lengths = [5, 4, 2]
@@ -264,7 +264,7 @@ def test_trailing_dimensions(student: StudentCode) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make the box with the dtype of the items: new_full, or dtype=sequence.dtype.")
-def test_dtypes(student: StudentCode) -> None:
+def test_dtypes(student: Student) -> None:
     """Sequences of any dtype keep it, and all of their digits."""
     for dtype in (*FLOATS, *INTEGERS, torch.bool, torch.complex64):
         name = str(dtype).removeprefix("torch.")
@@ -288,7 +288,7 @@ def numbers(n: int, dtype: torch.dtype) -> Tensor:
 @pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("torch.tensor of the sequences' lengths, with dtype=torch.int64.")
-def test_lengths(student: StudentCode) -> None:
+def test_lengths(student: Student) -> None:
     """Lengths are the numbers of real steps, int64."""
     wanted = [[2, 5, 3], [4, 1, 1, 6]]
     results = [student.function("pad_collate")([torch.randn(n) for n in ns]) for ns in wanted]
@@ -327,7 +327,7 @@ def test_lengths(student: StudentCode) -> None:
 @pytest.mark.points(20)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Compare torch.arange(T) with the lengths as a column.")
-def test_mask(student: StudentCode) -> None:
+def test_mask(student: Student) -> None:
     """The mask is True on real steps and False on padding, bool."""
     wanted = [[2, 5, 3], [4, 1, 1, 6]]
     results = [student.function("pad_collate")([torch.rand(n) + 9 for n in ns]) for ns in wanted]
@@ -361,7 +361,7 @@ def test_mask(student: StudentCode) -> None:
 @pytest.mark.points(16)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A real step may hold any value; only the lengths say what is padding.")
-def test_mask_ignores_values(student: StudentCode) -> None:
+def test_mask_ignores_values(student: Student) -> None:
     """Real steps that hold the padding value are real steps."""
     pad_collate = student.function("pad_collate")
     zeros = [torch.zeros(4), torch.tensor([0.0, 1.0, 0.0]), torch.tensor([2.0, 0.0])]
@@ -402,7 +402,7 @@ def test_mask_ignores_values(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Take (sequence, label) pairs apart; torch.tensor makes int64 of ints.")
-def test_labels(student: StudentCode) -> None:
+def test_labels(student: Student) -> None:
     """Labels of (sequence, label) pairs are an int64 tensor."""
     given = [[3, -1, 2**24 + 1, 0], [0, 0, 0, 0]]  # one of them is no float32
     wanted = [torch.tensor(labels) for labels in given]
@@ -436,7 +436,7 @@ def test_labels(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("isinstance takes a tuple of types: isinstance(item, (tuple, list)).")
-def test_pairs_as_lists(student: StudentCode) -> None:
+def test_pairs_as_lists(student: Student) -> None:
     """A pair may be a list, and a batch may be a tuple, which makes no difference."""
     pad_collate = student.function("pad_collate")
     bare = [torch.randn(2), torch.randn(3)]
@@ -452,7 +452,7 @@ def test_pairs_as_lists(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("int(label) reads an int and a 0-d tensor alike.")
-def test_label_tensors(student: StudentCode) -> None:
+def test_label_tensors(student: Student) -> None:
     """A label may be a 0-d tensor of any integer dtype, which makes no difference."""
     pad_collate = student.function("pad_collate")
     sequences = [torch.randn(n) for n in (3, 2, 1)]
@@ -471,7 +471,7 @@ def test_label_tensors(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("labels is a tensor if the items are pairs, else None.")
-def test_without_labels(student: StudentCode) -> None:
+def test_without_labels(student: Student) -> None:
     """Labels are None where the items are bare sequences."""
     for lengths in ([5, 3, 2], [2, 2], [1]):
         batch = [torch.randn(n) for n in lengths]
@@ -485,7 +485,7 @@ def test_without_labels(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("return PaddedBatch(sequences, lengths, mask, labels)")
-def test_named_tuple(student: StudentCode) -> None:
+def test_named_tuple(student: Student) -> None:
     """The result is a PaddedBatch with its four fields."""
     batch = [torch.randn(3), torch.randn(2)]
     result = student.function("pad_collate")(batch)
@@ -501,7 +501,7 @@ def test_named_tuple(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A sequence of length 0 is a row of padding; its mask is False everywhere.")
-def test_zero_lengths(student: StudentCode) -> None:
+def test_zero_lengths(student: Student) -> None:
     """Sequences may have length 0, and all of them at once."""
     pad_collate = student.function("pad_collate")
     for lengths in ([3, 2, 0], [1, 0]):
@@ -552,7 +552,7 @@ def check_zero_lengths(found: Any, lengths: list[int]) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("squeeze() also takes away the batch dimension if there is one item.")
-def test_batch_of_one(student: StudentCode) -> None:
+def test_batch_of_one(student: Student) -> None:
     """A batch of one item is a batch."""
     pad_collate = student.function("pad_collate")
     for steps in (3, 1):
@@ -573,7 +573,7 @@ def test_batch_of_one(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Copy the steps into a new tensor also where nothing has to be padded.")
-def test_memory(student: StudentCode) -> None:
+def test_memory(student: Student) -> None:
     """The result shares no memory with the items."""
     batches: list[list[Any]] = [
         [torch.randn(3)],
@@ -604,7 +604,7 @@ def test_memory(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Build new lists and tensors; what you were given is not yours.")
-def test_arguments(student: StudentCode) -> None:
+def test_arguments(student: Student) -> None:
     """The batch and its tensors stay as they were."""
     bare = [torch.randn(n) for n in (1, 3, 2)]
     pairs = [(each, len(each)) for each in bare]
@@ -622,7 +622,7 @@ def test_arguments(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Ask first whether len(batch) is 0, and raise ValueError.")
-def test_empty_batch(student: StudentCode) -> None:
+def test_empty_batch(student: Student) -> None:
     """An empty batch is a ValueError."""
     check_taken(student.function("pad_collate"), [torch.randn(2), torch.randn(3)])
     empties: tuple[Any, ...] = ([], ())
@@ -631,7 +631,7 @@ def test_empty_batch(student: StudentCode) -> None:
             student.function("pad_collate")(empty)
 
 
-def refused(student: StudentCode, *batches: list[tuple[int, ...]]) -> None:
+def refused(student: Student, *batches: list[tuple[int, ...]]) -> None:
     """Check that batches of sequences of these shapes are refused."""
     for shapes in batches:
         call = f"pad_collate of sequences of shapes {', '.join(map(str, shapes))}"
@@ -641,7 +641,7 @@ def refused(student: StudentCode, *batches: list[tuple[int, ...]]) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Assigning into a tensor broadcasts: compare shape[1:] yourself.")
-def test_trailing_dimensions_differ(student: StudentCode) -> None:
+def test_trailing_dimensions_differ(student: Student) -> None:
     """Trailing dimensions that differ are a ValueError."""
     check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(2, 2)])
     refused(student, [(2, 2), (3, 1)], [(3, 2), (2, 3)], [(3, 2), (2,)], [(2,), (2, 1)])
@@ -651,7 +651,7 @@ def test_trailing_dimensions_differ(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("A sequence of length 0 has a shape, too: compare shape[1:] of all of them.")
-def test_trailing_dimensions_of_empty_sequences(student: StudentCode) -> None:
+def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
     """Trailing dimensions of sequences of length 0 count too."""
     check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(0, 2)])
     refused(student, [(3, 2), (0, 3)], [(0, 3), (3, 2)], [(2, 2), (0, 1)], [(2, 2), (0,)])
@@ -660,7 +660,7 @@ def test_trailing_dimensions_of_empty_sequences(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Compare the dtype of each sequence with that of the first.")
-def test_dtypes_differ(student: StudentCode) -> None:
+def test_dtypes_differ(student: Student) -> None:
     """Dtypes that differ are a ValueError."""
     pad_collate = student.function("pad_collate")
     check_taken(pad_collate, [torch.randn(2), torch.randn(1)])
@@ -682,7 +682,7 @@ def test_dtypes_differ(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Either all items are pairs or none is; look at every item.")
-def test_mixed_batch(student: StudentCode) -> None:
+def test_mixed_batch(student: Student) -> None:
     """Pairs mixed with bare tensors are a ValueError."""
     tensors = [torch.randn(2), torch.randn(3)]
     check_taken(student.function("pad_collate"), tensors)
@@ -780,7 +780,7 @@ def check_some(epoch: Any) -> list[int]:
 @pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
-def test_loader_batches(student: StudentCode) -> None:
+def test_loader_batches(student: Student) -> None:
     """Without shuffling, items come once and in their order, the last short batch included."""
     for length, size, wanted in ((10, 4, [4, 4, 2]), (6, 3, [3, 3]), (3, 8, [3])):
         call = f"batches over {length} items with batch_size={size}"
@@ -800,7 +800,7 @@ def test_loader_batches(student: StudentCode) -> None:
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("The defaults stand in the signature of the stub; return the DataLoader.")
-def test_loader_defaults(student: StudentCode) -> None:
+def test_loader_defaults(student: Student) -> None:
     """make_loader returns a DataLoader, with batches of 32 and no workers by default."""
     kind, number = facts(student.run("idle_loader", LENGTH, {}), "not_a_loader", "workers")
     assert kind is None, f"make_loader returns a {plain(kind)}, it should return a DataLoader."
@@ -813,7 +813,7 @@ def test_loader_defaults(student: StudentCode) -> None:
     )
 
 
-def loaded(student: StudentCode, items: list[Any], options: list[dict[str, Any]]) -> Any:
+def loaded(student: Student, items: list[Any], options: list[dict[str, Any]]) -> Any:
     """The batches of one epoch of a loader for each of these options."""
     found = student.run("batches", items, options)
     assert found != "default_collate", NO_COLLATE_FUNCTION
@@ -823,7 +823,7 @@ def loaded(student: StudentCode, items: list[Any], options: list[dict[str, Any]]
 @pytest.mark.points(4)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader a collate_fn that calls pad_collate.")
-def test_loader_collates(student: StudentCode) -> None:
+def test_loader_collates(student: Student) -> None:
     """The loader's batches are what pad_collate makes of the items, labels included."""
     pad_collate = student.function("pad_collate")
     bare = [[torch.randn(n) for n in lengths] for lengths in ((3, 1), (2, 3), (1, 2))]
@@ -869,7 +869,7 @@ def test_loader_collates(student: StudentCode) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("functools.partial(pad_collate, padding_value=padding_value) keeps the value.")
-def test_loader_padding_value(student: StudentCode) -> None:
+def test_loader_padding_value(student: Student) -> None:
     """Each loader pads with its own padding_value."""
     pad_collate = student.function("pad_collate")
     items = [torch.randn(n) for n in (3, 1, 2)]
@@ -906,7 +906,7 @@ def check_shuffled(order: list[int], seed: int | None) -> None:
 @pytest.mark.points(5)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Hand shuffle on to DataLoader; it keeps every item.")
-def test_shuffle(student: StudentCode) -> None:
+def test_shuffle(student: Student) -> None:
     """With shuffle=True every item comes once an epoch, in a random order."""
     for seed in (None, 7):
         (epoch,) = entries(student.run("epochs", LENGTH, shuffled(seed)), 1)
@@ -925,7 +925,7 @@ def test_shuffle(student: StudentCode) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Seed the generator once, when the loader is made, and let it run on.")
-def test_each_epoch(student: StudentCode) -> None:
+def test_each_epoch(student: Student) -> None:
     """Each epoch is shuffled anew."""
     for seed in (3, None):
         found = entries(student.run("epochs", LENGTH, shuffled(seed), 3), 3)
@@ -940,7 +940,7 @@ def test_each_epoch(student: StudentCode) -> None:
         )
 
 
-def check_repeats(student: StudentCode, seed: int, size: int) -> None:
+def check_repeats(student: Student, seed: int, size: int) -> None:
     """Check that two loaders with this seed agree in each of two epochs."""
     options = shuffled(seed, size)
     situations = facts(
@@ -973,21 +973,21 @@ def check_repeats(student: StudentCode, seed: int, size: int) -> None:
 @pytest.mark.points(12)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.Generator().manual_seed(seed) is a generator that nobody else draws from.")
-def test_seed(student: StudentCode) -> None:
+def test_seed(student: Student) -> None:
     """Two loaders with the same seed give the same order, whatever the global random state."""
     check_repeats(student, 12345, size=12)
 
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Ask whether seed is None, not whether it is true.")
-def test_seed_zero(student: StudentCode) -> None:
+def test_seed_zero(student: Student) -> None:
     """0 is a seed like any other."""
     check_repeats(student, 0, size=LENGTH)
 
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("The generator is seeded with seed, not with a constant.")
-def test_other_seeds(student: StudentCode) -> None:
+def test_other_seeds(student: Student) -> None:
     """Other seeds give other orders."""
     orders = []
     for seed in (0, 1, 42, 43):
@@ -1002,7 +1002,7 @@ def test_other_seeds(student: StudentCode) -> None:
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Hand shuffle on to DataLoader as it is, whether there is a seed or not.")
-def test_seed_without_shuffle(student: StudentCode) -> None:
+def test_seed_without_shuffle(student: Student) -> None:
     """A seed alone does not shuffle."""
     # With shuffle, it does.
     (epoch,) = entries(student.run("epochs", LENGTH, shuffled(5)), 1)
@@ -1027,7 +1027,7 @@ def states(found: Any) -> dict[str, bytes]:
 @pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.manual_seed changes the random numbers of the whole program.")
-def test_global_state(student: StudentCode) -> None:
+def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
     for options in (shuffled(3, LENGTH), {"batch_size": 12}):
         loaders = listed(student.run("random_states", LENGTH, options))
@@ -1060,7 +1060,7 @@ def test_global_state(student: StudentCode) -> None:
 @pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Lambdas and inner functions do not pickle; a partial of pad_collate does.")
-def test_pickling(student: StudentCode) -> None:
+def test_pickling(student: Student) -> None:
     """What the loader sends to spawned workers pickles, with any padding value."""
     items = [torch.randn(n) for n in (3, 1, 2, 2)]
     zeros = None
@@ -1091,7 +1091,7 @@ def test_pickling(student: StudentCode) -> None:
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Only None asks torch.cuda.is_available().")
-def test_pin_memory(student: StudentCode) -> None:
+def test_pin_memory(student: Student) -> None:
     """pin_memory is taken as given, None means only where CUDA is available."""
     asked = ("pin_memory=None", "pin_memory=True", "pin_memory=False", "no pin_memory")
     for cuda, where in ((False, "without CUDA"), (True, "with CUDA")):
@@ -1106,7 +1106,7 @@ def test_pin_memory(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("num_workers, persistent_workers=num_workers > 0, and the generator as without.")
-def test_workers(student: StudentCode) -> None:
+def test_workers(student: Student) -> None:
     """Workers load the items, persist, and repeat the order of a seed."""
     options = {**shuffled(4), "num_workers": 2}
     number, in_order = facts(student.run("idle_loader", LENGTH, options), "workers", "in_order")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 # The parameters of the probe's Network, sorted, and the fate of each.
 LEARNING = ["body.0.bias", "body.0.weight", "head.bias", "head.weight", "scale"]
@@ -29,7 +29,7 @@ STALE = 7.0
 @pytest.mark.points(2)
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("The layer itself owns two nn.Parameters: self.weight and self.bias.")
-def test_parameters(student: StudentCode) -> None:
+def test_parameters(student: Student) -> None:
     """The layer has a weight and a bias, each with rows for the value and for the gate."""
     for in_features, out_features in [(6, 5), (4, 7)]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
@@ -39,7 +39,7 @@ def test_parameters(student: StudentCode) -> None:
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("An nn.Parameter requires a gradient unless you tell it not to.")
-def test_learnable(student: StudentCode) -> None:
+def test_learnable(student: Student) -> None:
     """Weight and bias are both learnable."""
     layer = student.module("GatedLinearUnit", 6, 5)
     for name, parameter in layer.named_parameters():
@@ -49,7 +49,7 @@ def test_learnable(student: StudentCode) -> None:
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("What you register as a parameter or a buffer is saved with the model.")
-def test_nothing_else(student: StudentCode) -> None:
+def test_nothing_else(student: Student) -> None:
     """Nothing but weight and bias appears in the state_dict."""
     layer = student.module("GatedLinearUnit", 6, 5)
     names = student.run("state_names", 6, 5)
@@ -61,7 +61,7 @@ def test_nothing_else(student: StudentCode) -> None:
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("None stands for in_features // 2.")
-def test_default_out_features(student: StudentCode) -> None:
+def test_default_out_features(student: Student) -> None:
     """Without out_features the layer halves the number of features."""
     shapes = []
     for in_features in (6, 10):
@@ -84,7 +84,7 @@ def test_default_out_features(student: StudentCode) -> None:
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("Half of an odd number of features does not exist: raise a ValueError.")
-def test_odd_in_features(student: StudentCode) -> None:
+def test_odd_in_features(student: Student) -> None:
     """An odd in_features without out_features is a ValueError."""
     even = student.module("GatedLinearUnit", 6)  # that this one is fine is half of it
     new_parameter(dict(even.named_parameters()), "weight")
@@ -97,7 +97,7 @@ def test_odd_in_features(student: StudentCode) -> None:
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("Only where out_features is None does in_features have to be even.")
-def test_explicit_out_features(student: StudentCode) -> None:
+def test_explicit_out_features(student: Student) -> None:
     """With an out_features of its own, in_features may be odd and out_features any size."""
     for in_features, out_features in [(7, 3), (1, 1), (3, 8)]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
@@ -120,7 +120,7 @@ def test_explicit_out_features(student: StudentCode) -> None:
 @pytest.mark.hint(
     "nn.init.uniform_(weight, -bound, bound) with bound = 1 / math.sqrt(in_features)."
 )
-def test_weight_starts_within_bound(student: StudentCode) -> None:
+def test_weight_starts_within_bound(student: Student) -> None:
     """No entry of a new weight is larger in magnitude than 1 / sqrt(in_features)."""
     # From narrow to wide: a fixed spread may fit a narrow layer and not a wide one.
     for in_features, out_features in [(64, 8), (2, 64), (4096, 1)]:
@@ -141,7 +141,7 @@ def test_weight_starts_within_bound(student: StudentCode) -> None:
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("Fill weight with random numbers, and leave the seed alone.")
-def test_weight_starts_random(student: StudentCode) -> None:
+def test_weight_starts_random(student: Student) -> None:
     """Two new layers start with different weights."""
     layers = [student.module("GatedLinearUnit", 6, 5) for _ in range(2)]
     first, second = (new_parameter(dict(each.named_parameters()), "weight") for each in layers)
@@ -166,7 +166,7 @@ def test_weight_starts_random(student: StudentCode) -> None:
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("torch.empty and torch.Tensor(n, m) hold whatever was in memory: fill them.")
-def test_parameters_start_finite(student: StudentCode) -> None:
+def test_parameters_start_finite(student: Student) -> None:
     """A new weight and a new bias hold finite numbers."""
     for in_features, out_features in [(6, 5), (64, None)]:
         found = student.run("fresh", in_features, out_features)
@@ -186,7 +186,7 @@ def test_parameters_start_finite(student: StudentCode) -> None:
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Project to 2 * out_features, split in halves, and only the second is squashed.")
-def test_forward(student: StudentCode) -> None:
+def test_forward(student: Student) -> None:
     """The value half is multiplied by the sigmoid of the gate half."""
     layer = student.module("GatedLinearUnit", 6, 5)
     before = [each.detach().clone() for each in check_parameters(layer, 6, 5)]
@@ -218,7 +218,7 @@ def test_forward(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Count dimensions from behind: dim=-1.")
-def test_leading_dimensions(student: StudentCode) -> None:
+def test_leading_dimensions(student: Student) -> None:
     """Any number of leading dimensions is fine, each row comes out as it does alone."""
     layer = student.module("GatedLinearUnit", 6, 5)
     rows = torch.randn(24, 6)
@@ -237,7 +237,7 @@ def test_leading_dimensions(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Where no row comes in, no row goes out; F.linear and chunk know that.")
-def test_empty_input(student: StudentCode) -> None:
+def test_empty_input(student: Student) -> None:
     """A leading dimension may be 0."""
     layer = student.module("GatedLinearUnit", 6, 5)
     for lead in [(0,), (3, 0), (0, 2)]:
@@ -253,7 +253,7 @@ def test_empty_input(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Name no dtype in forward: everything follows from x and the parameters.")
-def test_float64(student: StudentCode) -> None:
+def test_float64(student: Student) -> None:
     """After layer.double() the layer works in float64, and to float64's precision."""
     # Wide enough that a few of the sums cancel, where the rounding of float32 shows.
     layer = student.module("GatedLinearUnit", 20, 10).double()
@@ -276,7 +276,7 @@ def test_float64(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Use reshape where you use view, or let F.linear take x as it is.")
-def test_non_contiguous(student: StudentCode) -> None:
+def test_non_contiguous(student: Student) -> None:
     """A transposed, sliced or expanded x gives what a contiguous copy of it gives."""
     results = student.run("layouts", torch.randn(3, 3, 6), 5)
     assert isinstance(results, dict), "Nothing readable came back."
@@ -294,7 +294,7 @@ def test_non_contiguous(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("torch.sigmoid survives any gate; exp(1000) is inf.")
-def test_saturated_gates(student: StudentCode) -> None:
+def test_saturated_gates(student: Student) -> None:
     """The formula holds for gates of up to 1e3 in magnitude."""
     for dtype in (torch.float32, torch.float64):
         layer, x, (weight, bias) = saturated(student, dtype)
@@ -320,7 +320,7 @@ def test_saturated_gates(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Between x and the output nothing may leave the graph: no detach, no .data.")
-def test_gradient_of_x(student: StudentCode) -> None:
+def test_gradient_of_x(student: Student) -> None:
     """Gradients flow back to x, through the value and through the gate."""
     layer, x, (weight, bias), upstream = backward_case(student)
     local = x.clone().requires_grad_()
@@ -340,7 +340,7 @@ def test_gradient_of_x(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Use self.weight and self.bias as they are: no detach, no .data, no new tensors.")
-def test_gradient_of_parameters(student: StudentCode) -> None:
+def test_gradient_of_parameters(student: Student) -> None:
     """Gradients flow back to weight and bias, in both halves."""
     layer, x, (weight, bias), upstream = backward_case(student)
     check_backward(layer(x), upstream)
@@ -358,7 +358,7 @@ def test_gradient_of_parameters(student: StudentCode) -> None:
 @pytest.mark.hint(
     "Backward through 1 / (1 + exp(-gate)) meets 0 * inf = NaN; torch.sigmoid does not."
 )
-def test_saturated_gradients(student: StudentCode) -> None:
+def test_saturated_gradients(student: Student) -> None:
     """Gradients are finite for gates of up to 1e3 in magnitude."""
     for dtype in (torch.float32, torch.float64):
         layer, x, (weight, bias) = saturated(student, dtype)
@@ -375,7 +375,7 @@ def test_saturated_gradients(student: StudentCode) -> None:
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Compute with new tensors: no x.mul_(), no +=, on what you were given.")
-def test_forward_changes_nothing(student: StudentCode) -> None:
+def test_forward_changes_nothing(student: Student) -> None:
     """Forward leaves x, the parameters, the mode and the random state as they were."""
     inputs = [torch.randn(4, 6), torch.randn(4, 6), torch.randn(6), torch.randn(2, 3, 6)]
     values, seed = {"weight": torch.randn(10, 6), "bias": torch.randn(10)}, new_seed()
@@ -422,7 +422,7 @@ def forward_changes(
 @pytest.mark.points(5)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("After backward, a parameter that the output depends on has a .grad.")
-def test_flow_tells_who_learns(student: StudentCode) -> None:
+def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
     right = reached_by(LEARNING)
     check_answer(
@@ -456,7 +456,7 @@ def test_flow_tells_who_learns(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Ask whether .grad is None, not how large it is.")
-def test_flow_zero_gradient(student: StudentCode) -> None:
+def test_flow_zero_gradient(student: Student) -> None:
     """A gradient that is all zeros is a gradient."""
     # With an input of zeros the weight of the first layer has a gradient of zeros.
     report = run_flow(student, x=torch.zeros(5, 4))
@@ -474,7 +474,7 @@ def test_flow_zero_gradient(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("zero_grad(set_to_none=True), or parameter.grad = None for each parameter.")
-def test_flow_stale_gradients(student: StudentCode) -> None:
+def test_flow_stale_gradients(student: Student) -> None:
     """A gradient from before never counts, and is not added to the fresh one."""
     state, x = network_state(), torch.randn(5, 4)
     clean = run_flow(student, "gradients", state=state, x=x)["gradients"]
@@ -510,7 +510,7 @@ def test_flow_stale_gradients(student: StudentCode) -> None:
 @pytest.mark.hint(
     "A frozen parameter has no .grad after backward, so leave requires_grad as it is."
 )
-def test_flow_frozen(student: StudentCode) -> None:
+def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
     frozen = ["body.0.weight", "head.bias", "unused.bias"]
     check_answer(
@@ -530,7 +530,7 @@ def test_flow_frozen(student: StudentCode) -> None:
 @pytest.mark.hint(
     "If the sum does not require a gradient, there is nothing to go backward through."
 )
-def test_flow_all_frozen(student: StudentCode) -> None:
+def test_flow_all_frozen(student: Student) -> None:
     """Where every parameter is frozen, everything is False."""
     answer = student.run("flow_frozen", packed(network_state()), torch.randn(5, 4))
     assert not isinstance(answer, str), (
@@ -552,7 +552,7 @@ def test_flow_all_frozen(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_stale_gradients", "test_flow_all_frozen")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")
-def test_flow_stale_frozen(student: StudentCode) -> None:
+def test_flow_stale_frozen(student: Student) -> None:
     """The old gradient of a frozen parameter is cleared too."""
     for frozen in (["body.0.weight", "head.bias", "unused.bias"], NAMES):
         right = [name for name in LEARNING if name not in frozen]
@@ -572,7 +572,7 @@ def test_flow_stale_frozen(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Look at .grad, and leave it there.")
-def test_flow_leaves_gradients(student: StudentCode) -> None:
+def test_flow_leaves_gradients(student: Student) -> None:
     """The fresh gradients of the output's sum are left on the module."""
     state, x = network_state(), torch.randn(5, 4)
     expected = network_gradients(state, x)
@@ -602,7 +602,7 @@ def test_flow_leaves_gradients(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Run the module on x.detach(): it shares the values, but not the graph.")
-def test_flow_leaves_x(student: StudentCode) -> None:
+def test_flow_leaves_x(student: Student) -> None:
     """x, its .grad, its requires_grad and what it was computed from are left alone."""
     x = torch.randn(5, 4)
     report = readable(student.run("flow_inputs", packed(network_state()), x), "requires_grad")
@@ -634,7 +634,7 @@ def test_flow_leaves_x(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Only the gradients change: no train() or eval(), no step, no seed.")
-def test_flow_leaves_the_rest(student: StudentCode) -> None:
+def test_flow_leaves_the_rest(student: Student) -> None:
     """Parameters, requires_grad, modes and the random state are left alone."""
     state, frozen = network_state(), ["head.bias", "unused.weight"]
     modules = ["", "body", "body.0", "body.1", "cut", "head", "unused"]
@@ -675,7 +675,7 @@ def test_flow_leaves_the_rest(student: StudentCode) -> None:
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Hand x to the module in the dtype in which it came.")
-def test_flow_float64(student: StudentCode) -> None:
+def test_flow_float64(student: Student) -> None:
     """gradient_flow also works with a module and an x in float64."""
     state = {name: each.double() for name, each in network_state().items()}
     x = torch.randn(5, 4, dtype=torch.float64)
@@ -842,7 +842,7 @@ def randomize(layer: nn.Module, in_features: int, out_features: int) -> tuple[Te
 
 
 def saturated(
-    student: StudentCode, dtype: torch.dtype
+    student: Student, dtype: torch.dtype
 ) -> tuple[nn.Module, Tensor, tuple[Tensor, Tensor]]:
     """A layer and an x (4, 4) whose gates lie around -990, -500, -100, -20, 20, ..., 990."""
     layer = student.module("GatedLinearUnit", 4, 8).to(dtype)
@@ -856,7 +856,7 @@ def saturated(
 
 
 def backward_case(
-    student: StudentCode,
+    student: Student,
 ) -> tuple[nn.Module, Tensor, tuple[Tensor, Tensor], Tensor]:
     """A layer, an x (4, 6), its parameters and a gradient to send back."""
     layer = student.module("GatedLinearUnit", 6, 5)
@@ -1039,7 +1039,7 @@ def scaled(tensors: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
 
 
 def run_flow(
-    student: StudentCode,
+    student: Student,
     *parts: str,
     state: dict[str, Tensor] | None = None,
     x: Tensor | None = None,

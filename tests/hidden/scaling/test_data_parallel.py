@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
 
@@ -22,7 +22,7 @@ class _Seen(dict[str, Any]):
         raise AssertionError(f"What your code did cannot be read ({key} is missing).")
 
 
-def _run(student: StudentCode, probe: str, *arguments: Any, **keywords: Any) -> _Seen:
+def _run(student: Student, probe: str, *arguments: Any, **keywords: Any) -> _Seen:
     seen = student.run(probe, *arguments, **keywords)
     assert isinstance(seen, dict), "What your code did cannot be read."
     return _Seen(seen)
@@ -33,7 +33,7 @@ def _run(student: StudentCode, probe: str, *arguments: Any, **keywords: Any) -> 
 _SPLITS = [(7, 3), (10, 4), (8, 4), (5, 5), (6, 1), (11, 4)]
 
 
-def _parts(student: StudentCode, batches: list[Tensor], sizes: list[int]) -> list[list[Any]]:
+def _parts(student: Student, batches: list[Tensor], sizes: list[int]) -> list[list[Any]]:
     shard = student.function("shard")
     return [
         [shard(batch, rank, world_size) for rank in range(world_size)]
@@ -75,7 +75,7 @@ def _chunked(rows: int, world_size: int) -> list[int]:
 @pytest.mark.hint(
     "divmod(rows, world_size) gives the size of the smaller parts, and how many are larger by one."
 )
-def test_shard(student: StudentCode) -> None:
+def test_shard(student: Student) -> None:
     """The parts are consecutive rows, and no two sizes differ by more than one."""
     sizes = [world_size for _, world_size in _SPLITS]
     batches = [torch.randn(rows, 2) for rows, _ in _SPLITS]
@@ -140,7 +140,7 @@ def test_shard(student: StudentCode) -> None:
 @pytest.mark.requires("test_shard")
 @pytest.mark.place("shard")
 @pytest.mark.hint("Slice the first dimension only, and leave values and dtype alone.")
-def test_shard_shapes(student: StudentCode) -> None:
+def test_shard_shapes(student: Student) -> None:
     """Batches of any dtype and any number of dimensions are cut along the first one"""
     batches = [
         torch.arange(5),
@@ -158,7 +158,7 @@ def test_shard_shapes(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("shard")
 @pytest.mark.hint("Check world_size, rank and the number of rows before slicing.")
-def test_shard_refuses(student: StudentCode) -> None:
+def test_shard_refuses(student: Student) -> None:
     """A part that there is not is a ValueError that names the argument"""
     shard = student.function("shard")
     # A function that refuses everything proves nothing.
@@ -203,7 +203,7 @@ class _Problem:
 
 @pytest.mark.place("wrap")
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
-def test_wrap_alone(student: StudentCode) -> None:
+def test_wrap_alone(student: Student) -> None:
     """Without a process group the model is wrapped in DataParallel"""
     given = _Problem()
     seen = _run(student, "wrap_alone", given.weight, given.bias, given.x)
@@ -220,7 +220,7 @@ def test_wrap_alone(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("wrap")
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
-def test_wrap_in_group(student: StudentCode) -> None:
+def test_wrap_in_group(student: Student) -> None:
     """In a process group the model is wrapped in DistributedDataParallel"""
     for rank, attempt in enumerate(_group(student, "wrap")):
         value = _value(attempt, rank, "wrap")
@@ -236,7 +236,7 @@ def test_wrap_in_group(student: StudentCode) -> None:
         )
 
 
-def _in_group(student: StudentCode) -> tuple[_Problem, list[dict[str, Any]], _Seen]:
+def _in_group(student: Student) -> tuple[_Problem, list[dict[str, Any]], _Seen]:
     """What goes into the one launch that many tests share, and what the probe reports of it."""
 
     def ask() -> tuple[_Problem, list[dict[str, Any]], _Seen]:
@@ -248,7 +248,7 @@ def _in_group(student: StudentCode) -> tuple[_Problem, list[dict[str, Any]], _Se
     return student.once("group", ask)
 
 
-def _group(student: StudentCode, wanted: str) -> list[Any]:
+def _group(student: Student, wanted: str) -> list[Any]:
     """What the three ranks report of a part of it."""
     attempts = _in_group(student)[-1][wanted]
     assert isinstance(attempts, list), "What your code did cannot be read."
@@ -339,7 +339,7 @@ def _check_moved(before: Any, after: Any) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("train_step")
 @pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
-def test_train_step(student: StudentCode) -> None:
+def test_train_step(student: Student) -> None:
     """A train step moves the weights by this batch's gradient alone"""
     for dtype in (torch.float32, torch.float64):
         start = {"weight": torch.randn(3, 2, dtype=dtype), "bias": torch.randn(2, dtype=dtype)}
@@ -382,7 +382,7 @@ def test_train_step(student: StudentCode) -> None:
 
 @pytest.mark.place("train_step")
 @pytest.mark.hint("inputs.shape[0] is the number of rows.")
-def test_train_step_rows(student: StudentCode) -> None:
+def test_train_step_rows(student: Student) -> None:
     """A train step returns the number of rows of its inputs"""
     rows = [5, 1, 4]
     # One row of targets for all rows of inputs: the loss broadcasts.
@@ -424,7 +424,7 @@ def _is_finite(value: Any) -> bool:
 
 @pytest.mark.place("train_step")
 @pytest.mark.hint("Whoever calls train_step decides on train() and eval().")
-def test_train_step_mode(student: StudentCode) -> None:
+def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode"""
     # The model, its Linear, its Dropout, its Sequential, that one's Linear.
     for modes in ([False, False, True, False, False], [True, False, True, False, True]):
@@ -446,7 +446,7 @@ def test_train_step_mode(student: StudentCode) -> None:
 @pytest.mark.requires("test_wrap_in_group")
 @pytest.mark.place("train_step")
 @pytest.mark.hint("DistributedDataParallel averages during loss.backward() of its own output.")
-def test_wrapped_step(student: StudentCode) -> None:
+def test_wrapped_step(student: Student) -> None:
     """A step of a wrapped model on equal shards is the step on the whole batch"""
     attempts, given = _group(student, "step"), _in_group(student)[0]
     start = given.start
@@ -472,7 +472,7 @@ def test_wrapped_step(student: StudentCode) -> None:
 @pytest.mark.requires("test_train_step")
 @pytest.mark.place("train_step")
 @pytest.mark.hint("Averaging is the wrapper's part, or that of whoever calls average_gradients.")
-def test_plain_step_in_group(student: StudentCode) -> None:
+def test_plain_step_in_group(student: Student) -> None:
     """A step of a model that is not wrapped uses the rank's own gradient"""
     attempts, given = _group(student, "plain"), _in_group(student)[0]
     start, x, y = given.start, given.x, given.y
@@ -538,7 +538,7 @@ def _cases() -> list[dict[str, Any]]:
     ]
 
 
-def _held(student: StudentCode, which: int) -> tuple[dict[str, Any], list[Any], list[Any]]:
+def _held(student: Student, which: int) -> tuple[dict[str, Any], list[Any], list[Any]]:
     """A case, and the gradients and parameters that each rank held after it."""
     values = []
     for rank, attempts in enumerate(_group(student, "averages")):
@@ -571,7 +571,7 @@ def _everywhere(
 @pytest.mark.points(3)
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("all_reduce sums over the ranks; divide by their number once.")
-def test_average_gradients(student: StudentCode) -> None:
+def test_average_gradients(student: Student) -> None:
     """Every rank ends up with the mean of the ranks' gradients"""
     for which in (0, 1):
         case, gradients, parameters = _held(student, which)
@@ -655,7 +655,7 @@ def _check_averages(case: dict[str, Any], gradients: list[Any]) -> None:
 
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("Skip parameters whose requires_grad is False.")
-def test_average_gradients_frozen(student: StudentCode) -> None:
+def test_average_gradients_frozen(student: Student) -> None:
     """The gradients of frozen parameters are not touched"""
     case, gradients, _ = _held(student, 2)
     names = ("scale", "shift")
@@ -693,7 +693,7 @@ def test_average_gradients_frozen(student: StudentCode) -> None:
 @pytest.mark.requires("test_average_gradients")
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("Where .grad is None, put zeros there before the collective.")
-def test_average_gradients_missing(student: StudentCode) -> None:
+def test_average_gradients_missing(student: Student) -> None:
     """A rank without a gradient takes part with zeros"""
     case, gradients, _ = _held(student, 4)
     own = case["gradients"]
@@ -749,7 +749,7 @@ def _skipping(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("Ask torch.distributed.is_initialized() first.")
-def test_average_gradients_alone(student: StudentCode) -> None:
+def test_average_gradients_alone(student: Student) -> None:
     """Without a process group average_gradients is a RuntimeError"""
     # In one, it is none.
     case, held, _ = _held(student, 0)
@@ -765,7 +765,7 @@ def test_average_gradients_alone(student: StudentCode) -> None:
 @pytest.mark.requires("test_shard")
 @pytest.mark.place("launch")
 @pytest.mark.hint("launch came complete: compare yours with the one you were given.")
-def test_launch(student: StudentCode) -> None:
+def test_launch(student: Student) -> None:
     """Launch still returns results in the order of the ranks, and raises what a rank raises"""
     seen = _in_group(student)[-1]
     order = list(range(_RANKS))
@@ -807,7 +807,7 @@ def _rate(seen: _Seen, how: str) -> Any:
 @pytest.mark.points(3)
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
-def test_throughput(student: StudentCode) -> None:
+def test_throughput(student: Student) -> None:
     """Throughput is the timed steps' samples divided by their seconds"""
     counts, seconds = _steps()
     seen = _run(student, "throughput", counts, seconds, _OPTIONS)
@@ -853,7 +853,7 @@ def test_throughput(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Warm-up steps, clock, timed steps, clock.")
-def test_throughput_order(student: StudentCode) -> None:
+def test_throughput_order(student: Student) -> None:
     """The clock is read twice: after the warm-up and after the last step"""
     runs: list[tuple[dict[str, int], int, int]] = [
         (_OPTIONS, 2, 3),
@@ -894,7 +894,7 @@ def test_throughput_order(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
-def test_throughput_synchronize(student: StudentCode) -> None:
+def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock"""
     seen = _run(student, "throughput", *_steps(), _OPTIONS, asynchronous=True)
     events = [str(event) for event in seen["events"]]
@@ -918,7 +918,7 @@ def test_throughput_synchronize(student: StudentCode) -> None:
 
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Check both arguments before the first step.")
-def test_throughput_refuses(student: StudentCode) -> None:
+def test_throughput_refuses(student: Student) -> None:
     """Too few steps or a negative warm-up is a ValueError before any step runs"""
     good = _run(student, "throughput", [4], [0.5], {"steps": 1, "warmup": 0})
     _rate(good, "steps=1, warmup=0")
@@ -952,7 +952,7 @@ def _check_refusal(error: Any, name: str | None, call: str) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Compare the two readings before you divide by their difference.")
-def test_throughput_clock(student: StudentCode) -> None:
+def test_throughput_clock(student: Student) -> None:
     """A clock that does not advance is a ValueError; the default clock does"""
     for stuck in (0.0, -1.0):
         seen = _run(student, "throughput", [4], [0.5], _OPTIONS, stuck=stuck)
@@ -969,7 +969,7 @@ def test_throughput_clock(student: StudentCode) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("scaling_efficiency")
 @pytest.mark.hint("T_n / (n * T_1), for each n in the order in which they come.")
-def test_scaling_efficiency(student: StudentCode) -> None:
+def test_scaling_efficiency(student: Student) -> None:
     """The efficiency is T_n / (n T_1), in the order given"""
     # More than perfect on two ranks, less on more.
     one, *jitter = (1 + torch.rand(4, dtype=torch.float64) / 10).tolist()
@@ -1019,7 +1019,7 @@ def test_scaling_efficiency(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("scaling_efficiency")
 @pytest.mark.hint("Look at every value, and ask math.isfinite.")
-def test_scaling_efficiency_refuses(student: StudentCode) -> None:
+def test_scaling_efficiency_refuses(student: Student) -> None:
     """Throughputs that cannot be compared are a ValueError"""
     scaling_efficiency = student.function("scaling_efficiency")
     efficiencies = scaling_efficiency({1: 10.0, 2: 15.0})
@@ -1057,7 +1057,7 @@ class _Measured:
         self.ticks = (ticks * (1 + torch.rand_like(ticks) / 4)).tolist()
 
 
-def _overheads(student: StudentCode) -> tuple[_Measured, _Seen]:
+def _overheads(student: Student) -> tuple[_Measured, _Seen]:
     def ask() -> tuple[_Measured, _Seen]:
         given = _Measured()
         arguments = (given.model, ["scale"], given.inputs, given.ticks)
@@ -1096,7 +1096,7 @@ def _counts(reading: dict[str, Any], what: str) -> int:
 @pytest.mark.hint(
     "launch(worker, world_size, ...), whose worker does for each of the three the same."
 )
-def test_overheads_clock(student: StudentCode) -> None:
+def test_overheads_clock(student: Student) -> None:
     """Every rank reads the clock before and after the calls of each of the three"""
     _, seen = _overheads(student)
     parent = len(_entries(seen, "reading", -1, 0))
@@ -1113,7 +1113,7 @@ def test_overheads_clock(student: StudentCode) -> None:
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("For each of the three: the slowest rank's seconds, divided by 10 calls.")
-def test_overheads(student: StudentCode) -> None:
+def test_overheads(student: Student) -> None:
     """Each overhead is the slowest rank's seconds for one call"""
     given, seen = _overheads(student)
     spent = [[ticks[1], ticks[3], ticks[5]] for ticks in given.ticks]
@@ -1165,7 +1165,7 @@ def test_overheads(student: StudentCode) -> None:
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("For each of the three: call, barrier, clock, ten calls, clock.")
-def test_overheads_calls(student: StudentCode) -> None:
+def test_overheads_calls(student: Student) -> None:
     """Each overhead is one untimed call and ten timed ones, of that alone"""
     for rank, readings in enumerate(_readings(_overheads(student)[1])):
         for place, (what, call) in enumerate(
@@ -1224,7 +1224,7 @@ def test_overheads_calls(student: StudentCode) -> None:
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("model(part).sum().backward(), with the rank's part of inputs.")
-def test_overheads_gradients(student: StudentCode) -> None:
+def test_overheads_gradients(student: Student) -> None:
     """The gradients that are reduced are those of the rank's part"""
     given, seen = _overheads(student)
     inputs, parts = given.inputs, given.parts
@@ -1289,7 +1289,7 @@ def test_overheads_gradients(student: StudentCode) -> None:
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("torch.distributed.broadcast(parameter.data, src=0), for model.parameters().")
-def test_overheads_broadcast(student: StudentCode) -> None:
+def test_overheads_broadcast(student: Student) -> None:
     """Every parameter is broadcast from rank 0, frozen ones too"""
     given, seen = _overheads(student)
     values = [readings[5].get("values") for readings in _readings(seen)]
@@ -1329,7 +1329,7 @@ def test_overheads_broadcast(student: StudentCode) -> None:
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("torch.distributed.barrier(), after the untimed call and before the clock.")
-def test_overheads_barrier(student: StudentCode) -> None:
+def test_overheads_barrier(student: Student) -> None:
     """The ranks wait for each other before the clock is read"""
     ahead, behind = _readings(_overheads(student)[1])
     for place, what in enumerate(("shard", "average", "broadcast")):
@@ -1344,7 +1344,7 @@ def test_overheads_barrier(student: StudentCode) -> None:
 
 
 def _check_refused(
-    student: StudentCode, function: str, options: dict[str, Any], name: str | None
+    student: Student, function: str, options: dict[str, Any], name: str | None
 ) -> None:
     """A ValueError before anything is launched; `function(options)` is called in the sandbox."""
     shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
@@ -1356,7 +1356,7 @@ def _check_refused(
     _check_refusal(seen["error"], name, call)
 
 
-def _check_launched(student: StudentCode, function: str, options: dict[str, Any]) -> None:
+def _check_launched(student: Student, function: str, options: dict[str, Any]) -> None:
     """Good arguments are not refused: they are launched, which ends there."""
     shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
     seen = _run(student, "refused", function, options)
@@ -1370,7 +1370,7 @@ def _check_launched(student: StudentCode, function: str, options: dict[str, Any]
 
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
-def test_overheads_refuses(student: StudentCode) -> None:
+def test_overheads_refuses(student: Student) -> None:
     """Measuring what cannot be sharded is a ValueError before anything is launched"""
     for world_size in (2, 1):  # one rank is measured under launch like two
         _check_launched(student, "measure_overheads", {"rows": 4, "world_size": world_size})
@@ -1393,7 +1393,7 @@ class _Benchmarked(_Problem):
         self.rates = {1: [float(alone)], 2: [float(first), float(second)]}
 
 
-def _benchmark(student: StudentCode) -> tuple[_Benchmarked, _Seen]:
+def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
     def ask() -> tuple[_Benchmarked, _Seen]:
         given = _Benchmarked()
         arguments = (given.weight, given.bias, given.x, given.y, [2, 1], given.rates)
@@ -1406,7 +1406,7 @@ def _benchmark(student: StudentCode) -> tuple[_Benchmarked, _Seen]:
 @pytest.mark.points(2)
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("launch(worker, world_size, ...), whose worker ends by calling throughput.")
-def test_benchmark_launches(student: StudentCode) -> None:
+def test_benchmark_launches(student: Student) -> None:
     """Every rank measures its own throughput"""
     _, seen = _benchmark(student)
     for rank in range(2):
@@ -1425,7 +1425,7 @@ def test_benchmark_launches(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
-def test_benchmark_steps(student: StudentCode) -> None:
+def test_benchmark_steps(student: Student) -> None:
     """The steps and the warm-up asked for are those of throughput"""
     measured = _entries(_benchmark(student)[1], "throughput", 0)
     assert_equal(
@@ -1446,7 +1446,7 @@ def test_benchmark_steps(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("sum(launch(worker, world_size, ...)), for each world size.")
-def test_benchmark(student: StudentCode) -> None:
+def test_benchmark(student: Student) -> None:
     """The throughput of a world size is the sum over its ranks, in the order given"""
     given, seen = _benchmark(student)
     # What throughput returned: in the one rank alone; on each of two ranks.
@@ -1495,7 +1495,7 @@ def test_benchmark(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("wrap(build_model()) stands in the worker that launch runs.")
-def test_benchmark_models(student: StudentCode) -> None:
+def test_benchmark_models(student: Student) -> None:
     """Every rank builds its own model"""
     _, seen = _benchmark(student)
     for rank in range(2):
@@ -1512,7 +1512,7 @@ def test_benchmark_models(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches", "test_wrap_in_group")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("Nothing is special about world size 1: launch it like the others.")
-def test_benchmark_of_one(student: StudentCode) -> None:
+def test_benchmark_of_one(student: Student) -> None:
     """World size 1 is launched and wrapped like every other"""
     _, seen = _benchmark(student)
     assert _entries(seen, "throughput", 0, 1), (
@@ -1534,7 +1534,7 @@ def test_benchmark_of_one(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches", "test_train_step", "test_wrap_in_group")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("wrap(build_model()), SGD(lr=0.01), train_step on this rank's shards.")
-def test_benchmark_trains(student: StudentCode) -> None:
+def test_benchmark_trains(student: Student) -> None:
     """The benchmark's steps train a wrapped model on the rank's shards by SGD at 0.01"""
     given, seen = _benchmark(student)
     x, y = given.x, given.y
@@ -1615,7 +1615,7 @@ def _check_training(
 @pytest.mark.requires("test_benchmark_launches", "test_train_step_rows")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("The step that throughput gets returns what train_step returns.")
-def test_benchmark_rows(student: StudentCode) -> None:
+def test_benchmark_rows(student: Student) -> None:
     """Each rank counts the rows of its own shard"""
     _, seen = _benchmark(student)
     steps = [_entries(seen, "step", rank) for rank in range(2)]
@@ -1636,7 +1636,7 @@ def test_benchmark_rows(student: StudentCode) -> None:
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("torch.distributed.barrier(), right before throughput.")
-def test_benchmark_barrier(student: StudentCode) -> None:
+def test_benchmark_barrier(student: Student) -> None:
     """The ranks wait for each other before they measure"""
     _, seen = _benchmark(student)
     ahead, behind = _entries(seen, "throughput", 0), _entries(seen, "wrap", 1)
@@ -1650,7 +1650,7 @@ def test_benchmark_barrier(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("Check steps, warmup and every world size before the first launch.")
-def test_benchmark_refuses(student: StudentCode) -> None:
+def test_benchmark_refuses(student: Student) -> None:
     """Bad arguments of the benchmark are a ValueError before anything is launched"""
     good = {"rows": 4, "world_sizes": [1, 2], "steps": 2, "warmup": 1}
     _check_launched(student, "benchmark", good)
@@ -1711,7 +1711,7 @@ def _lines(
 
 
 def _check_report(
-    student: StudentCode, throughputs: dict[int, float], overheads: dict[str, float]
+    student: Student, throughputs: dict[int, float], overheads: dict[str, float]
 ) -> None:
     text = student.function("report")(throughputs, overheads)
     assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
@@ -1807,7 +1807,7 @@ _COST = {"batch_splitting": 0.0005, "gradient_reduction": 0.004, "broadcast": 0.
 @pytest.mark.points(3)
 @pytest.mark.place("report")
 @pytest.mark.hint("Compare with the example in the docstring, line by line.")
-def test_report(student: StudentCode) -> None:
+def test_report(student: Student) -> None:
     """The report is two tables of Markdown, by world size and by overhead"""
     _check_report(student, *_drawn({4: 2222.4, 1: 1000.0, 16: 9000.9, 2: 1800.6}, _COST))
     _check_report(student, *_drawn({2: 45.5, 1: 60.25}, {"zeta": 0.25, "alpha": 0.75}))
@@ -1817,14 +1817,14 @@ def test_report(student: StudentCode) -> None:
 @pytest.mark.requires("test_report")
 @pytest.mark.place("report")
 @pytest.mark.hint("Look at the sum before you divide by it.")
-def test_report_of_nothing(student: StudentCode) -> None:
+def test_report_of_nothing(student: Student) -> None:
     """Where all overheads are 0, their shares are 0.0"""
     _check_report(student, *_drawn({1: 10.0, 2: 15.0}, {"batch_splitting": 0.0, "other": 0.0}))
 
 
 @pytest.mark.place("report")
 @pytest.mark.hint("Let scaling_efficiency do the checking.")
-def test_report_refuses(student: StudentCode) -> None:
+def test_report_refuses(student: Student) -> None:
     """What scaling_efficiency refuses, report refuses"""
     report = student.function("report")
     text = report({1: 10.0, 2: 15.0}, {"only": 0.5})

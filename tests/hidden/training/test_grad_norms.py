@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 Batch = tuple[Tensor, Tensor]
 State = dict[str, Tensor]
@@ -52,7 +52,7 @@ def fact(found: Any, *keys: str) -> Any:
 @pytest.mark.points(4)
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Flatten all gradients, put them into one vector, and take its L2 norm.")
-def test_gradient_norm(student: StudentCode) -> None:
+def test_gradient_norm(student: Student) -> None:
     """The norm is the L2 norm of all gradients as one vector."""
     shapes: list[list[tuple[int, ...]]] = [[(3, 4), (), (5,)], [(2, 3, 2), (4,)], [(6,)]]
     for dtype, rtol, atol in [(torch.float64, None, None), (torch.float32, 1.3e-6, 1e-5)]:
@@ -137,7 +137,7 @@ WRONG_NORMS: dict[str, Callable[[list[Tensor]], float]] = {
 
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Skip a parameter whose .grad is None; think of a model that has no gradients.")
-def test_gradient_norm_of_missing_gradients(student: StudentCode) -> None:
+def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     """A gradient that is None adds nothing, and without any gradient the norm is 0.0."""
     values = [torch.ones(2), torch.ones(3), torch.ones(2, 2)]
     # The last one is the largest, so that no slip looks like another one.
@@ -180,7 +180,7 @@ def test_gradient_norm_of_missing_gradients(student: StudentCode) -> None:
 
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("A generator can be iterated once, and has no length: go through it once.")
-def test_gradient_norm_of_a_generator(student: StudentCode) -> None:
+def test_gradient_norm_of_a_generator(student: Student) -> None:
     """The parameters may come from a generator, as those of model.parameters() do."""
     gradients: list[Tensor | None]
     # The first one is the larger, so that no slip looks like another one.
@@ -202,9 +202,7 @@ def test_gradient_norm_of_a_generator(student: StudentCode) -> None:
     )
 
 
-def run_generator(
-    student: StudentCode, values: list[Tensor], gradients: list[Tensor | None]
-) -> Any:
+def run_generator(student: Student, values: list[Tensor], gradients: list[Tensor | None]) -> Any:
     try:
         return student.run("norm", values, gradients, form="generator")
     except TypeError as error:
@@ -219,7 +217,7 @@ def run_generator(
 @pytest.mark.points(2)
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Do nothing about infinity and NaN: the arithmetic carries them through.")
-def test_gradient_norm_non_finite(student: StudentCode) -> None:
+def test_gradient_norm_non_finite(student: Student) -> None:
     """Infinite and NaN gradients make the norm infinite and NaN."""
     for bad, expected in [(INF, INF), (-INF, INF), (NAN, NAN)]:
         spoiled, sound = torch.randn(3, 2, dtype=torch.float64), torch.randn(2).double()
@@ -235,7 +233,7 @@ def test_gradient_norm_non_finite(student: StudentCode) -> None:
 @pytest.mark.requires("test_gradient_norm")
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("Compute with new tensors; functions that end in an underscore work in place.")
-def test_gradient_norm_changes_nothing(student: StudentCode) -> None:
+def test_gradient_norm_changes_nothing(student: Student) -> None:
     """The gradients stay as they are, also where they are None, infinite or NaN."""
     first, last = torch.randn(3, 2).double() + 3, torch.randn(2).double() + 3
     norm = norm_of([first, last])
@@ -290,12 +288,12 @@ def test_gradient_norm_changes_nothing(student: StudentCode) -> None:
 # --- initialize ----------------------------------------------------------------------------------
 
 
-def initialized(student: StudentCode) -> Any:
+def initialized(student: Student) -> Any:
     """What initialize makes of the probe's Network with each scheme, which several tests look at."""
     return student.once("network", lambda: run_initialize(student, "network", SCHEMES))
 
 
-def check_initializes(student: StudentCode) -> None:
+def check_initializes(student: Student) -> None:
     """That initialize fills the first layer: until then, what it leaves alone is no merit."""
     weight = fact(initialized(student), "ones", "after", "values", "first.weight")
     assert same(weight, torch.ones(3, 4)), (
@@ -305,7 +303,7 @@ def check_initializes(student: StudentCode) -> None:
 
 
 def run_initialize(
-    student: StudentCode,
+    student: Student,
     model: str,
     schemes: list[str],
     facts: tuple[str, ...] = ("values", "training"),
@@ -319,7 +317,7 @@ def run_initialize(
 @pytest.mark.hint(
     "model.modules() yields every module, however deep; fill those that are nn.Linear."
 )
-def test_initialize_every_linear(student: StudentCode) -> None:
+def test_initialize_every_linear(student: Student) -> None:
     """Every nn.Linear is initialized, however deep it is nested."""
     names = [f"{layer}.weight" for layer in LINEAR]
     reports = initialized(student)
@@ -347,7 +345,7 @@ def test_initialize_every_linear(student: StudentCode) -> None:
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("model.modules() begins with the model itself, model.children() does not.")
-def test_initialize_the_model_itself(student: StudentCode) -> None:
+def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
     found = fact(run_initialize(student, "linear", ["ones"]), "ones")
     before = weights(found, "before", ["weight", "bias"])
@@ -370,7 +368,7 @@ def test_initialize_the_model_itself(student: StudentCode) -> None:
 @pytest.mark.hint(
     "isinstance(module, nn.Linear) sees subclasses, type(module) == nn.Linear does not."
 )
-def test_initialize_subclasses(student: StudentCode) -> None:
+def test_initialize_subclasses(student: Student) -> None:
     """An instance of a subclass of nn.Linear is initialized, too."""
     names = [f"{layer}.weight" for layer in SUBCLASSES]
     found = fact(initialized(student), "ones")
@@ -389,7 +387,7 @@ def test_initialize_subclasses(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
 @pytest.mark.hint("nn.init.zeros_(module.bias), but only where module.bias is not None.")
-def test_initialize_biases(student: StudentCode) -> None:
+def test_initialize_biases(student: Student) -> None:
     """Biases become zero under every scheme, and a linear layer may have none."""
     names = [f"{layer}.bias" for layer in LINEAR]
     reports = initialized(student)
@@ -421,7 +419,7 @@ def test_initialize_biases(student: StudentCode) -> None:
     )
 
 
-def run_without_bias(student: StudentCode) -> Any:
+def run_without_bias(student: Student) -> Any:
     try:
         return fact(run_initialize(student, "without bias", ["ones"]), "ones")
     except (AttributeError, TypeError, ValueError) as error:
@@ -434,7 +432,7 @@ def run_without_bias(student: StudentCode) -> Any:
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
 @pytest.mark.hint("Ask for nn.Linear, not for what has a weight, a bias or two dimensions.")
-def test_initialize_leaves_the_rest(student: StudentCode) -> None:
+def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
     check_initializes(student)
     reports = initialized(student)
@@ -457,7 +455,7 @@ def test_initialize_leaves_the_rest(student: StudentCode) -> None:
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("The functions of torch.nn.init fill a parameter in place; call nothing else.")
-def test_initialize_in_place(student: StudentCode) -> None:
+def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
     check_initializes(student)
     frozen = ["first.weight", "first.bias", "block.0.weight"]
@@ -545,7 +543,7 @@ def told_spread(spread: Spread) -> str:
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
 @pytest.mark.hint("nn.init.xavier_uniform_(module.weight), with no other argument.")
-def test_initialize_xavier_uniform(student: StudentCode) -> None:
+def test_initialize_xavier_uniform(student: Student) -> None:
     """The scheme xavier_uniform is uniform within sqrt(6 / (fan_in + fan_out))."""
     bound = math.sqrt(6 / 250)
     spread = Spread(wide_weight(student, "xavier_uniform"))
@@ -560,7 +558,7 @@ def test_initialize_xavier_uniform(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
 @pytest.mark.hint("nn.init.kaiming_normal_(module.weight), with no other argument.")
-def test_initialize_kaiming_normal(student: StudentCode) -> None:
+def test_initialize_kaiming_normal(student: Student) -> None:
     """The scheme kaiming_normal is normal with standard deviation sqrt(2 / fan_in)."""
     std = math.sqrt(2 / 50)
     spread = Spread(wide_weight(student, "kaiming_normal"))
@@ -572,14 +570,14 @@ def test_initialize_kaiming_normal(student: StudentCode) -> None:
     )
 
 
-def wide_weight(student: StudentCode, scheme: str) -> Tensor:
+def wide_weight(student: Student, scheme: str) -> Tensor:
     found = fact(run_initialize(student, "wide", [scheme]), scheme)
     return weights(found, "after", ["0.weight"], {"0.weight": (200, 50)})["0.weight"]
 
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("Set no seed in initialize; compare_initializations does.")
-def test_initialize_draws_anew(student: StudentCode) -> None:
+def test_initialize_draws_anew(student: Student) -> None:
     """Each call of initialize draws other random weights."""
     for scheme in SCHEMES[:2]:
         found = student.run("initialize_twice", scheme)
@@ -594,7 +592,7 @@ def test_initialize_draws_anew(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
 @pytest.mark.hint("Begin with: if scheme not in SCHEMES, raise a ValueError that tells both.")
-def test_initialize_unknown_scheme(student: StudentCode) -> None:
+def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names scheme and the known ones."""
     check_initializes(student)
     for scheme, model in [
@@ -615,7 +613,7 @@ def test_initialize_unknown_scheme(student: StudentCode) -> None:
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("Check the scheme before the loop over the modules begins.")
-def test_initialize_refuses_before_changes(student: StudentCode) -> None:
+def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
     check_initializes(student)
     reports = run_initialize(student, "network", ["orthogonal"], catching=True)
@@ -793,7 +791,7 @@ def trained(
 @pytest.mark.hint(
     "For each batch: clear the gradients, forward, loss, backward, record the norm, step."
 )
-def test_norms_of_every_batch(student: StudentCode) -> None:
+def test_norms_of_every_batch(student: Student) -> None:
     """The norm of every batch is recorded, in float64, in the order of epochs and batches."""
     state, batches = new_state("plain"), new_batches(2)
     passes = [batches] * 3
@@ -895,7 +893,7 @@ def first_rows(norms: Tensor, count: int) -> Tensor:
 @pytest.mark.hint(
     "Each batch is one step of the given optimizer, on this model, with its gradient."
 )
-def test_training(student: StudentCode) -> None:
+def test_training(student: Student) -> None:
     """The model itself is trained, one step of the optimizer a batch, by the batch's gradient."""
     state, batches = new_state("plain"), new_batches(3)
     passes = [batches] * 2
@@ -941,7 +939,7 @@ def test_training(student: StudentCode) -> None:
 @pytest.mark.requires("test_training")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("model.train() before the first batch.")
-def test_train_mode(student: StudentCode) -> None:
+def test_train_mode(student: Student) -> None:
     """The model is trained in train mode, also where it was in eval mode before."""
     state, batches = new_state("batch"), new_batches(2)
     passes = [batches] * 2
@@ -960,7 +958,7 @@ def test_train_mode(student: StudentCode) -> None:
 
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("model.train() before the first batch, and nothing about the mode afterwards.")
-def test_left_in_train_mode(student: StudentCode) -> None:
+def test_left_in_train_mode(student: Student) -> None:
     """The model is in train mode afterwards, with all of its submodules."""
     state, batches = new_state("batch"), new_batches(1)
     found = student.run("train", "batch", state, [batches], 1, options=SGD, training=False)
@@ -976,7 +974,7 @@ def test_left_in_train_mode(student: StudentCode) -> None:
 @pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("backward, then the norm, then the step.")
-def test_norms_before_the_step(student: StudentCode) -> None:
+def test_norms_before_the_step(student: Student) -> None:
     """The norm is taken before the optimizer's step, which may change the gradients."""
     state, batches = new_state("plain"), new_batches(2)
     found = student.run("train", "plain", state, [batches], 2, optimizer="fading", options=SGD)
@@ -992,7 +990,7 @@ def test_norms_before_the_step(student: StudentCode) -> None:
 @pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("Clear the gradients before each backward pass, also before the first one.")
-def test_stale_gradients(student: StudentCode) -> None:
+def test_stale_gradients(student: Student) -> None:
     """Gradients from before the training do not count."""
     state, batches = new_state("plain"), new_batches(2)
     found = student.run("train", "plain", state, [batches], 1, options=SGD, stale=7.0)
@@ -1017,7 +1015,7 @@ def stale_norms(state: State, batches: list[Batch]) -> Tensor:
 @pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("gradient_norm(model.parameters())")
-def test_parameters_outside_the_optimizer(student: StudentCode) -> None:
+def test_parameters_outside_the_optimizer(student: Student) -> None:
     """The norm is over all the model's parameters, not only those that the optimizer holds."""
     state, batches = new_state("plain"), new_batches(1)
     found = student.run("train", "plain", state, [batches], 1, options=SGD, held="2.")
@@ -1040,7 +1038,7 @@ def test_parameters_outside_the_optimizer(student: StudentCode) -> None:
 @pytest.mark.requires("test_norms_of_every_batch", "test_gradient_norm_non_finite")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("Treat a norm that is not finite like any other: record it, step, go on.")
-def test_non_finite_norms(student: StudentCode) -> None:
+def test_non_finite_norms(student: Student) -> None:
     """A norm that is not finite is recorded, and training goes on."""
     # One weight and one bias: an infinite input makes all gradients infinite and none of them NaN.
     state = {"weight": torch.tensor([[0.5]]).double(), "bias": torch.tensor([0.25]).double()}
@@ -1114,7 +1112,7 @@ def broken_off(state: State, batches: list[Batch]) -> Tensor:
 
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
-def test_epochs_below_one(student: StudentCode) -> None:
+def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
     state, batches = new_state("linear"), new_batches(1)
     check_trains(student.run("train", "linear", state, [batches], 1, options=SGD), state)
@@ -1128,7 +1126,7 @@ def test_epochs_below_one(student: StudentCode) -> None:
 @pytest.mark.requires("test_training")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("Iterate the loader itself in each epoch: it may shuffle anew.")
-def test_new_pass_each_epoch(student: StudentCode) -> None:
+def test_new_pass_each_epoch(student: Student) -> None:
     """Each epoch is a new pass over the loader, which may yield its batches in another order."""
     state, batches = new_state("linear"), new_batches(3)
     orders = [batches, batches[1:] + batches[:1]]
@@ -1146,7 +1144,7 @@ def test_new_pass_each_epoch(student: StudentCode) -> None:
 
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("Set no seed in train_with_monitor, and draw no random numbers of your own.")
-def test_random_state_kept(student: StudentCode) -> None:
+def test_random_state_kept(student: Student) -> None:
     """Training seeds nothing, and draws no random numbers where the model draws none."""
     state, batches = new_state("linear"), new_batches(1)
     seed = int(torch.randint(2**31, ()))
@@ -1171,7 +1169,7 @@ def test_random_state_kept(student: StudentCode) -> None:
 
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("A dict that is filled in the order of SCHEMES.")
-def test_compare_schemes(student: StudentCode) -> None:
+def test_compare_schemes(student: Student) -> None:
     """The result has one entry for each scheme, in the order of SCHEMES."""
     batches = new_batches(1)
     result = student.run("compare", "linear", batches, epochs=1)
@@ -1201,7 +1199,7 @@ def told_kind(value: Any) -> str:
 @pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("torch.optim.SGD(model.parameters(), lr=lr), and the mean over the batches.")
-def test_compare_initializations(student: StudentCode) -> None:
+def test_compare_initializations(student: Student) -> None:
     """Each value is the mean norm of every epoch of training with plain SGD at the given rate."""
     batches = new_batches(5)
     # Of a single layer full of ones everything is known, whatever is seeded.
@@ -1268,7 +1266,7 @@ def seeded_state(model: str, seed: int) -> State:
 @pytest.mark.requires("test_compare_initializations")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("For each scheme: torch.manual_seed(seed), then build, initialize, train.")
-def test_compare_seeds_each_scheme(student: StudentCode) -> None:
+def test_compare_seeds_each_scheme(student: Student) -> None:
     """Every scheme begins with the seed, and then builds a new model and initializes it."""
     batches = new_batches(2)
     result = student.run("compare", "scaled", batches, before=11, lr=0.02, epochs=2, seed=5)
@@ -1309,7 +1307,7 @@ def read_starts(started: Any) -> list[State]:
 @pytest.mark.requires("test_compare_seeds_each_scheme")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("Hand the loader on as it is, and seed once for each scheme: before you build.")
-def test_compare_shuffled_loader(student: StudentCode) -> None:
+def test_compare_shuffled_loader(student: Student) -> None:
     """A loader that shuffles does so anew in each epoch, and goes on where initialize stopped."""
     batches, options = new_batches(5), {"lr": 0.02, "epochs": 2, "seed": 5}
     result = student.run("compare", "scaled", batches, before=11, shuffled=True, **options)
@@ -1438,7 +1436,7 @@ def reused(batches: list[Batch]) -> list[Tensor]:
 @pytest.mark.requires("test_compare_seeds_each_scheme")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("lr=0.01, epochs=50, seed=0, as in the stub.")
-def test_compare_defaults(student: StudentCode) -> None:
+def test_compare_defaults(student: Student) -> None:
     """By default there are 50 epochs at a learning rate of 0.01, with the seed 0."""
     batches = new_batches(1)
     # Fifty epochs take long, so they are run only where the signature does not promise them.
@@ -1489,7 +1487,7 @@ def test_compare_defaults(student: StudentCode) -> None:
 @pytest.mark.requires("test_compare_initializations", "test_gradient_norm_non_finite")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("norms.mean(dim=1) is NaN where a norm is, and that is promised.")
-def test_compare_non_finite(student: StudentCode) -> None:
+def test_compare_non_finite(student: Student) -> None:
     """An epoch with a norm that is not finite has a mean that is not finite."""
     batches = new_batches(2)
     batches[1][0][0, 0] = NAN
@@ -1553,7 +1551,7 @@ def other_parts(histories: list[list[float]]) -> dict[str, list[str]]:
 
 
 def check_verdicts(
-    student: StudentCode, histories: list[list[float]], mistakes: dict[str, list[str]]
+    student: Student, histories: list[list[float]], mistakes: dict[str, list[str]]
 ) -> Any:
     """Compare what diagnose says of each history, in both dtypes; return what was reported."""
     found = student.run("diagnose", histories)
@@ -1581,7 +1579,7 @@ def check_verdicts(
 @pytest.mark.points(2)
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("One norm above 1e3 is enough; exactly 1e3 is not above.")
-def test_diagnose_exploding(student: StudentCode) -> None:
+def test_diagnose_exploding(student: Student) -> None:
     """One norm above 1e3 is exploding, and 1e3 itself is not."""
     histories = [
         [1.0, 2.0, 3.0, 1.5, 2.0],
@@ -1617,7 +1615,7 @@ def test_diagnose_exploding(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("All of the norms have to be below 1e-3; exactly 1e-3 is not below.")
-def test_diagnose_vanishing(student: StudentCode) -> None:
+def test_diagnose_vanishing(student: Student) -> None:
     """Vanishing is where all norms are below 1e-3, and 1e-3 itself is not."""
     histories = [
         [1e-4, 5e-4, 9e-4, 2e-4, 1e-4],
@@ -1657,7 +1655,7 @@ def finite_of(history: list[float]) -> list[float]:
 @pytest.mark.points(2)
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("NaN is neither above nor below a limit: ask torch.isfinite.")
-def test_diagnose_non_finite(student: StudentCode) -> None:
+def test_diagnose_non_finite(student: Student) -> None:
     """A norm that is infinite or NaN is exploding."""
     histories = [
         [1.0, NAN, 1.0, 1.0, 1.0],
@@ -1707,7 +1705,7 @@ def test_diagnose_non_finite(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("norms[:5]")
-def test_diagnose_first_five(student: StudentCode) -> None:
+def test_diagnose_first_five(student: Student) -> None:
     """Only the first five epochs count."""
     low, sound, high = 1e-4, 1.0, 5e3
     histories = [
@@ -1730,7 +1728,7 @@ def test_diagnose_first_five(student: StudentCode) -> None:
 @pytest.mark.requires("test_diagnose_exploding", "test_diagnose_vanishing")
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("A slice may reach behind the end, an index may not.")
-def test_diagnose_short_histories(student: StudentCode) -> None:
+def test_diagnose_short_histories(student: Student) -> None:
     """Where there are fewer than five epochs, all of them count."""
     histories = [[5e3], [1e-4], [1.0], [1e-4, 1e-4], [1.0, 2.0, 5e3], [1e-4, 1e-4, 1e-4, 1.0]]
     everything = {
@@ -1743,7 +1741,7 @@ def test_diagnose_short_histories(student: StudentCode) -> None:
 # --- plot_gradient_norms -------------------------------------------------------------------------
 
 
-def plotted(student: StudentCode, histories: dict[str, Tensor]) -> Any:
+def plotted(student: Student, histories: dict[str, Tensor]) -> Any:
     """What the figure of these histories holds; it has to be a figure."""
     found = student.run("plot", histories)
     name = fact(found, "type")
@@ -1754,7 +1752,7 @@ def plotted(student: StudentCode, histories: dict[str, Tensor]) -> Any:
     return found
 
 
-def plotted_once(student: StudentCode) -> tuple[dict[str, Tensor], Any]:
+def plotted_once(student: Student) -> tuple[dict[str, Tensor], Any]:
     """Three histories and the figure of them, which takes longest and which two tests look at."""
     histories = {
         "xavier_uniform": torch.rand(4, dtype=torch.float64) + 0.5,
@@ -1806,7 +1804,7 @@ def drawn(history: Tensor, start: int = 1) -> list[Tensor]:
 @pytest.mark.points(3)
 @pytest.mark.place("plot_gradient_norms")
 @pytest.mark.hint("ax.plot(range(1, len(norms) + 1), norms, label=name) for each history.")
-def test_plot_lines(student: StudentCode) -> None:
+def test_plot_lines(student: Student) -> None:
     """Each history is a line over the epochs 1 to n, labeled by its key, in one Axes."""
     histories, found = plotted_once(student)
     count = fact(found, "axes")
@@ -1855,7 +1853,7 @@ def drawn_log(history: Tensor, base: float) -> list[Tensor]:
 @pytest.mark.points(2)
 @pytest.mark.place("plot_gradient_norms")
 @pytest.mark.hint('ax.set_yscale("log"), ax.set_xlabel, ax.set_ylabel, and ax.legend() in the end.')
-def test_plot_axes(student: StudentCode) -> None:
+def test_plot_axes(student: Student) -> None:
     """The y axis is logarithmic, both axes have a label, and a legend names every history."""
     histories, found = plotted_once(student)
     scales = fact(found, "y scales")
@@ -1882,7 +1880,7 @@ def test_plot_axes(student: StudentCode) -> None:
 @pytest.mark.requires("test_plot_lines")
 @pytest.mark.place("plot_gradient_norms")
 @pytest.mark.hint("Draw all points; a point whose y is NaN is a gap in the line.")
-def test_plot_gaps(student: StudentCode) -> None:
+def test_plot_gaps(student: Student) -> None:
     """Where a norm is not finite the line has a gap, and the other points stay at their epochs."""
     histories = {
         "inside": torch.tensor([1.0, NAN, 3.0, INF, 5.0, 6.0]),
@@ -1954,7 +1952,7 @@ def cut(history: Tensor) -> list[Tensor]:
 @pytest.mark.points(2)
 @pytest.mark.place("plot_gradient_norms")
 @pytest.mark.hint("A matplotlib.figure.Figure() of your own needs no pyplot; else close yours.")
-def test_plot_leaves_pyplot_alone(student: StudentCode) -> None:
+def test_plot_leaves_pyplot_alone(student: Student) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
     histories, drawn_alone = plotted_once(student)
     line_points(drawn_alone, histories)  # where nothing is drawn, what is left alone is no merit

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 # What a submodule of the probe's Network is called, the root first.
 MODULES = ["", "body", "body.0", "body.1", "body.2", "body.2.0", "body.2.1", "body.2.2", "head"]
@@ -80,7 +80,7 @@ def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
 @pytest.mark.points(18)
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Space the exponents evenly, from log10(lr_min) to log10(lr_max), in float64.")
-def test_rates(student: StudentCode) -> None:
+def test_rates(student: Student) -> None:
     """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
     exponential_lrs = student.function("exponential_lrs")
     cases: list[tuple[float, float, int]] = [(0.01, 1.0, 3), (1e-6, 10.0, 12), (3e-4, 0.2, 2)]
@@ -155,7 +155,7 @@ def test_rates(student: StudentCode) -> None:
 @pytest.mark.requires("test_rates")
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("The defaults stand in the signature of the stub.")
-def test_default_rates(student: StudentCode) -> None:
+def test_default_rates(student: Student) -> None:
     """Without arguments there are 100 rates from 1e-6 to 10."""
     exponential_lrs = student.function("exponential_lrs")
     rates = numbers({"rates": exponential_lrs()}, "rates")
@@ -177,7 +177,7 @@ def takes_good_ones(exponential_lrs: Callable[..., Any]) -> None:
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("0 has no logarithm: raise ValueError for lr_min <= 0, and name lr_min.")
-def test_refuses_lr_min(student: StudentCode) -> None:
+def test_refuses_lr_min(student: Student) -> None:
     """An lr_min that is not above 0 is a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
     takes_good_ones(exponential_lrs)
@@ -189,7 +189,7 @@ def test_refuses_lr_min(student: StudentCode) -> None:
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("lr_max has to be above lr_min: raise ValueError for lr_max <= lr_min.")
-def test_refuses_lr_max(student: StudentCode) -> None:
+def test_refuses_lr_max(student: Student) -> None:
     """An lr_max that is not above lr_min is a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
     takes_good_ones(exponential_lrs)
@@ -201,7 +201,7 @@ def test_refuses_lr_max(student: StudentCode) -> None:
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Both ends need a rate of their own: raise ValueError for steps < 2.")
-def test_refuses_steps(student: StudentCode) -> None:
+def test_refuses_steps(student: Student) -> None:
     """Fewer than 2 steps are a ValueError."""
     exponential_lrs = student.function("exponential_lrs")
     takes_good_ones(exponential_lrs)
@@ -297,7 +297,7 @@ def smoothed(losses: Tensor, share: float) -> Tensor:
 @pytest.mark.points(32)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
-def test_losses(student: StudentCode) -> None:
+def test_losses(student: Student) -> None:
     """Each step trains with its own rate, and the loss before it is recorded."""
     data = regression()
     group = {"params": ["weight", "bias"], "lr": 0.03}
@@ -370,7 +370,7 @@ def test_losses(student: StudentCode) -> None:
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
-def test_every_group(student: StudentCode) -> None:
+def test_every_group(student: Student) -> None:
     """The rate is set in every parameter group."""
     data = regression()
     groups = [{"params": ["weight"], "lr": 0.005}, {"params": ["bias"], "lr": 0.04}]
@@ -402,7 +402,7 @@ def test_every_group(student: StudentCode) -> None:
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Call optimizer.step(), so that its momentum and weight decay take part.")
-def test_optimizer_steps(student: StudentCode) -> None:
+def test_optimizer_steps(student: Student) -> None:
     """The steps are those of the given optimizer, with the options of its groups."""
     data = regression()
     group = {"params": ["weight", "bias"], "lr": 0.03, "momentum": 0.9, "weight_decay": 0.5}
@@ -433,7 +433,7 @@ def test_optimizer_steps(student: StudentCode) -> None:
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Zero the gradients before the backward of each step, the first one included.")
-def test_stale_gradients(student: StudentCode) -> None:
+def test_stale_gradients(student: Student) -> None:
     """Gradients from before the test do not count."""
     data = regression()
     group = {"params": ["weight", "bias"], "lr": 0.03}
@@ -455,7 +455,7 @@ def test_stale_gradients(student: StudentCode) -> None:
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
-def test_next_batches(student: StudentCode) -> None:
+def test_next_batches(student: Student) -> None:
     """Each step takes the next mini-batch of the loader."""
     batches = [106.0, 103.0, 107.0, 101.0, 104.0, 102.0]
     case = {"passes": [batches], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}}
@@ -493,7 +493,7 @@ def test_next_batches(student: StudentCode) -> None:
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
-def test_loader_again(student: StudentCode) -> None:
+def test_loader_again(student: Student) -> None:
     """A loader that runs out is iterated again from its start, and may shuffle anew."""
     # The batch at place i of pass p over the loader has the loss 100 + 10 p + i.
     passes = [[100.0 + 10 * p + i for i in range(3)] for p in range(12)]
@@ -539,7 +539,7 @@ def test_loader_again(student: StudentCode) -> None:
 
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
-def test_empty_loader(student: StudentCode) -> None:
+def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
     # One that yields something is none.
     assert len(run_scripts(student, [[3.0, 2.0]])[0]) > 0, (
@@ -560,7 +560,7 @@ def test_empty_loader(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("model.train() reaches every submodule.")
-def test_train_mode(student: StudentCode) -> None:
+def test_train_mode(student: Student) -> None:
     """The whole model is in train mode during the test, whatever mode it came in."""
     readings = [40.0, 20.0, 10.0]
     evaluating, training = (
@@ -621,7 +621,7 @@ def recorded(scripts: list[list[float]], rule: StopRule, drop: int = 0) -> list[
     return kept
 
 
-def run_scripts(student: StudentCode, scripts: list[list[float]]) -> list[Tensor]:
+def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
     cases = [
         {"passes": [each], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": len(each)}}
         for each in scripts
@@ -634,7 +634,7 @@ def run_scripts(student: StudentCode, scripts: list[list[float]]) -> list[Tensor
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
-def test_stop_rule(student: StudentCode) -> None:
+def test_stop_rule(student: Student) -> None:
     """The test stops at the first loss above 4 times the lowest before it, and records it."""
     scripts: list[list[float]] = [
         [8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200],
@@ -694,7 +694,7 @@ def test_stop_rule(student: StudentCode) -> None:
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
-def test_stop_not_finite(student: StudentCode) -> None:
+def test_stop_not_finite(student: Student) -> None:
     """The test stops at a loss that is NaN or infinite, and records it."""
     nan, inf = math.nan, math.inf
     scripts = [
@@ -765,7 +765,7 @@ def test_stop_not_finite(student: StudentCode) -> None:
 @pytest.mark.requires("test_rates", "test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
-def test_result(student: StudentCode) -> None:
+def test_result(student: Student) -> None:
     """The result is an LRRangeTest of the rates and losses of the steps that were run."""
     script = torch.tensor([2.0, 1.0, 9.0, 1.0, 1.0], dtype=torch.float64)
     options = {"lr_min": 0.02, "lr_max": 0.5, "steps": 5}
@@ -815,7 +815,7 @@ def test_result(student: StudentCode) -> None:
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
-def test_random_state(student: StudentCode) -> None:
+def test_random_state(student: Student) -> None:
     """The global random state is left alone."""
     before, after = entries(student.run("global_random_state"), 2)
     for name in ("torch", "numpy", "random"):
@@ -857,7 +857,7 @@ class Before:
         step, mean, square = torch.tensor(5.0), torch.randn(shape), torch.rand(shape)
         return {"step": step, "exp_avg": mean, "exp_avg_sq": square}
 
-    def after(self, student: StudentCode, losses: list[float] | None = None) -> Any:
+    def after(self, student: Student, losses: list[float] | None = None) -> Any:
         """What the probe finds after a test that records these losses."""
         reported = student.run(
             "leave_as_found",
@@ -886,7 +886,7 @@ class Before:
         return reported
 
 
-def restored(student: StudentCode) -> tuple[Before, Any]:
+def restored(student: Student) -> tuple[Before, Any]:
     """A state, and what the probe finds after a test from there, which several tests look at."""
 
     def ask() -> tuple[Before, Any]:
@@ -899,7 +899,7 @@ def restored(student: StudentCode) -> tuple[Before, Any]:
 @pytest.mark.points(18)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
-def test_restores_parameters(student: StudentCode) -> None:
+def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was."""
     before, reported = restored(student)
     check_parameters(reported, before, "after the test")
@@ -939,7 +939,7 @@ def same(found: Any, name: str, value: Tensor) -> bool:
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
-def test_restores_buffers(student: StudentCode) -> None:
+def test_restores_buffers(student: Student) -> None:
     """Afterwards every buffer is what it was."""
     before, reported = restored(student)
     buffers = entry(reported, "buffers")
@@ -961,7 +961,7 @@ def test_restores_buffers(student: StudentCode) -> None:
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
-def test_restores_modes(student: StudentCode) -> None:
+def test_restores_modes(student: Student) -> None:
     """Afterwards every submodule is in the mode that it was in."""
     mixed = ["body.1", "body.2", "body.2.1"]
     found, wanted = [], []
@@ -1018,7 +1018,7 @@ def test_restores_modes(student: StudentCode) -> None:
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
-def test_restores_groups(student: StudentCode) -> None:
+def test_restores_groups(student: Student) -> None:
     """Afterwards the learning rates and options of the optimizer's groups are what they were."""
     before, reported = restored(student)
     groups = [
@@ -1056,7 +1056,7 @@ def listed(value: Any) -> list[Any]:
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
-def test_restores_optimizer_state(student: StudentCode) -> None:
+def test_restores_optimizer_state(student: Student) -> None:
     """Afterwards the optimizer's state of each parameter, such as its momentum, is what it was."""
     before = Before("Adam", used=["body.0.weight", "head.weight"])
     state = entry(entry(before.after(student), "optimizer"), "state")
@@ -1086,7 +1086,7 @@ def test_restores_optimizer_state(student: StudentCode) -> None:
 @pytest.mark.requires("test_restores_parameters")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Leave the loop by break, or restore in a finally clause.")
-def test_restores_after_stop(student: StudentCode) -> None:
+def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores everything too."""
     stops = {
         "above 4 times the lowest": [1.0, 2.0, 9.0, 1.0],
@@ -1102,7 +1102,7 @@ def test_restores_after_stop(student: StudentCode) -> None:
 
 
 def suggest(
-    student: StudentCode, losses: list[list[float]], **options: float
+    student: Student, losses: list[list[float]], **options: float
 ) -> tuple[list[Any], list[Tensor]]:
     """The suggestions for these losses, and the learning rates that go with each of them."""
     rates = [geometric(1e-4, 10.0, len(each)) for each in losses]
@@ -1131,7 +1131,7 @@ def decade_below(
 @pytest.mark.points(24)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("Walk through the losses, keep the lowest so far, stop at the first divergence.")
-def test_suggestion(student: StudentCode) -> None:
+def test_suggestion(student: Student) -> None:
     """The suggestion is one decade below the rate at which the loss begins to diverge."""
     losses: list[list[float]] = [
         [2.3, 2.25, 2.2, 2.0, 1.5, 1.1, 0.9, 1.0, 1.9, 3.5, 8.5, 20.0, 21.0, 100.0, 300.0],
@@ -1241,7 +1241,7 @@ def test_suggestion(student: StudentCode) -> None:
 @pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("Divergence is loss > factor * lowest, with the factor that was given.")
-def test_suggestion_factor(student: StudentCode) -> None:
+def test_suggestion_factor(student: Student) -> None:
     """A loss diverges above factor times the lowest before it, not at exactly that."""
     losses: list[list[float]] = [[4.0, 2, 1, 1.5, 2, 4, 3, 8, 16, 32, 40]]
     factors = (2.0, 4.0, 8.0, 1.5)
@@ -1273,7 +1273,7 @@ def at_least(factor: float) -> StopRule:
 @pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
-def test_suggestion_not_finite(student: StudentCode) -> None:
+def test_suggestion_not_finite(student: Student) -> None:
     """A loss that is NaN or infinite is divergence, the first one too."""
     nan, inf = math.nan, math.inf
     losses = [
@@ -1324,7 +1324,7 @@ def test_suggestion_not_finite(student: StudentCode) -> None:
 
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
-def test_never_diverges(student: StudentCode) -> None:
+def test_never_diverges(student: Student) -> None:
     """Losses that never diverge are a ValueError."""
     # Those that do are none.
     ((suggestion,), _) = suggest(student, [[3.0, 1.0, 2.0, 30.0]])
@@ -1345,7 +1345,7 @@ def test_never_diverges(student: StudentCode) -> None:
 @pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("Work on a copy where you change the losses.")
-def test_result_left_alone(student: StudentCode) -> None:
+def test_result_left_alone(student: Student) -> None:
     """suggest_lr leaves its result as it is."""
     rates = geometric(1e-4, 1.0, 6)
     losses = torch.tensor([2.0, 1.5, 1.0, math.nan, 9.0, 30.0], dtype=torch.float64)
@@ -1372,14 +1372,14 @@ def curve() -> tuple[Tensor, Tensor]:
     return geometric(1e-4, 1.0, 8), torch.cat([losses, torch.tensor([9.0]).double()])[1:]
 
 
-def drawn(student: StudentCode) -> tuple[Tensor, Tensor, Any]:
+def drawn(student: Student) -> tuple[Tensor, Tensor, Any]:
     """Rates, losses and their plot without a suggestion: figures take long, and tests share them."""
     rates, losses = curve()
     losses[-1] = math.inf
     return student.once("plot", lambda: (rates, losses, student.run("plot", rates, losses)))
 
 
-def drawn_beside_others(student: StudentCode) -> tuple[Tensor, Tensor, float, Any]:
+def drawn_beside_others(student: Student) -> tuple[Tensor, Tensor, float, Any]:
     """The same with a suggestion, while the caller has figures open."""
 
     def ask() -> tuple[Tensor, Tensor, float, Any]:
@@ -1427,7 +1427,7 @@ def finite_points(points: Tensor) -> Tensor:
 @pytest.mark.points(6)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("figure.add_subplot(), plot(learning_rates, losses), set_xscale('log').")
-def test_plot_curve(student: StudentCode) -> None:
+def test_plot_curve(student: Student) -> None:
     """The figure shows the losses over the learning rates, on a logarithmic x axis."""
     rates, losses, reported = drawn(student)
     axes = only_axes(reported)
@@ -1479,7 +1479,7 @@ def test_plot_curve(student: StudentCode) -> None:
 
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("set_xlabel and set_ylabel.")
-def test_plot_labels(student: StudentCode) -> None:
+def test_plot_labels(student: Student) -> None:
     """Both axes have a label."""
     _, losses, reported = drawn(student)
     axes = only_axes(reported)
@@ -1501,7 +1501,7 @@ def verticals(axes: dict[str, Any]) -> list[float]:
 @pytest.mark.points(4)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("axes.axvline(suggestion)")
-def test_plot_suggestion(student: StudentCode) -> None:
+def test_plot_suggestion(student: Student) -> None:
     """A suggestion is marked by a vertical line."""
     rates, losses, suggestion, found = drawn_beside_others(student)
     axes = only_axes(entry(found, "figure"))
@@ -1537,7 +1537,7 @@ def test_plot_suggestion(student: StudentCode) -> None:
 @pytest.mark.requires("test_plot_suggestion")
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("`if suggestion is not None`: `if suggestion` takes 0.0 for None.")
-def test_plot_without_suggestion(student: StudentCode) -> None:
+def test_plot_without_suggestion(student: Student) -> None:
     """Without a suggestion, and only then, there is no vertical line."""
     rates, losses = curve()
     lines = verticals(only_axes(student.run("plot", rates, losses, None)))
@@ -1555,7 +1555,7 @@ def test_plot_without_suggestion(student: StudentCode) -> None:
 @pytest.mark.points(3)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
-def test_plot_pyplot(student: StudentCode) -> None:
+def test_plot_pyplot(student: Student) -> None:
     """pyplot's figures are as they were, and no window is opened."""
     _, losses, _, found = drawn_beside_others(student)
     check_drawn(only_axes(entry(found, "figure")), losses)

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 X = [-3.0, -1.0, 0.0, 1.0, 2.0]
 
 
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
-def test_example_values(student: StudentCode) -> None:
+def test_example_values(student: Student) -> None:
     """gelu of -3, -1, 0, 1, 2 is -0.0036374, -0.1588080, 0, 0.8411920, 1.9545977."""
     y = student.function("gelu")(torch.tensor(X, dtype=torch.float64))
     assert_close(
@@ -33,7 +33,7 @@ def test_example_values(student: StudentCode) -> None:
 
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
-def test_example_gradients(student: StudentCode) -> None:
+def test_example_gradients(student: Student) -> None:
     """Its derivative there is -0.0115842, -0.0829641, 0.5, 1.0829641, 1.0860993."""
     slopes = numbers(-0.011584166631, -0.082964083846, 0.5, 1.082964083846, 1.086099256624)
     grad_output = numbers(1.0, 1.0, 1.0, 2.0, -10.0)
@@ -58,7 +58,7 @@ def test_example_gradients(student: StudentCode) -> None:
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
-def test_example_gradient_error(student: StudentCode) -> None:
+def test_example_gradient_error(student: Student) -> None:
     """gradient_error is next to nothing for a right gradient, and 1.0860993 for one twice as large."""
     x = torch.linspace(-4, 4, 9)
     error = student.function("gradient_error")(x)
@@ -76,7 +76,7 @@ def test_example_gradient_error(student: StudentCode) -> None:
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("check_gradients")
 @pytest.mark.hint("torch.autograd.gradcheck in float64, with raise_exception=False.")
-def test_example_check_gradients(student: StudentCode) -> None:
+def test_example_check_gradients(student: Student) -> None:
     """check_gradients says True of a right gradient, and False of one that is twice as large."""
     answer = student.function("check_gradients")(torch.tensor(X))
     assert_equal(

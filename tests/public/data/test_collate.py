@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grader.judge.checks import assert_close, assert_equal, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 def field(result: Any, name: str) -> Any:
@@ -18,7 +18,7 @@ def field(result: Any, name: str) -> Any:
     return fields[name]
 
 
-def steps_of(student: StudentCode, options: dict[str, Any]) -> list[Any]:
+def steps_of(student: Student, options: dict[str, Any]) -> list[Any]:
     """The steps in each batch of a loader over [0], ..., [4], as the probe reads them."""
     found = student.run("steps_of", options)
     assert isinstance(found, list), "The loader could not be looked at."
@@ -30,7 +30,7 @@ def steps_of(student: StudentCode, options: dict[str, Any]) -> list[Any]:
 @pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Make a box full of padding_value, and copy each sequence to its row's start.")
-def test_example_padding(student: StudentCode) -> None:
+def test_example_padding(student: Student) -> None:
     """[1, 2, 3] and [4] become the rows [1, 2, 3] and [4, 0, 0]."""
     result = student.function("pad_collate")([torch.tensor([1, 2, 3]), torch.tensor([4])])
     assert_close(
@@ -53,7 +53,7 @@ def test_example_padding(student: StudentCode) -> None:
 @pytest.mark.points(6)
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("The mask asks whether a step's number is below the length of its sequence.")
-def test_example_mask(student: StudentCode) -> None:
+def test_example_mask(student: Student) -> None:
     """Of [0, 7] and [5], padded with 0, only the last step of the second is padding."""
     result = student.function("pad_collate")([torch.tensor([0, 7]), torch.tensor([5])])
     wanted = torch.tensor([[True, True], [True, False]])
@@ -75,7 +75,7 @@ def test_example_mask(student: StudentCode) -> None:
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Separate sequences and labels first; then all is as without labels.")
-def test_example_labels(student: StudentCode) -> None:
+def test_example_labels(student: Student) -> None:
     """The labels 2 and 5 of two pairs become the int64 tensor [2, 5]; half a pair is refused."""
     batch = [(torch.tensor([1.5, 2.5]), 2), (torch.tensor([3.5]), 5)]
     result = student.function("pad_collate")(batch, padding_value=-1)
@@ -91,7 +91,7 @@ def test_example_labels(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
-def test_example_loader(student: StudentCode) -> None:
+def test_example_loader(student: Student) -> None:
     """Five items [0], [1], ... with batch_size=2 come as [0, 1], [2, 3], [4]."""
     assert_equal(
         steps_of(student, {"batch_size": 2}),
@@ -112,7 +112,7 @@ def indices(batches: list[Any]) -> list[Any]:
 @pytest.mark.points(2)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("A torch.Generator of its own, seeded once, decides a loader's order.")
-def test_example_seed(student: StudentCode) -> None:
+def test_example_seed(student: Student) -> None:
     """Two loaders with shuffle=True and seed=1 give the same order."""
     options = {"batch_size": 5, "shuffle": True, "seed": 1}
     first, second = (steps_of(student, options) for _ in range(2))

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("self.weight and self.bias are nn.Parameters with 2 * out_features rows.")
-def test_example_parameters(student: StudentCode) -> None:
+def test_example_parameters(student: Student) -> None:
     """GatedLinearUnit(4, 3) has a weight of shape (6, 4) and a bias of shape (6,)."""
     layer = student.module("GatedLinearUnit", 4, 3)
     shapes = {name: list(each.shape) for name, each in sorted(layer.named_parameters())}
@@ -42,7 +42,7 @@ def test_example_parameters(student: StudentCode) -> None:
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("out_features=None stands for in_features // 2, if there is such a half.")
-def test_example_halving(student: StudentCode) -> None:
+def test_example_halving(student: Student) -> None:
     """GatedLinearUnit(6) makes 3 features out of 6, and GatedLinearUnit(5) is a ValueError."""
     layer = student.module("GatedLinearUnit", 6)
     named = dict(layer.named_parameters())
@@ -56,7 +56,7 @@ def test_example_halving(student: StudentCode) -> None:
 @pytest.mark.requires("test_example_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("value = x[0] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
-def test_example_forward(student: StudentCode) -> None:
+def test_example_forward(student: Student) -> None:
     """The value is multiplied by the sigmoid of the gate."""
     layer = student.module("GatedLinearUnit", 2, 1)
     # The first row makes the value, the second one the gate.
@@ -84,7 +84,7 @@ def test_example_forward(student: StudentCode) -> None:
 @pytest.mark.requires("test_example_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("d(value * sigmoid(gate)) / d value is sigmoid(gate).")
-def test_example_gradients(student: StudentCode) -> None:
+def test_example_gradients(student: Student) -> None:
     """Gradients reach x, weight and bias."""
     layer = student.module("GatedLinearUnit", 2, 1)
     set_parameters(
@@ -107,7 +107,7 @@ def test_example_gradients(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Clear every .grad to None, run, backward, and see which .grad is not None.")
-def test_example_flow(student: StudentCode) -> None:
+def test_example_flow(student: Student) -> None:
     """A used parameter is True; one that is frozen or not used is False."""
     right = {
         "first.bias": True,

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from grader.judge.checks import assert_close, assert_equal
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 @pytest.mark.place("shard")
 @pytest.mark.hint("Start with how many rows each rank gets: 3, 2 and 2.")
-def test_shard_of_seven_rows(student: StudentCode) -> None:
+def test_shard_of_seven_rows(student: Student) -> None:
     """Seven rows over three ranks are rows 0 to 2, rows 3 and 4, rows 5 and 6"""
     shard = student.function("shard")
     batch = torch.arange(7)
@@ -44,7 +44,7 @@ def test_shard_of_seven_rows(student: StudentCode) -> None:
 
 @pytest.mark.place("train_step")
 @pytest.mark.hint("zero_grad, forward, loss, backward, step: in this order.")
-def test_train_step_on_two_rows(student: StudentCode) -> None:
+def test_train_step_on_two_rows(student: Student) -> None:
     """Steps on the loss (w - 3)² move w from 1 to 2 and to 2.5, and return the number of rows"""
     # Both rows say: an input of 1 is to give 3. The gradient at w is 2 (w - 3): first -4, then -2.
     inputs, targets = torch.ones(2, 1), torch.full((2, 1), 3.0)
@@ -68,7 +68,7 @@ def test_train_step_on_two_rows(student: StudentCode) -> None:
 
 @pytest.mark.place("throughput")
 @pytest.mark.hint("Sum up what the timed steps return, and divide by the seconds that they took.")
-def test_throughput_of_three_steps(student: StudentCode) -> None:
+def test_throughput_of_three_steps(student: Student) -> None:
     """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""
     result = student.run("throughput", [8, 8, 8, 4], [6.0, 0.5, 0.5, 1.0], warmup=1)
     assert_close(
@@ -90,7 +90,7 @@ def test_throughput_of_three_steps(student: StudentCode) -> None:
 
 @pytest.mark.place("average_gradients")
 @pytest.mark.hint("all_reduce sums over the ranks; divide by their number.")
-def test_average_gradients_of_two_ranks(student: StudentCode) -> None:
+def test_average_gradients_of_two_ranks(student: Student) -> None:
     """The mean of the gradients [1, 2] and [5, 6] is [3, 4], on both ranks"""
     own = [torch.tensor([[1.0, 2.0]]), torch.tensor([[5.0, 6.0]])]
     mean = torch.tensor([[3.0, 4.0]])
@@ -119,7 +119,7 @@ def test_average_gradients_of_two_ranks(student: StudentCode) -> None:
 
 @pytest.mark.place("report")
 @pytest.mark.hint("Compare with the example in the docstring, line by line.")
-def test_report_of_the_docstring(student: StudentCode) -> None:
+def test_report_of_the_docstring(student: Student) -> None:
     """The report is the one in its docstring"""
     throughputs = {2: 150.0, 1: 100.0}
     efficiency = student.function("scaling_efficiency")(throughputs)

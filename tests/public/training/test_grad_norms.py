@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grader.judge.checks import assert_close, assert_equal
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 def fact(found: Any, key: str) -> Any:
@@ -18,7 +18,7 @@ def fact(found: Any, key: str) -> Any:
 
 @pytest.mark.place("gradient_norm")
 @pytest.mark.hint("The squares of all elements add up: 9 + 16, and then 144 more.")
-def test_example_norm(student: StudentCode) -> None:
+def test_example_norm(student: Student) -> None:
     """Gradients 3 and 4 have the norm 5, and with a gradient of 12 the norm is 13."""
     three_four, twelve = torch.tensor([3.0, 4.0]), torch.tensor([[12.0]])
     norms = [student.run("norm", [three_four]), student.run("norm", [three_four, None, twelve])]
@@ -42,7 +42,7 @@ def test_example_norm(student: StudentCode) -> None:
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("The second layer is nested: model.modules() finds it.")
-def test_example_ones(student: StudentCode) -> None:
+def test_example_ones(student: Student) -> None:
     """The scheme ones fills all weights with 1 and all biases with 0, in nested layers too."""
     assert_close(
         student.run("initialize", "ones"),
@@ -59,7 +59,7 @@ def test_example_ones(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("The loss is w ** 2, its gradient 2 * w, and a step takes 0.25 * 2 * w from w.")
-def test_example_training(student: StudentCode) -> None:
+def test_example_training(student: Student) -> None:
     """With the loss w ** 2 and a rate of 0.25 the weight halves with every step, from 1."""
     found = student.run("train", weight=1.0, lr=0.25, epochs=3)
     assert_close(
@@ -84,7 +84,7 @@ def test_example_training(student: StudentCode) -> None:
 
 @pytest.mark.place("diagnose")
 @pytest.mark.hint("Only the first five norms count; any large one, or all small ones.")
-def test_example_diagnoses(student: StudentCode) -> None:
+def test_example_diagnoses(student: Student) -> None:
     """One norm of 2000 is exploding, norms of 1e-5 are vanishing, norms around 1 are healthy."""
     diagnose = student.function("diagnose")
     histories = [[1.0, 2000.0, 3.0], [1e-5, 2e-5, 1e-5], [1.0, 0.5, 1e-5]]
@@ -99,7 +99,7 @@ def test_example_diagnoses(student: StudentCode) -> None:
 @pytest.mark.hint(
     "A Figure, its one Axes, a line with a label for each history, a logarithmic y axis."
 )
-def test_example_figure(student: StudentCode) -> None:
+def test_example_figure(student: Student) -> None:
     """Two histories are two lines with their names as labels, on one logarithmic Axes."""
     histories = {"ones": torch.tensor([9.0, 4.0, 2.0]), "xavier_uniform": torch.tensor([1.0, 2.0])}
     found = student.run("plot", histories)

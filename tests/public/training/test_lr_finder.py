@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 def numbers(*values: float) -> Tensor:
@@ -26,7 +26,7 @@ def entry(reported: Any, name: str) -> Any:
 @pytest.mark.points(3)
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Space the exponents evenly: here they are -2, -1 and 0.")
-def test_three_rates(student: StudentCode) -> None:
+def test_three_rates(student: Student) -> None:
     """Three rates from 0.01 to 1 are 0.01, 0.1 and 1."""
     assert_close(
         student.function("exponential_lrs")(0.01, 1.0, 3),
@@ -45,7 +45,7 @@ def test_three_rates(student: StudentCode) -> None:
 @pytest.mark.requires("test_three_rates")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Record the loss of each step before the step, and restore the model at the end.")
-def test_one_weight(student: StudentCode) -> None:
+def test_one_weight(student: Student) -> None:
     """A model of one weight is tested as by hand, and left as it was."""
     # The weight w begins at 1, the loss is w * w, its gradient 2 * w, a step w - lr * 2 * w:
     #     rate    weight before    loss        weight after
@@ -96,7 +96,7 @@ def test_one_weight(student: StudentCode) -> None:
 @pytest.mark.points(4)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("The lowest loss before is 1, so 3 is not yet divergence and 5 is.")
-def test_four_losses(student: StudentCode) -> None:
+def test_four_losses(student: Student) -> None:
     """The losses 2, 1, 3, 5 diverge at the last one."""
     suggestion = student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 5))
     assert_close(
@@ -116,7 +116,7 @@ def test_four_losses(student: StudentCode) -> None:
 @pytest.mark.points(2)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.")
-def test_figure(student: StudentCode) -> None:
+def test_figure(student: Student) -> None:
     """The figure has one Axes with a logarithmic x axis, a curve and a line."""
     found = student.run("figure", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
     kind = entry(found, "type")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from grader.judge.checks import assert_equal
-from grader.judge.student import StudentCode
+from grader.judge.student import Student
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("word_count")
 @pytest.mark.hint("A dictionary holds one number for each word.")
-def test_counts(student: StudentCode) -> None:
+def test_counts(student: Student) -> None:
     """Every word is counted."""
     counts = student.function("word_count")
     assert_equal(
@@ -24,6 +24,6 @@ def test_counts(student: StudentCode) -> None:
 @pytest.mark.requires("test_counts")
 @pytest.mark.place("most_common")
 @pytest.mark.hint("sorted() takes a key.")
-def test_most_common(student: StudentCode) -> None:
+def test_most_common(student: Student) -> None:
     """The most frequent word comes first."""
     assert_equal(student.function("most_common")("b a b", 1), ["b"])
