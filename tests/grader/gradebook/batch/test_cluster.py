@@ -112,7 +112,7 @@ def test_a_worker_with_another_grader_is_refused(
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(Path(grader.__file__).parent, other / "grader")
-    with (other / "grader" / "scoring.py").open("a") as file:
+    with (other / "grader" / "judge" / "scoring.py").open("a") as file:
         file.write("# another version\n")
     cluster.add_worker(PYTHONPATH=str(other))
     with distributed.Client(cluster.address, set_as_default=False) as client:
