@@ -21,11 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from grader.course.manifest import Course, load_course
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import Visibility
 
 PYTHON = sys.executable
-ALL = tuple(Visibility)
 
 
 def wall(command: list[str]) -> float:
@@ -81,7 +80,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
         begin = time.perf_counter()
         for exercise in course.select(ids):
             source = sources[exercise.id]
-            judge_source(judge, course, exercise, source, seed=0, chosen=ALL)
+            judge_source(judge, course, exercise, source, GradingOptions())
         return time.perf_counter() - begin
 
     def floor(*ids: str) -> float:
@@ -139,7 +138,7 @@ def memory(course: Course, console: Console) -> None:
                     if name:
                         peaks[name] = max(peaks.get(name, 0), _pss(process.pid))
 
-            judge_source(judge, course, exercise, source, seed=0, chosen=ALL, done=look)
+            judge_source(judge, course, exercise, source, GradingOptions(), done=look)
     table = Table("process", "peak MiB (shared pages counted once)")
     for name, peak in sorted(peaks.items()):
         table.add_row(name, f"{peak / 2**20:.0f}")

@@ -17,6 +17,7 @@ import grader
 from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
 from grader.errors import CourseError, SubmissionError
+from grader.judge.assignment import GradingOptions
 from grader.judge.scoring import score_exercise, score_test
 from grader.results import (
     Environment,
@@ -81,14 +82,9 @@ def grade(
     if not isinstance(course, Course):
         course = load_course(course)
     read = read_submission(Path(submission), course)
-    chosen = suites_named(suite)
-    selected = _selected(course, read, exercises, chosen)
-    grading = _Grading(course, read, seed, chosen, progress or Progress())
-    if require_isolation != "none":
-        # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
-        from grader.sandbox.walls.survey import Level, walls_of
-
-        grading.required_walls = walls_of(Level(require_isolation))
+    options = grading_options(seed, suite, require_isolation)
+    selected = _selected(course, read, exercises, options)
+    grading = _Grading(course, read, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
         # While the judge loads: nobody asks for this before the end.
         course_info = course.info()
@@ -117,15 +113,13 @@ class _Grading:
         self,
         course: Course,
         read: Submission,
-        seed: int,
-        chosen: tuple[Visibility, ...],
+        options: GradingOptions,
         progress: Progress,
     ) -> None:
         self.walls: tuple[str, ...] = ()
-        self.required_walls: tuple[str, ...] = ()
         self.torch = ""
         self._course, self._files = course, read.files
-        self._seed, self._chosen, self._progress = seed, chosen, progress
+        self._options, self._progress = options, progress
         self._verdicts: dict[str, _Settled | None] = {}
         self._judge: Judge | None = None
 
@@ -149,7 +143,7 @@ class _Grading:
         """Settle or judge one exercise."""
         verdict = self._verdicts[exercise.id]
         if verdict is not None:
-            result = _settled(self._course, exercise, self._chosen, verdict)
+            result = _settled(self._course, exercise, self._options, verdict)
         else:
             result = self._judged(exercise)
         self._progress.end(exercise, result)
@@ -159,7 +153,7 @@ class _Grading:
         source = self._files[exercise.id].source
         if self._judge is None or source is None:
             raise ValueError(f"{exercise.id} is open, and no judge was started for it")
-        self._progress.begin(exercise, len(tests_of(self._course, exercise, self._chosen)))
+        self._progress.begin(exercise, len(tests_of(self._course, exercise, self._options.suites)))
         from grader.judge.process import judge_source
 
         judged = judge_source(
@@ -167,17 +161,15 @@ class _Grading:
             self._course,
             exercise,
             source,
-            seed=self._seed,
-            chosen=self._chosen,
-            required_walls=self.required_walls,
-            done=functools.partial(self._progress.test, exercise),
+            self._options,
+            functools.partial(self._progress.test, exercise),
         )
         self.walls = judged.walls
         return judged.result
 
 
 def _selected(
-    course: Course, read: Submission, ids: Iterable[str], chosen: tuple[Visibility, ...]
+    course: Course, read: Submission, ids: Iterable[str], options: GradingOptions
 ) -> tuple[Exercise, ...]:
     """The exercises to grade: those named or handed in that have a suite of the chosen ones.
 
@@ -191,17 +183,25 @@ def _selected(
         if not course.suites(exercise):
             public = course.suite(exercise, Visibility.PUBLIC)
             raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")
-    judged = tuple(each for each in named if set(chosen) & set(course.suites(each)))
+    judged = tuple(each for each in named if set(options.suites) & set(course.suites(each)))
     if not judged:
-        kind = chosen[0].value
+        kind = options.suites[0].value
         names = ", ".join(exercise.id for exercise in named)
         raise SubmissionError(f"There is no {kind} suite here for {names}; choose another --suite.")
     return judged
 
 
-def suites_named(suite: str) -> tuple[Visibility, ...]:
-    """The visibilities that `public`, `hidden` or `all` stands for."""
-    return tuple(Visibility) if suite == "all" else (Visibility(suite),)
+def grading_options(
+    seed: int = 0, suite: str = "all", require_isolation: str = "none"
+) -> GradingOptions:
+    """Options by the names that a command line has for them; `suite` is `public`, `hidden` or `all`."""
+    suites = tuple(Visibility) if suite == "all" else (Visibility(suite),)
+    if require_isolation == "none":
+        return GradingOptions(seed, suites)
+    # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
+    from grader.sandbox.walls.survey import Level, walls_of
+
+    return GradingOptions(seed, suites, walls_of(Level(require_isolation)))
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -213,11 +213,11 @@ class _Settled(msgspec.Struct, frozen=True):
 
 
 def settle(
-    course: Course, exercise: Exercise, handed: Handed, chosen: tuple[Visibility, ...]
+    course: Course, exercise: Exercise, handed: Handed, options: GradingOptions
 ) -> ExerciseResult | None:
     """The result of an exercise that needs no judge: missing, untouched, unreadable; else None."""
     verdict = _verdict(course, exercise, handed)
-    return None if verdict is None else _settled(course, exercise, chosen, verdict)
+    return None if verdict is None else _settled(course, exercise, options, verdict)
 
 
 def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Settled | None:
@@ -244,11 +244,11 @@ def _syntax_error(source: bytes) -> tuple[int, str]:
 
 
 def _settled(
-    course: Course, exercise: Exercise, chosen: tuple[Visibility, ...], verdict: _Settled
+    course: Course, exercise: Exercise, options: GradingOptions, verdict: _Settled
 ) -> ExerciseResult:
     results = [
         score_test(test, verdict.outcome, verdict.message, verdict.place)
-        for test in tests_of(course, exercise, chosen)
+        for test in tests_of(course, exercise, options.suites)
     ]
     return score_exercise(exercise, results, message=verdict.message)
 

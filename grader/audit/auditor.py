@@ -16,6 +16,7 @@ from grader.audit.field import Field
 from grader.audit.leavings import adopt_orphans
 from grader.course.manifest import Course, load_course
 from grader.grading import settle
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source
 from grader.results import ExerciseResult, Visibility
 from grader.submissions import Handed
@@ -106,14 +107,14 @@ class Auditor:
         exercise = self._course.exercise(attack.exercise)
         handed = Handed(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
         begin, result, fault = time.monotonic(), None, ""
-        chosen = (Visibility.HIDDEN,)
+        options = GradingOptions(suites=(Visibility.HIDDEN,))
         try:
-            result = settle(self._course, exercise, handed, chosen)
+            result = settle(self._course, exercise, handed, options)
             if result is None:
                 assert handed.source is not None
                 with target.patience(exercise.seconds):
                     judged = judge_source(
-                        target.judge, self._course, exercise, handed.source, seed=0, chosen=chosen
+                        target.judge, self._course, exercise, handed.source, options
                     )
                 result, self.walls = judged.result, judged.walls
         # The border: whatever a submission makes fail in here is its success.

@@ -17,6 +17,7 @@ from grader.course.manifest import Course, Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import Handed
@@ -99,8 +100,7 @@ class _Prover:
         self._course, self._exercise = course, exercise
         self._free, self._pool = free, pool
         self._seeds, self._done = seeds, done
-        self._chosen = tuple(Visibility)
-        self._tests = tests_of(course, exercise, self._chosen)
+        self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
@@ -136,9 +136,8 @@ class _Prover:
             return f"line {error.lineno or 1} is not valid Python: {error.msg}."
         judge = self._free.get()
         try:
-            return judge_source(
-                judge, self._course, self._exercise, source, seed=seed, chosen=self._chosen
-            ).result
+            options = GradingOptions(seed)
+            return judge_source(judge, self._course, self._exercise, source, options).result
         except GraderError as error:
             return str(error)
         finally:
@@ -162,7 +161,8 @@ class _Prover:
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
         """What is wrong with the stub; `result` is None if it could not be judged."""
         name = self._name(path)
-        settled = settle(self._course, self._exercise, Handed(path.read_bytes()), self._chosen)
+        handed = Handed(path.read_bytes())
+        settled = settle(self._course, self._exercise, handed, GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")

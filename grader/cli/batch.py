@@ -121,14 +121,14 @@ def batch(
     found = find_class(submissions, course, roster)
     for note in found.notes:
         click.echo(note, err=True)
-    manner = _manner(options)
+    grading = _grading_options(options)
     with (
         Keeper.open(results) as book,
-        _pool(course, manner, options) as pool,
+        _pool(course, grading, options) as pool,
         BatchDisplay() as display,
     ):
         summary = grade_class(
-            found, book, course, pool, manner, all_attempts=all_attempts, progress=display
+            found, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
         _show(book, summary, found.missing)
@@ -166,15 +166,15 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     from grader.gradebook.batch import changes
     from grader.gradebook.batch import regrade as grade_again
 
-    manner = _manner(options)
+    grading = _grading_options(options)
     with Gradebook.open(results) as _:
         pass
     with (
         Keeper.open(results) as book,
-        _pool(course, manner, options) as pool,
+        _pool(course, grading, options) as pool,
         BatchDisplay() as display,
     ):
-        summary = grade_again(book, course, pool, manner, progress=display)
+        summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
         found = list(changes(book.replaced()))
         _show(book, summary)
@@ -186,25 +186,22 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def _manner(options: dict[str, Any]) -> GradingOptions:
-    from grader.grading import suites_named
-    from grader.judge.assignment import GradingOptions
-    from grader.sandbox.walls.survey import Level, walls_of
+def _grading_options(options: dict[str, Any]) -> GradingOptions:
+    from grader.grading import grading_options
 
-    walls = walls_of(Level(options["require_isolation"]))
-    return GradingOptions(options["seed"], suites_named(options["suite"]), walls)
+    return grading_options(options["seed"], options["suite"], options["require_isolation"])
 
 
 def _pool(
-    course: Course, manner: GradingOptions, options: dict[str, Any]
+    course: Course, grading: GradingOptions, options: dict[str, Any]
 ) -> AbstractContextManager[Pool]:
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
-        return ClusterPool(course, options["scheduler"], manner)
+        return ClusterPool(course, options["scheduler"], grading)
     from grader.judge.pool import LocalPool
 
-    return LocalPool(course, options["jobs"], manner)
+    return LocalPool(course, options["jobs"], grading)
 
 
 def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:

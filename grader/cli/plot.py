@@ -117,7 +117,8 @@ def _draw(
 ) -> Drawn | None:
     """The picture; None if the submission stands in the way, which is said here."""
     from grader.grading import settle
-    from grader.results import Outcome, Status, Visibility
+    from grader.judge.assignment import GradingOptions
+    from grader.results import Outcome, Status
     from grader.student.plots.plot import draw
     from grader.student.plots.process import NotDrawn
     from grader.submissions import read_submission
@@ -125,7 +126,7 @@ def _draw(
     read = read_submission(submission, course)
     if (handed := read.files.get(exercise.id)) is None:
         raise SubmissionError(f"{read.name} is one file, and not that of {exercise.id!r}.")
-    if (settled := settle(course, exercise, handed, tuple(Visibility))) is not None:
+    if (settled := settle(course, exercise, handed, GradingOptions())) is not None:
         place = settled.tests[0].place if settled.tests else None
         unwritten = settled.status is Status.NOT_ATTEMPTED
         _explain(course, submission, exercise, settled.message, place, unwritten=unwritten)

@@ -95,7 +95,7 @@ def batch(
     book: Keeper,
     course: Course,
     pool: Pool,
-    manner: GradingOptions,
+    options: GradingOptions,
     *,
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
@@ -125,14 +125,14 @@ def batch(
                 yield _Handed(attempt, submission.files)
 
     total = len(found.attempts) if all_attempts else len(newest)
-    return _Batch(book, course, pool, manner, progress or BatchProgress()).run(handed_in(), total)
+    return _Batch(book, course, pool, options, progress or BatchProgress()).run(handed_in(), total)
 
 
 def regrade(
     book: Keeper,
     course: Course,
     pool: Pool,
-    manner: GradingOptions,
+    options: GradingOptions,
     *,
     progress: BatchProgress | None = None,
 ) -> Summary:
@@ -150,7 +150,7 @@ def regrade(
 
     # Nothing is read again: what could not be read then still cannot.
     unreadable = [each for each in book.attention() if each.kind is Reason.UNREADABLE]
-    return _Batch(book, course, pool, manner, progress or BatchProgress(), unreadable).run(
+    return _Batch(book, course, pool, options, progress or BatchProgress(), unreadable).run(
         kept(), len(attempts)
     )
 
@@ -174,7 +174,7 @@ class _Batch:
         book: Keeper,
         course: Course,
         pool: Pool,
-        manner: GradingOptions,
+        options: GradingOptions,
         progress: BatchProgress,
         unreadable: Iterable[Attention] | None = None,
     ) -> None:
@@ -182,10 +182,10 @@ class _Batch:
         self._is_read = unreadable is None
         self._attention: list[Attention] = list(unreadable or ())
         self._book, self._course, self._pool = book, course, pool
-        self._manner, self._progress = manner, progress
+        self._options, self._progress = options, progress
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
         self._ordinary = {e.id: ordinary(course.stub(e).read_bytes()) for e in course.exercises}
-        self._exercises = [e for e in course.exercises if set(manner.chosen) & {*course.suites(e)}]
+        self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self._open: dict[int, _Open] = {}
         self._missing: dict[int, int] = {}
         self._students: set[str] = set()
@@ -220,19 +220,20 @@ class _Batch:
 
     def _open_tasks(self, attempt: Attempt, files: dict[str, Handed]) -> Iterator[Task]:
         """The exercises of an attempt that have to be judged; the others are kept here."""
-        seed, chosen = self._manner.seed, self._manner.chosen
         self._students.add(attempt.student)
         if self._is_read:
             self._attention += nothing_found(attempt.student, self._exercises, files)
         for exercise in self._exercises:
             handed = files[exercise.id]
-            key = verdict_key(exercise, handed, self._digests[exercise.id], seed, chosen)
+            key = verdict_key(exercise, handed, self._digests[exercise.id], self._options)
             if not self._is_known(attempt, exercise, handed, key):
                 assert handed.source is not None
                 self._tasked += 1
                 self._open[self._tasked] = _Open(attempt, exercise, handed, key)
                 waiting = self._not_yet(exercise)
-                self._book.wait_for(attempt, key, seed, handed.source, waiting, self._here)
+                self._book.wait_for(
+                    attempt, key, self._options.seed, handed.source, waiting, self._here
+                )
                 yield Task(self._tasked, exercise.id, handed.source)
 
     def _is_known(
@@ -247,7 +248,7 @@ class _Batch:
             else:
                 self._keep(waited, *known)
             return True
-        settled = settle(self._course, exercise, handed, self._manner.chosen)
+        settled = settle(self._course, exercise, handed, self._options)
         if settled is None:
             return False
         self._settled += 1
@@ -265,7 +266,7 @@ class _Batch:
             self._complete(waited.attempt)
 
     def _keep(self, waited: _Open, result: ExerciseResult, environment: Environment) -> None:
-        source, seed = waited.handed.source, self._manner.seed
+        source, seed = waited.handed.source, self._options.seed
         self._book.keep(waited.attempt, waited.key, seed, source, result, environment)
         self._look_at(waited, result)
 
@@ -290,7 +291,7 @@ class _Batch:
         """No verdict: a fault of ours, which the next batch tries to make good."""
         results = [
             score_test(test, Outcome.SKIPPED, "Not judged: a fault of the grader.")
-            for test in tests_of(self._course, exercise, self._manner.chosen)
+            for test in tests_of(self._course, exercise, self._options.suites)
         ]
         result = score_exercise(exercise, results, message=fault)
         return msgspec.structs.replace(result, status=Status.UNJUDGED)

@@ -37,7 +37,7 @@ class _Shipment(msgspec.Struct, frozen=True):
 
     manifest: str
     files: dict[str, bytes]
-    manner: GradingOptions
+    options: GradingOptions
     grader: str
 
 
@@ -59,7 +59,7 @@ class _JudgesPlugin(WorkerPlugin):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         course = load_course(folder / self._shipment.manifest)
-        self.judges = Judges(course, worker.state.nthreads, self._shipment.manner)
+        self.judges = Judges(course, worker.state.nthreads, self._shipment.options)
         self._stack.callback(self.judges.close)
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # as inherited
@@ -85,14 +85,14 @@ def _verdict(name: str, task: Task) -> Completed:
 class ClusterPool:
     """The workers of the Dask cluster at an address; a context manager."""
 
-    def __init__(self, course: Course, address: str, manner: GradingOptions) -> None:
+    def __init__(self, course: Course, address: str, options: GradingOptions) -> None:
         self._name = f"lab-bench-{uuid.uuid4()}"
         self._stack = contextlib.ExitStack()
         files = {
             p.relative_to(course.root).as_posix(): p.read_bytes() for p in course.judged_files()
         }
         manifest = (course.folder / "course.toml").relative_to(course.root).as_posix()
-        self._shipment = _Shipment(manifest, files, manner, grader_digest())
+        self._shipment = _Shipment(manifest, files, options, grader_digest())
         self._address = address
 
     def __enter__(self) -> ClusterPool:

@@ -13,7 +13,7 @@ import msgspec
 
 import grader
 from grader.course.manifest import Exercise
-from grader.results import Visibility
+from grader.judge.assignment import GradingOptions
 from grader.submissions import Handed
 
 # What decides on an outcome; how a result is shown, exported or stored does not.
@@ -51,14 +51,22 @@ def source_digest(handed: Handed) -> str:
 
 
 def verdict_key(
-    exercise: Exercise, handed: Handed, course: str, seed: int, chosen: tuple[Visibility, ...]
+    exercise: Exercise, handed: Handed, course: str, options: GradingOptions
 ) -> VerdictKey:
     """The key of a verdict; `course` is the exercise's digest.
 
     A file that cannot be read has none: what is told about it stands in its place.
     """
     source = source_digest(handed)
-    suites = ",".join(visibility.value for visibility in chosen)
-    parts = (exercise.id, source, handed.problem, course, grader_digest(), str(seed), suites)
+    suites = ",".join(visibility.value for visibility in options.suites)
+    parts = (
+        exercise.id,
+        source,
+        handed.problem,
+        course,
+        grader_digest(),
+        str(options.seed),
+        suites,
+    )
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return VerdictKey(source, course, grader_digest(), key)

@@ -10,26 +10,24 @@ from grader.results import ExerciseResult, TestResult, Visibility
 
 
 class GradingOptions(msgspec.Struct, frozen=True):
-    """How a grading is done: the seed of its inputs, its suites, and the walls without which nothing is run."""
+    """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run."""
 
     seed: int = 0
-    chosen: tuple[Visibility, ...] = tuple(Visibility)
+    suites: tuple[Visibility, ...] = tuple(Visibility)
     required_walls: tuple[str, ...] = ()
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
-    """Judge the source of one exercise file against the chosen suites, behind at least these walls.
+    """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    `course` is the manifest. Somebody who waits wants to be `told` of every test; a batch does not.
+    With `report_tests` the judge reports every test as it ends, for somebody who waits.
     """
 
     course: str
     exercise: str
     source: bytes
-    seed: int
-    chosen: tuple[Visibility, ...]
-    required_walls: tuple[str, ...] = ()
-    told: bool = False
+    options: GradingOptions
+    report_tests: bool = False
 
 
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):

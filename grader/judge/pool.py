@@ -57,8 +57,8 @@ class Judges:
     sandbox, it is the machine that is at fault, and there is no use in going on.
     """
 
-    def __init__(self, course: Course, count: int, manner: GradingOptions) -> None:
-        self._course, self._manner = course, manner
+    def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
+        self._course, self._options = course, options
         self._preload = modules_of(course.exercises)
         self._shared = contextlib.ExitStack()
         started = self._shared.enter_context(judges(count, preload=self._preload))
@@ -123,9 +123,7 @@ class Judges:
                 self._course,
                 self._course.exercise(task.exercise),
                 task.source,
-                seed=self._manner.seed,
-                chosen=self._manner.chosen,
-                required_walls=self._manner.required_walls,
+                self._options,
             )
         except ValueError as error:
             # The pipes of a judge that another thread hung up on are closed files.
@@ -139,8 +137,8 @@ class Judges:
 class LocalPool:
     """As many judges on this machine as `jobs` says, started for the first task; a context manager."""
 
-    def __init__(self, course: Course, jobs: int, manner: GradingOptions) -> None:
-        self._course, self._jobs, self._manner = course, jobs, manner
+    def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
+        self._course, self._jobs, self._options = course, jobs, options
         self._judges: Judges | None = None
         self._threads: list[threading.Thread] = []
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -178,7 +176,7 @@ class LocalPool:
             yield self._next()
 
     def _start(self) -> None:
-        self._judges = Judges(self._course, self._jobs, self._manner)
+        self._judges = Judges(self._course, self._jobs, self._options)
         for _ in range(self._jobs):
             # Threads end with the pool: bubblewrap takes its processes along with the thread that
             # started it.

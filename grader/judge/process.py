@@ -24,8 +24,8 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge.assignment import Assignment, JudgeFault, Judgment, TestDone
-from grader.results import TestResult, Visibility
+from grader.judge.assignment import Assignment, GradingOptions, JudgeFault, Judgment, TestDone
+from grader.results import TestResult
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
@@ -65,7 +65,7 @@ class Judge:
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
     ) -> Judgment:
         """Have an exercise judged; raises JudgeError for a fault of ours or a judge that is gone."""
-        self._send(msgspec.structs.replace(assignment, told=done is not None))
+        self._send(msgspec.structs.replace(assignment, report_tests=done is not None))
         assert self._process.stdout is not None
         for line in self._process.stdout:
             match _decode_answer(line):
@@ -156,15 +156,12 @@ def judge_source(
     course: Course,
     exercise: Exercise,
     source: bytes,
-    *,
-    seed: int,
-    chosen: tuple[Visibility, ...],
-    required_walls: tuple[str, ...] = (),
+    options: GradingOptions,
     done: Callable[[TestResult], None] | None = None,
 ) -> Judgment:
     """Have a judge judge a source that `settle` left open."""
     manifest = str(course.folder / "course.toml")
-    assignment = Assignment(manifest, exercise.id, source, seed, chosen, required_walls)
+    assignment = Assignment(manifest, exercise.id, source, options)
     return judge.judge(assignment, done)
 
 
@@ -205,7 +202,7 @@ def main(arguments: list[str]) -> None:
 
     for line in sys.stdin.buffer:
         assignment = _decode_assignment(line)
-        done = tell if assignment.told else _ignore
+        done = tell if assignment.report_tests else _ignore
         answer(_judge(assignment, sandboxes, collections, done))
 
 
@@ -227,11 +224,9 @@ def _judge(
             course,
             course.exercise(assignment.exercise),
             assignment.source,
-            seed=assignment.seed,
-            chosen=assignment.chosen,
+            assignment.options,
             sandboxes=sandboxes,
             collections=collections,
-            required_walls=assignment.required_walls,
             done=done,
         )
     except IsolationError as error:

@@ -18,13 +18,13 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
-from grader.judge.assignment import Judgment
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.collection import Collection, CollectionError, Collections, TestRun
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.plugin import SuiteRun, TestEnd, meaning_of, visibility_of
 from grader.judge.scoring import score_exercise, score_test
 from grader.judge.session import Session
-from grader.results import Outcome, Place, TestResult, Visibility
+from grader.results import Outcome, Place, TestResult
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
@@ -35,12 +35,10 @@ def judge_exercise(
     course: Course,
     exercise: Exercise,
     source: bytes,
+    options: GradingOptions,
     *,
-    seed: int,
-    chosen: tuple[Visibility, ...],
     sandboxes: SandboxSource,
     collections: Collections,
-    required_walls: tuple[str, ...] = (),
     done: Callable[[TestResult], None] = lambda result: None,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is told of every test as it ends.
@@ -50,13 +48,13 @@ def judge_exercise(
     Raises SyntaxError if the source cannot be parsed, and GraderError for a fault of ours.
     """
     begin = time.monotonic()
-    tests = tests_of(course, exercise, chosen)
-    session = Session(sandboxes, exercise, source, required_walls)
+    tests = tests_of(course, exercise, options.suites)
+    session = Session(sandboxes, exercise, source, options.required_walls)
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        collection = _collected(collections, course, exercise, chosen)
-        message, results = _run(collection, exercise, SuiteRun(session, tests, seed), done)
+        collection = _collected(collections, course, exercise, options)
+        message, results = _run(collection, exercise, SuiteRun(session, tests, options.seed), done)
     finally:
         session.close()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
@@ -66,10 +64,10 @@ def judge_exercise(
 
 
 def _collected(
-    collections: Collections, course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]
+    collections: Collections, course: Course, exercise: Exercise, options: GradingOptions
 ) -> Collection:
     suites = course.suites(exercise)
-    files = [path for visibility, path in suites.items() if visibility in chosen]
+    files = [path for visibility, path in suites.items() if visibility in options.suites]
     try:
         return collections.of(course.root, files)
     except CollectionError as error:

@@ -15,8 +15,9 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, JudgeError
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import ExerciseResult, TestResult, Visibility
+from grader.results import ExerciseResult, TestResult
 
 # A new judge costs more than a second: what ends sooner may end.
 _PATIENCE_SECONDS = 1.0
@@ -116,9 +117,8 @@ class WarmJudge:
 
         try:
             judge = self._started(order.exercise, running)
-            every = tuple(Visibility)
             judged = judge_source(
-                judge, self._course, order.exercise, order.source, seed=0, chosen=every, done=done
+                judge, self._course, order.exercise, order.source, GradingOptions(), done
             )
         except (GraderError, ValueError) as error:
             # ValueError: the pipe of a judge that is being ended.

@@ -11,7 +11,8 @@ from typing import Any
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
-from grader.grading import settle, suites_named
+from grader.grading import grading_options, settle
+from grader.judge.assignment import GradingOptions
 from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
@@ -65,7 +66,7 @@ def check(
                 f"The source of {each.__name__} is not to be found: define it in a cell."
             )
     composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, seed=seed, suite=suite)
+    return _judge(loaded, exercise, composed, grading_options(seed, suite))
 
 
 def judge_cell(
@@ -83,19 +84,19 @@ def judge_cell(
     gathering = Gathering(namespace, _defined(stub))
     gathering.add_piece(cell)
     composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, seed=0, suite=suite)
+    return _judge(loaded, exercise, composed, grading_options(0, suite))
 
 
 def _judge(
-    course: Course, exercise: Exercise, composed: Composed, *, seed: int, suite: str
+    course: Course, exercise: Exercise, composed: Composed, options: GradingOptions
 ) -> CheckResult:
-    chosen = suites_named(suite)
-    if not set(chosen) & set(course.suites(exercise)):
-        raise SubmissionError(f"There is no {suite} suite here for {exercise.id}.")
+    if not set(options.suites) & set(course.suites(exercise)):
+        names = " or ".join(suite.value for suite in options.suites)
+        raise SubmissionError(f"There is no {names} suite here for {exercise.id}.")
     # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
-    result = settle(course, exercise, Handed(composed.source), chosen)
+    result = settle(course, exercise, Handed(composed.source), options)
     if result is None:
-        result = _warm_judge().judge(course, exercise, composed.source, seed=seed, chosen=chosen)
+        result = _warm_judge().judge(course, exercise, composed.source, options)
     return CheckResult(result, composed)
 
 

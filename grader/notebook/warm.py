@@ -8,8 +8,9 @@ import contextlib
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import ExerciseResult, Visibility
+from grader.results import ExerciseResult
 
 _PATIENCE_SECONDS = 5.0
 
@@ -32,15 +33,13 @@ class NotebookJudge:
         course: Course,
         exercise: Exercise,
         source: bytes,
-        *,
-        seed: int,
-        chosen: tuple[Visibility, ...],
+        options: GradingOptions,
     ) -> ExerciseResult:
         """Have the source of an exercise's file judged; raises GraderError for a fault of ours.
 
         An interrupt ends what is being judged, and the judge with it; the next check starts another.
         """
-        asked = self._thread.submit(self._judged, course, exercise, source, seed, chosen)
+        asked = self._thread.submit(self._judged, course, exercise, source, options)
         try:
             return asked.result()
         except KeyboardInterrupt:
@@ -65,14 +64,13 @@ class NotebookJudge:
         course: Course,
         exercise: Exercise,
         source: bytes,
-        seed: int,
-        chosen: tuple[Visibility, ...],
+        options: GradingOptions,
     ) -> ExerciseResult:
         if self._judge is None or not self._judge.alive:
             self._end()
             (self._judge,) = self._running.enter_context(judges(preload=modules_of([exercise])))
         judge = self._judge
-        return judge_source(judge, course, exercise, source, seed=seed, chosen=chosen).result
+        return judge_source(judge, course, exercise, source, options).result
 
     def _end(self) -> None:
         self._judge = None

@@ -44,13 +44,13 @@ class Workspace:
     def record(self, result: Result, suite: str) -> None:
         """Keep the verdicts that are about all tests, and about the files as they were read here."""
         # Whoever has a result has loaded it; a list of exercises need not.
-        from grader.grading import suites_named
+        from grader.grading import grading_options
 
         if self._read.info().digest != result.submission.digest:
             return  # a file was saved in between: which of the two was judged, nobody knows
         for judged in result.exercises:
             exercise = self.course.exercise(judged.name)
-            if set(self.course.suites(exercise)) <= set(suites_named(suite)):
+            if set(self.course.suites(exercise)) <= set(grading_options(suite=suite).suites):
                 self.logbook.record(exercise, self.handed(exercise).source, judged)
 
 

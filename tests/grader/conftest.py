@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.judge.assignment import Judgment
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
 from grader.results import Visibility
 
@@ -77,8 +77,7 @@ def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
             course,
             course.exercises[0],
             source.encode(),
-            seed=seed,
-            chosen=(Visibility.HIDDEN,),
+            GradingOptions(seed, (Visibility.HIDDEN,)),
         )
 
     return run

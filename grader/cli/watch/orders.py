@@ -13,11 +13,12 @@ from grader.course.manifest import Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError
 from grader.grading import settle
+from grader.judge.assignment import GradingOptions
 from grader.judge.warm import Answer, Order, WarmJudge
-from grader.results import ExerciseResult, Visibility
+from grader.results import ExerciseResult
 from grader.student.workspace import Workspace
 
-_EVERY = tuple(Visibility)
+_OPTIONS = GradingOptions()
 
 
 class Orders:
@@ -73,7 +74,7 @@ class Orders:
                     f"The exercise {exercise.id!r} has no suite: nothing can be judged."
                 )
             handed = self._workspace.handed(exercise)
-            result = settle(self._course, exercise, handed, _EVERY)
+            result = settle(self._course, exercise, handed, _OPTIONS)
             if result is not None:
                 self._known[exercise.id] = (handed.source, result)
             elif handed.source is not None:
@@ -82,7 +83,7 @@ class Orders:
 
     def tests(self, order: Order) -> int:
         """How many tests an order is going to run."""
-        return len(tests_of(self._course, order.exercise, _EVERY))
+        return len(tests_of(self._course, order.exercise, _OPTIONS.suites))
 
     def take(self, answer: Answer) -> bool:
         """Keep what the judge said; False for what nobody waits for anymore."""

@@ -15,6 +15,7 @@ import pytest
 from grader.audit.catalogue import find_catalogue
 from grader.audit.leavings import descendants
 from grader.course.manifest import load_course
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges
 from grader.results import Visibility
 
@@ -98,8 +99,8 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden() -> None:
 
         watcher = threading.Thread(target=look)
         watcher.start()
-        chosen = (Visibility.HIDDEN,)
-        result = judge_source(judge, course, exercise, STUDENT, seed=0, chosen=chosen).result
+        options = GradingOptions(suites=(Visibility.HIDDEN,))
+        result = judge_source(judge, course, exercise, STUDENT, options).result
         over.set()
         watcher.join()
     assert [test.outcome.value for test in result.tests] == ["passed", "error", "passed"]

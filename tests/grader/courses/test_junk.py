@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Exercise, load_course
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import Outcome, Visibility
+from grader.results import Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
 
@@ -69,9 +70,7 @@ def judge() -> Iterator[Judge]:
 @pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda each: each.id)
 def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
-    result = judge_source(
-        judge, COURSE, exercise, source.encode(), seed=0, chosen=tuple(Visibility)
-    ).result
+    result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
     earning = [test.name for test in result.tests if test.outcome is Outcome.PASSED]
     assert (earning, result.score) == ([], 0.0)
     # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.

@@ -7,7 +7,7 @@ from pathlib import Path
 from grader.course.manifest import Course, load_course
 from grader.gradebook.review import Attention, Reason, attention
 from grader.grading import settle
-from grader.results import Visibility
+from grader.judge.assignment import GradingOptions
 from grader.submissions import Handed
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -15,7 +15,7 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 def looked_at(course: Course, handed: Handed) -> list[Attention]:
     exercise = course.exercises[0]
-    result = settle(course, exercise, handed, (Visibility.PUBLIC, Visibility.HIDDEN))
+    result = settle(course, exercise, handed, GradingOptions())
     assert result is not None
     return list(attention("ada", exercise, handed, frozenset(), result))
 

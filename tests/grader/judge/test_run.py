@@ -10,7 +10,7 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import JudgeError
-from grader.judge.assignment import Judgment
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import judge_source, judges
 from grader.results import Outcome, Status, Visibility
 
@@ -174,8 +174,7 @@ def test_first(student):
             course,
             course.exercises[0],
             b"def first():\n    return 1\n",
-            seed=0,
-            chosen=(Visibility.HIDDEN,),
+            GradingOptions(suites=(Visibility.HIDDEN,)),
         )
     (test,) = judged.result.tests
     assert (test.outcome, test.message) == (Outcome.FAILED, "one is not two")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course
+from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges
 from grader.results import Outcome, Visibility
 
@@ -37,8 +38,7 @@ def test_end(student):
             course,
             course.exercises[0],
             source.encode(),
-            seed=0,
-            chosen=(Visibility.HIDDEN,),
+            GradingOptions(suites=(Visibility.HIDDEN,)),
         )
     first, second = judged.result.tests
     assert (first.outcome, second.outcome) == (Outcome.PASSED, Outcome.ERROR), first.message
