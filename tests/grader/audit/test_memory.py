@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.audit.catalogue import find_catalogue
+from grader.audit.catalogue import CATALOGUE
 from grader.audit.leavings import descendants
 from grader.course.manifest import load_course
 from grader.judge.process import judge_source, judges
@@ -26,7 +26,6 @@ pytestmark = [
     ),
 ]
 
-CATALOGUE = find_catalogue(Path(__file__))
 # Says when the suite is in the middle of its last test, and waits to be looked at.
 STUDENT = b"""
 import time
