@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import secrets
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from grader.judge.process import judge_source
 from grader.results import ExerciseResult, Visibility
 from grader.submissions import Handed
 
-_HIDDEN = re.compile(r"canary:\w+:\w+")
+_HIDDEN = re.compile(r"canary:(\w+):\w+")
 _TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
 
@@ -56,13 +58,15 @@ class Auditor:
 
     def __init__(self, folder: Path, *, walls: bool = True, bubblewrap: bool = True) -> None:
         self.walls: tuple[str, ...] = ()
-        self._course = load_course(folder / "course")
-        self._hidden = hidden_canaries(self._course)
+        self._folder = folder
         self._walls, self._bubblewrap = walls, bubblewrap
         self._range: Field | None = None
 
     def __enter__(self) -> Auditor:
         adopt_orphans()
+        self._home = tempfile.TemporaryDirectory(prefix="grade-audit-")
+        self._course = plant_course(self._folder / "course", Path(self._home.name))
+        self._hidden = hidden_canaries(self._course)
         return self
 
     def __exit__(
@@ -72,6 +76,7 @@ class Auditor:
         trace: TracebackType | None,
     ) -> None:
         self._close()
+        self._home.cleanup()
 
     def run(self, attack: Attack) -> AttackResult:
         """Grade one attack and look for what it achieved.
@@ -136,14 +141,32 @@ def _texts(value: object) -> Iterator[str]:
         yield from (text for each in value for text in _texts(each))
 
 
+def plant_course(template: Path, folder: Path) -> Course:
+    """Copy a course into the folder, with canaries that are new.
+
+    The catalogue of an installed grader lies among the packages, which every sandbox may read.
+    """
+    canaries: dict[str, str] = {}
+
+    def renew(old: re.Match[str]) -> str:
+        return canaries.setdefault(old[1], f"canary:{old[1]}:{secrets.token_hex(8)}")
+
+    for path in template.rglob("*"):
+        if path.suffix in (".py", ".toml"):
+            copy = folder / path.relative_to(template)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(_HIDDEN.sub(renew, path.read_text()))
+    return load_course(folder)
+
+
 def hidden_canaries(course: Course) -> dict[str, str]:
     """The strings in the hidden suites and solutions that no sandbox may hold."""
-    found: dict[str, str] = {}
-    for exercise in course.exercises:
-        for path in (course.solution(exercise), course.suite(exercise, Visibility.HIDDEN)):
-            for text in _HIDDEN.findall(path.read_text()):
-                found[text.split(":")[1]] = text
-    return found
+    return {
+        canary[1]: canary[0]
+        for exercise in course.exercises
+        for path in (course.solution(exercise), course.suite(exercise, Visibility.HIDDEN))
+        for canary in _HIDDEN.finditer(path.read_text())
+    }
 
 
 def _met(result: ExerciseResult | None, trial: Trial) -> str:

@@ -18,7 +18,8 @@ import msgspec
 from grader.errors import CourseError
 
 CLASSES = ("forging", "reading", "escaping", "hanging", "exhausting", "polluting")
-_PLACE = Path("tests/attacks")
+# The folder of those that come with the grader, and of the little course that they are handed in to.
+CATALOGUE = Path(__file__).with_name("attacks")
 _KEYS = {"attack", "class", "canary", "exercise", "as", "dud"}
 
 
@@ -51,23 +52,13 @@ class Attack(msgspec.Struct, frozen=True):
     source: bytes
 
 
-def find_catalogue(start: Path) -> Path:
-    """The folder of attacks at or above `start`; the installed package has none."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / _PLACE / "course").is_dir():
-            return folder / _PLACE
-    raise CourseError(
-        f"No attack catalogue found: neither {start} nor a folder above it has {_PLACE}. It comes with "
-        "the grader's repository, not with the installed package: change into a clone of it."
-    )
-
-
 def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
     """The attacks by class and name, or only those of these names; a wrong header is a CourseError."""
     attacks = [
         _read(path, kind) for kind in CLASSES for path in sorted((folder / kind).glob("*.py"))
     ]
+    if not attacks:
+        raise CourseError(f"{folder} holds no attacks: each is a file in {', '.join(CLASSES)}.")
     known = {attack.name for attack in attacks}
     for name in names:
         if name not in known:

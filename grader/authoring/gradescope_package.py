@@ -30,6 +30,8 @@ _DISTRIBUTION = "lab-bench"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SCRIPTS = Path(__file__).with_name("gradescope")
+# The catalogue of attacks is for `grade audit`; no submission is graded with it.
+_LEFT_OUT = {"__pycache__", "attacks"}
 
 
 class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +108,9 @@ def wheel() -> tuple[str, bytes]:
 def _modules() -> Iterator[tuple[str, bytes]]:
     package = Path(grader.__file__).parent
     for path in sorted(package.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
-            yield path.relative_to(package.parent).as_posix(), path.read_bytes()
+        name = path.relative_to(package.parent)
+        if path.is_file() and not _LEFT_OUT & set(name.parts) and not path.name.startswith("."):
+            yield name.as_posix(), path.read_bytes()
 
 
 def _digest(data: bytes) -> str:

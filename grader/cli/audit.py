@@ -23,8 +23,7 @@ from grader.errors import CourseError, GraderError
     "--catalogue",
     metavar="PATH",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="At or above which folder to look for tests/attacks. By default the current one.",
+    help="A folder of attacks of your own, and the course that they attack. By default the grader's.",
 )
 @click.option(
     "--no-bubblewrap", is_flag=True, help="Leave bubblewrap out: the inner walls stand alone."
@@ -32,7 +31,9 @@ from grader.errors import CourseError, GraderError
 @click.option(
     "--no-walls", is_flag=True, help="Leave all walls out, to see what they are there for."
 )
-def audit(names: tuple[str, ...], catalogue: Path, no_bubblewrap: bool, no_walls: bool) -> None:
+def audit(
+    names: tuple[str, ...], catalogue: Path | None, no_bubblewrap: bool, no_walls: bool
+) -> None:
     """Attack this installation, and say what stopped each attack.
 
     Hostile submissions that forge, read, escape, hang, exhaust and pollute are graded as any other.
@@ -48,10 +49,10 @@ def audit(names: tuple[str, ...], catalogue: Path, no_bubblewrap: bool, no_walls
     if sys.platform != "linux":
         raise GraderError("The attacks and the walls are Linux's: run the audit there.")
     from grader.audit.auditor import audit as run_audit
-    from grader.audit.catalogue import find_catalogue, read_catalogue
+    from grader.audit.catalogue import CATALOGUE, read_catalogue
 
+    folder = catalogue or CATALOGUE
     try:
-        folder = find_catalogue(catalogue)
         read_catalogue(folder, names)
     except CourseError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error

@@ -35,7 +35,7 @@ import torch
 from grader.audit import resident
 from grader.audit.auditor import hidden_canaries
 from grader.audit.canaries import Canaries
-from grader.audit.catalogue import Attack, Proof, arm, find_catalogue, read_catalogue
+from grader.audit.catalogue import CATALOGUE, Attack, Proof, arm, read_catalogue
 from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.leavings import Leavings, adopt_orphans, descendants
 from grader.course.manifest import Course, Exercise, load_course
@@ -342,11 +342,11 @@ def _load(name: str, path: Path) -> types.ModuleType:
     return module
 
 
-def _chosen(catalogue: Path, names: list[str]) -> list[Attack]:
+def _chosen(names: list[str]) -> list[Attack]:
     if names and re.fullmatch(r"\d/\d", names[0]):
         part, parts = map(int, names[0].split("/"))
-        return read_catalogue(catalogue)[part - 1 :: parts]
-    return read_catalogue(catalogue, names)
+        return read_catalogue(CATALOGUE)[part - 1 :: parts]
+    return read_catalogue(CATALOGUE, names)
 
 
 def main(names: list[str]) -> None:
@@ -356,10 +356,9 @@ def main(names: list[str]) -> None:
     adopt_orphans()
     # Its first call imports for seconds, which are not the attack's.
     torch.testing.assert_close(torch.ones(1), torch.ones(1))
-    catalogue = find_catalogue(Path(__file__).parent)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        demonstration = Demonstration(load_course(catalogue / "course"), Path(scratch))
-        for attack in _chosen(catalogue, names):
+        demonstration = Demonstration(load_course(CATALOGUE / "course"), Path(scratch))
+        for attack in _chosen(names):
             with Canaries() as canaries:
                 found = demonstration.show(attack, canaries)
             proofs = sorted({each.proof.value for each in found})

@@ -10,19 +10,20 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from grader.audit.catalogue import Attack, Proof, find_catalogue, read_catalogue
+from grader.audit.catalogue import CATALOGUE, Attack, Proof, read_catalogue
 from grader.sandbox.walls.bubblewrap import bubblewrapped
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's")
 
 ROOT = Path(__file__).resolve().parents[3]
-ATTACKS = read_catalogue(find_catalogue(ROOT))
+ATTACKS = read_catalogue(CATALOGUE)
 PARTS = 2
 AT_A_TIME = 3
 LIMIT_SECONDS = 400
@@ -149,17 +150,48 @@ def test_without_walls_the_audit_says_so() -> None:
     assert "Not stopped: process_environment, fork, write_file." in words
 
 
-def test_an_audit_away_from_the_repository_is_told_what_is_missing(tmp_path: Path) -> None:
+def test_an_installed_grader_has_the_catalogue(tmp_path: Path) -> None:
+    """From a wheel, in an empty folder: the catalogue lies among the packages, which sandboxes may read."""
+    wheels, empty = tmp_path / "wheels", tmp_path / "empty"
+    empty.mkdir()
+    # A copy, as setuptools builds in the folder of the project.
+    source = tmp_path / "source"
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "grader", source / "grader", ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-index", "--no-deps"]
+    build = [*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", str(wheels)]
+    done = run([*build, str(source)])
+    assert done.returncode == 0, done.stderr
+    (wheel,) = wheels.iterdir()
+    # With the packages of ours, but not with our editable grader, which a .pth file of ours names.
+    environment = tmp_path / "environment"
+    run([sys.executable, "-m", "venv", "--without-pip", str(environment)]).check_returncode()
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(sysconfig.get_path("purelib"))
+    done = run([*pip, "install", *offline, "--target", str(packages), str(wheel)])
+    assert done.returncode == 0, done.stderr
+    chosen = [part for name in ("suite_by_repository", "exit_zero") for part in ("--attack", name)]
     done = subprocess.run(
-        [sys.executable, "-m", "grader.cli", "audit"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [environment / "bin" / "python", "-I", "-m", "grader.cli", "audit", *chosen],
+        cwd=empty,
         capture_output=True,
         text=True,
         check=False,
+        timeout=LIMIT_SECONDS,
     )
-    assert done.returncode == 2
-    assert "No attack catalogue found" in done.stderr
-    unknown = run([sys.executable, "-m", "grader.cli", "audit", "--attack", "nothing"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 attacks stopped." in " ".join(done.stdout.split())
+    installed = read_catalogue(packages / "grader" / "audit" / "attacks")
+    assert [attack.source for attack in installed] == [attack.source for attack in ATTACKS]
+
+
+def test_an_unknown_attack_and_a_folder_without_any_are_told(tmp_path: Path) -> None:
+    unknown = audit([sys.executable], "--attack", "nothing")
     assert unknown.returncode == 2
     assert "There is no attack 'nothing'" in unknown.stderr
+    empty = audit([sys.executable], "--catalogue", str(tmp_path))
+    assert empty.returncode == 2
+    assert "holds no attacks" in empty.stderr

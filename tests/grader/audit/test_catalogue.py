@@ -10,18 +10,17 @@ import pytest
 
 from grader.audit.auditor import hidden_canaries
 from grader.audit.catalogue import (
+    CATALOGUE,
     CLASSES,
     Attack,
     Proof,
     arm,
-    find_catalogue,
     read_catalogue,
 )
 from grader.course.manifest import load_course
 from grader.errors import CourseError
 from grader.submissions.source import is_untouched
 
-CATALOGUE = find_catalogue(Path(__file__))
 ATTACKS = read_catalogue(CATALOGUE)
 
 
@@ -77,8 +76,8 @@ def test_a_header_that_says_something_else_is_refused(tmp_path: Path, first: str
 def test_an_unknown_name_and_a_missing_catalogue_are_told(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="no attack 'nothing'"):
         read_catalogue(CATALOGUE, ["nothing"])
-    with pytest.raises(CourseError, match="comes with the grader's repository"):
-        find_catalogue(tmp_path)
+    with pytest.raises(CourseError, match="holds no attacks"):
+        read_catalogue(tmp_path)
 
 
 def test_every_kind_of_evidence_is_used() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.audit.catalogue import find_catalogue
+from grader.audit.catalogue import CATALOGUE
 from grader.audit.leavings import descendants
 from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
@@ -27,7 +27,6 @@ pytestmark = [
     ),
 ]
 
-CATALOGUE = find_catalogue(Path(__file__))
 # Says when the suite is in the middle of its last test, and waits to be looked at.
 STUDENT = b"""
 import time

@@ -187,6 +187,7 @@ def test_the_wheel_lists_what_is_in_it(package: Path) -> None:
         (record,) = [each for each in wheel.namelist() if each.endswith("RECORD")]
         rows = list(csv.reader(wheel.read(record).decode("utf-8").splitlines()))
         assert [row[0] for row in rows] == wheel.namelist()
+        assert not [name for name in wheel.namelist() if "attacks" in name]
         assert all(len(wheel.read(row[0])) == int(row[2]) for row in rows if row[2])
 
 
