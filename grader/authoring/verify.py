@@ -19,7 +19,7 @@ from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 SEEDS = 5
@@ -162,7 +162,9 @@ class _Prover:
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
         """What is wrong with the stub; `result` is None if it could not be judged."""
         name = self._name(path)
-        settled = settle(self._course, self._exercise, Handed(path.read_bytes()), self._chosen)
+        settled = settle(
+            self._course, self._exercise, ExerciseFile(path.read_bytes()), self._chosen
+        )
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")

@@ -14,7 +14,7 @@ import msgspec
 import grader
 from grader.course.manifest import Exercise
 from grader.results import Visibility
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 
 # What decides on an outcome; how a result is shown, exported or stored does not.
 _JUDGING = ("judge", "sandbox", "course", "grading.py", "submissions/source.py", "results.py")
@@ -45,13 +45,13 @@ def grader_digest() -> str:
     return digest.hexdigest()
 
 
-def source_digest(handed: Handed) -> str:
+def source_digest(handed: ExerciseFile) -> str:
     """The digest of a file that was handed in; empty where there is none."""
     return hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
 
 
 def verdict_key(
-    exercise: Exercise, handed: Handed, course: str, seed: int, chosen: tuple[Visibility, ...]
+    exercise: Exercise, handed: ExerciseFile, course: str, seed: int, chosen: tuple[Visibility, ...]
 ) -> VerdictKey:
     """The key of a verdict; `course` is the exercise's digest.
 

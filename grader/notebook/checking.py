@@ -16,7 +16,7 @@ from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
 from grader.notebook.warm import NotebookJudge
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
 
 
@@ -93,7 +93,7 @@ def _judge(
     if not set(chosen) & set(course.suites(exercise)):
         raise SubmissionError(f"There is no {suite} suite here for {exercise.id}.")
     # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
-    result = settle(course, exercise, Handed(composed.source), chosen)
+    result = settle(course, exercise, ExerciseFile(composed.source), chosen)
     if result is None:
         result = _warm_judge().judge(course, exercise, composed.source, seed=seed, chosen=chosen)
     return CheckResult(result, composed)
