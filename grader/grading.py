@@ -28,7 +28,7 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.submissions import Handed, State, Submission, read_submission
+from grader.submissions import ExerciseFile, State, Submission, read_submission
 from grader.submissions.source import parse
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
@@ -220,7 +220,7 @@ def settle(
     return None if verdict is None else _settled(course, exercise, options, verdict)
 
 
-def _verdict(course: Course, exercise: Exercise, handed: Handed) -> _Settled | None:
+def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settled | None:
     """Judge without a judge; no suite is read here, so that a judge can start before one is."""
     match handed.state(course.stub(exercise)):
         case State.MISSING | State.UNREADABLE:

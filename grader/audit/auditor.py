@@ -21,7 +21,7 @@ from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source
 from grader.results import ExerciseResult, Visibility
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 
 _HIDDEN = re.compile(r"canary:(\w+):\w+")
 _TRIES = 3
@@ -110,7 +110,7 @@ class Auditor:
 
     def _grade(self, target: Field, attack: Attack) -> tuple[ExerciseResult | None, Trial]:
         exercise = self._course.exercise(attack.exercise)
-        handed = Handed(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
+        handed = ExerciseFile(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
         begin, result, fault = time.monotonic(), None, ""
         options = GradingOptions(suites=(Visibility.HIDDEN,))
         try:

@@ -20,7 +20,7 @@ from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 SEEDS = 5

@@ -31,7 +31,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
 from grader.judge.scoring import score_exercise, score_test
 from grader.results import Environment, ExerciseResult, Outcome, Status, Student
-from grader.submissions import ClassFound, Handed, read_found
+from grader.submissions import ClassDownload, ExerciseFile, read_attempt
 
 _NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 
@@ -78,7 +78,7 @@ class _Handed(NamedTuple):
     """An attempt with its files, read."""
 
     attempt: Attempt
-    files: dict[str, Handed]
+    files: dict[str, ExerciseFile]
 
 
 class _Open(NamedTuple):
@@ -86,12 +86,12 @@ class _Open(NamedTuple):
 
     attempt: Attempt
     exercise: Exercise
-    handed: Handed
+    handed: ExerciseFile
     key: VerdictKey
 
 
 def batch(
-    found: ClassFound,
+    found: ClassDownload,
     book: Keeper,
     course: Course,
     pool: Pool,
@@ -119,7 +119,7 @@ def batch(
     def handed_in() -> Iterator[_Handed]:
         for each in found.attempts:
             counted = each.attempt == newest[each.student.id]
-            submission = read_found(each, course)
+            submission = read_attempt(each, course)
             attempt = book.register(each, submission, counted=counted)
             if counted or all_attempts:
                 yield _Handed(attempt, submission.files)
@@ -157,13 +157,13 @@ def regrade(
 
 def _kept(
     exercise: Exercise, sources: dict[str, bytes], verdicts: dict[str, ExerciseResult]
-) -> Handed:
+) -> ExerciseFile:
     """A file as it was handed in; where there was none, what was said of it."""
     if exercise.id in sources:
-        return Handed(sources[exercise.id])
+        return ExerciseFile(sources[exercise.id])
     if exercise.id in verdicts:
-        return Handed(None, verdicts[exercise.id].message)
-    return Handed(None, f"{exercise.file} is missing: hand it in under this name.")
+        return ExerciseFile(None, verdicts[exercise.id].message)
+    return ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
 
 
 class _Batch:
@@ -218,7 +218,7 @@ class _Batch:
                 self._complete(handed.attempt)
             yield from tasks
 
-    def _open_tasks(self, attempt: Attempt, files: dict[str, Handed]) -> Iterator[Task]:
+    def _open_tasks(self, attempt: Attempt, files: dict[str, ExerciseFile]) -> Iterator[Task]:
         """The exercises of an attempt that have to be judged; the others are kept here."""
         self._students.add(attempt.student)
         if self._is_read:
@@ -237,7 +237,7 @@ class _Batch:
                 yield Task(self._tasked, exercise.id, handed.source)
 
     def _is_known(
-        self, attempt: Attempt, exercise: Exercise, handed: Handed, key: VerdictKey
+        self, attempt: Attempt, exercise: Exercise, handed: ExerciseFile, key: VerdictKey
     ) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
         waited = _Open(attempt, exercise, handed, key)
@@ -335,7 +335,7 @@ def check_course(book: Gradebook, course: Course) -> None:
         )
 
 
-def check_students(book: Gradebook, found: ClassFound) -> None:
+def check_students(book: Gradebook, found: ClassDownload) -> None:
     """Refuse a class that is there under other ids, as with a roster that was left out this time.
 
     Everybody would be in the gradebook twice. A few who seem to be may be others, with a like number.

@@ -30,7 +30,7 @@ from grader.gradebook.review import Attention
 from grader.gradebook.tables import FILE, connected, only_writer
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.results import Environment, ExerciseResult, Status, Student, to_json
-from grader.submissions import Found, Submission, safe_name
+from grader.submissions import ClassAttempt, Submission, safe_name
 
 
 class Keeper(Gradebook):
@@ -83,7 +83,7 @@ class Keeper(Gradebook):
             "INSERT OR REPLACE INTO students VALUES (?, ?, ?, ?)", written_student(student)
         )
 
-    def register(self, found: Found, submission: Submission, *, counted: bool) -> Attempt:
+    def register(self, found: ClassAttempt, submission: Submission, *, counted: bool) -> Attempt:
         """The row of an attempt, which is the one that the student's same files had before.
 
         Within a transaction.

@@ -15,7 +15,7 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 
@@ -70,7 +70,7 @@ _WORTH_PARSING = re.compile(
 def attention(
     student: str,
     exercise: Exercise,
-    handed: Handed,
+    handed: ExerciseFile,
     usual: frozenset[str],
     result: ExerciseResult,
 ) -> Iterator[Attention]:
@@ -94,7 +94,7 @@ def attention(
 
 
 def nothing_found(
-    student: str, exercises: Iterable[Exercise], files: Mapping[str, Handed]
+    student: str, exercises: Iterable[Exercise], files: Mapping[str, ExerciseFile]
 ) -> Iterator[Attention]:
     """What to look at where somebody handed in something, and none of it is a file of the course."""
     if all(each.source is None and each.path is None for each in files.values()):

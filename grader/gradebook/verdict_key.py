@@ -45,7 +45,7 @@ def grader_digest() -> str:
     return digest.hexdigest()
 
 
-def source_digest(handed: Handed) -> str:
+def source_digest(handed: ExerciseFile) -> str:
     """The digest of a file that was handed in; empty where there is none."""
     return hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
 

@@ -17,7 +17,7 @@ from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
 from grader.notebook.warm import NotebookJudge
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.results import ExerciseResult, Status
-from grader.submissions import Handed, State
+from grader.submissions import ExerciseFile, State
 
 FOLDER = ".grade"
 FILE = "state.json"
@@ -101,7 +101,7 @@ class Logbook:
         """What is known of an exercise."""
         return self._book.exercises.get(exercise.id, Page())
 
-    def standing(self, exercise: Exercise, handed: Handed) -> Standing:
+    def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
         """How far the exercise is, as its file is now."""
         page = self.page(exercise)
         same = page.passed is not None and page.passed.file == _digest(handed.source)
@@ -112,7 +112,7 @@ class Logbook:
             return Standing.TESTS_CHANGED if same else Standing.EDITED_SINCE
         return standing
 
-    def _by_file(self, exercise: Exercise, handed: Handed) -> Standing:
+    def _by_file(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
         """What the file says, found out once: `grade watch` asks at every save, of every exercise."""
         key = handed.source, handed.problem
         known = self._looked.get(exercise.id)
@@ -121,18 +121,18 @@ class Logbook:
             self._looked[exercise.id] = known
         return known[1]
 
-    def standings(self, files: Mapping[str, Handed]) -> dict[str, Standing]:
+    def standings(self, files: Mapping[str, ExerciseFile]) -> dict[str, Standing]:
         """The standing of every exercise of the course, in its order."""
         return {e.id: self.standing(e, files[e.id]) for e in self._course.exercises}
 
-    def first_open(self, files: Mapping[str, Handed]) -> Exercise | None:
+    def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
         """The first exercise of the course that is not done; None if every one is."""
         for exercise in self._course.exercises:
             if self.standing(exercise, files[exercise.id]) is not Standing.DONE:
                 return exercise
         return None
 
-    def points(self, exercise: Exercise, handed: Handed) -> float | None:
+    def points(self, exercise: Exercise, handed: ExerciseFile) -> float | None:
         """The points of the file as it is now; None if it was not judged like this."""
         judged = self.page(exercise).judged
         if judged is None or judged.file != _digest(handed.source):

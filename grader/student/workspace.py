@@ -11,7 +11,7 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
 from grader.results import Result
 from grader.student.progress import FOLDER, Logbook, Standing, make_folder, stamp, unused
-from grader.submissions import Handed, Submission, file_of, read_submission
+from grader.submissions import ExerciseFile, Submission, file_of, read_submission
 
 
 class Workspace:
@@ -25,7 +25,7 @@ class Workspace:
         self.logbook = Logbook(course)
         self._read = _read(course)
 
-    def handed(self, exercise: Exercise) -> Handed:
+    def handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of an exercise as it was read."""
         return self._read.files[exercise.id]
 

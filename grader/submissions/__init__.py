@@ -1,6 +1,6 @@
 """What was handed in: one submission or a class's download becomes the bytes of each exercise's file.
 
-`find_class` says who handed in what in a download, from names and tables of contents alone; `read_found`
+`find_class` says who handed in what in a download, from names and tables of contents alone; `read_attempt`
 then reads one attempt, bounded in time and memory. Nothing is extracted, nothing is followed, and what cannot
 be read is one line in the result of that student.
 """
@@ -10,25 +10,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from grader.submissions.attempt import Found, read_found
+from grader.submissions.attempt import ClassAttempt, read_attempt
 from grader.submissions.names import safe_name
 from grader.submissions.read import file_of, read_submission
-from grader.submissions.submission import Handed, State, Submission
+from grader.submissions.submission import ExerciseFile, State, Submission
 
 if TYPE_CHECKING:
-    from grader.submissions.download import ClassFound, find_class
+    from grader.submissions.download import ClassDownload, find_class
     from grader.submissions.roster import Roster, read_roster
 
 __all__ = [
-    "ClassFound",
-    "Found",
-    "Handed",
+    "ClassAttempt",
+    "ClassDownload",
+    "ExerciseFile",
     "Roster",
     "State",
     "Submission",
     "file_of",
     "find_class",
-    "read_found",
+    "read_attempt",
     "read_roster",
     "read_submission",
     "safe_name",
@@ -36,7 +36,7 @@ __all__ = [
 
 # What a class needs, and the one submission of a student at home does not wait for.
 _LATER = {
-    "ClassFound": "download",
+    "ClassDownload": "download",
     "find_class": "download",
     "Roster": "roster",
     "read_roster": "roster",

@@ -31,7 +31,7 @@ from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.member import Member, read_member
 from grader.submissions.names import shown
 from grader.submissions.source import is_untouched
-from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
+from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
 # An archive within a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
@@ -48,7 +48,7 @@ class AttemptFile(msgspec.Struct, frozen=True):
     place: Path | Member
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt as it lies in a download; the first fields are as in `results.Entry`.
 
     `path` is the student's folder or file, or the archive of the class that holds the pieces. With a
@@ -65,13 +65,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def read_found(found: Found, course: Course) -> Submission:
+def read_attempt(found: ClassAttempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, with nothing on the disk.
 
     Never raises for what was handed in: what cannot be read has a `problem`.
     """
     if found.problem:
-        refused = Handed(None, found.problem, found.path)
+        refused = ExerciseFile(None, found.problem, found.path)
         files = {exercise.id: refused for exercise in course.exercises}
     else:
         files = gather(found.members, found.path, course)
@@ -124,7 +124,7 @@ def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
     return likeness, len(folders)
 
 
-def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, Handed]:
+def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, ExerciseFile]:
     """Every exercise of the course as it is found in the pieces, by its id."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
@@ -184,16 +184,16 @@ class _Gathering:
                 self._listings.append((listing, self._path_of(piece)))
                 self._others += listing.others
 
-    def handed(self, exercise: Exercise) -> Handed:
+    def handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of one exercise, or why there is none."""
         nearest = list(self._nearest(exercise))
         if not nearest:
             return self._missing(exercise)
         path = nearest[0][1]
         try:
-            return Handed(self._only(exercise, [each for each, _ in nearest]), "", path)
+            return ExerciseFile(self._only(exercise, [each for each, _ in nearest]), "", path)
         except Unreadable as problem:
-            return Handed(None, str(problem), path)
+            return ExerciseFile(None, str(problem), path)
 
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
         """Of what lies open and of each archive: the files that are best named, and nearest."""
@@ -227,25 +227,25 @@ class _Gathering:
             )
         return next(iter(contents))
 
-    def _missing(self, exercise: Exercise) -> Handed:
+    def _missing(self, exercise: Exercise) -> ExerciseFile:
         problem = f"{exercise.file} is missing: hand it in under this name."
         found = self._open or any(listing.candidates for listing, _ in self._listings)
         if self._problems and not found:
-            return Handed(None, *self._problems[0])
+            return ExerciseFile(None, *self._problems[0])
         if self._problems:
-            return Handed(None, f"{problem} And {self._problems[0][0]}")
+            return ExerciseFile(None, f"{problem} And {self._problems[0][0]}")
         if not found:
             names = ", ".join(shown(name, 40) for name in sorted(self._others)[:3])
             problem += f" What was handed in is {names}." if names else " Nothing was handed in."
             if any(looks_packed(name) for name in self._others[:3]):
                 problem += " An archive in an archive is not opened."
-            return Handed(None, problem)
+            return ExerciseFile(None, problem)
         # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
         code = [name for name in self._others if looks_like_code(name)]
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
         if names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
-            problem += f" Handed in besides: {names}."
-        return Handed(None, problem, seems_misnamed=bool(near))
+            problem += f" ExerciseFile in besides: {names}."
+        return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
     def _is_wanted(self, name: str) -> bool:
         return is_named_after(self._course, name)

@@ -16,7 +16,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import Student
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, Found
+from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import Download, Item, open_download
 from grader.submissions.folder import EntryKind, Unreadable, open_regular
 from grader.submissions.gradescope import Submitted, read_metadata
@@ -40,7 +40,7 @@ _LISTED = 5
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
 
 
-class ClassFound(msgspec.Struct, frozen=True):
+class ClassDownload(msgspec.Struct, frozen=True):
     """Everyone's attempts in a download, by student and number; the newest one has the highest.
 
     `layout` says in words what was recognized, `notes` what an instructor should know, a line each;
@@ -48,15 +48,15 @@ class ClassFound(msgspec.Struct, frozen=True):
     """
 
     layout: str
-    attempts: tuple[Found, ...]
+    attempts: tuple[ClassAttempt, ...]
     notes: tuple[str, ...]
     missing: tuple[Student, ...] = ()
 
 
-def find_class(path: Path, course: Course, roster: Roster | None = None) -> ClassFound:
+def find_class(path: Path, course: Course, roster: Roster | None = None) -> ClassDownload:
     """Find out who handed in what in a folder or archive; raises SubmissionError if it holds no class.
 
-    Reads names and tables of contents, not what was handed in: see `read_found`.
+    Reads names and tables of contents, not what was handed in: see `read_attempt`.
     """
     download = open_download(path, course)
     finding = _Finding(download, course, roster)
@@ -71,7 +71,7 @@ def find_class(path: Path, course: Course, roster: Roster | None = None) -> Clas
     attempts.sort(key=lambda found: (found.student.id, found.attempt))
     there = {found.student.id for found in attempts}
     missing = tuple(each for each in roster.students if each.id not in there) if roster else ()
-    return ClassFound(layout.value, tuple(attempts), tuple(notes), missing)
+    return ClassDownload(layout.value, tuple(attempts), tuple(notes), missing)
 
 
 class _Finding:
@@ -206,7 +206,7 @@ class _Finding:
             (stem[: -len(longest) - 1], f"{longest}.py") if len(stem) > len(longest) + 1 else None
         )
 
-    def attempts(self, person: Person) -> Iterator[Found]:
+    def attempts(self, person: Person) -> Iterator[ClassAttempt]:
         """A person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
             said = [each for _, each in items]
@@ -216,7 +216,7 @@ class _Finding:
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(each.typed for each in said):
                 problem = _TYPED
-            yield Found(
+            yield ClassAttempt(
                 student=person.student,
                 attempt=number,
                 submitted_at=person.submitted_at.get(items[0][0].name, ""),

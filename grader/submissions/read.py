@@ -15,7 +15,7 @@ from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, gather, nearest_below
 from grader.submissions.folder import Unreadable, open_regular
 from grader.submissions.names import written
-from grader.submissions.submission import MAX_FILE_BYTES, Handed, Submission
+from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
 
 def read_submission(path: Path, course: Course) -> Submission:
@@ -90,14 +90,14 @@ def file_of(submission: Path, exercise: Exercise) -> Path:
     return nearest_below(submission, exercise) or submission / exercise.file
 
 
-def _find(folder: Path, exercise: Exercise) -> Handed:
+def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
     for place in _places(exercise):
         if os.path.lexists(folder / place):
             if (link := _link_above(folder, place)) is not None:
                 problem = f"{link.name} is a link; hand in the folder itself."
-                return Handed(None, problem, folder / place)
+                return ExerciseFile(None, problem, folder / place)
             return _read(folder / place)
-    return Handed(None)
+    return ExerciseFile(None)
 
 
 def _link_above(folder: Path, place: str) -> Path | None:
@@ -110,15 +110,15 @@ def _places(exercise: Exercise) -> tuple[str, ...]:
     return exercise.file, f"exercises/{exercise.file}", f"{exercise.id}.py"
 
 
-def _read(path: Path) -> Handed:
+def _read(path: Path) -> ExerciseFile:
     name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:
             source = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        return Handed(None, f"{name} cannot be read ({error.strerror}).", path)
+        return ExerciseFile(None, f"{name} cannot be read ({error.strerror}).", path)
     except Unreadable as problem:
-        return Handed(None, str(problem), path)
+        return ExerciseFile(None, str(problem), path)
     if len(source) > MAX_FILE_BYTES:
-        return Handed(None, f"{name} is larger than {MAX_FILE_BYTES:,} bytes.", path)
-    return Handed(source, "", path)
+        return ExerciseFile(None, f"{name} is larger than {MAX_FILE_BYTES:,} bytes.", path)
+    return ExerciseFile(source, "", path)

@@ -25,7 +25,7 @@ class State(enum.Enum):
     EDITED = "edited"
 
 
-class Handed(msgspec.Struct, frozen=True):
+class ExerciseFile(msgspec.Struct, frozen=True):
     """One exercise as it was handed in: its source, or why there is none.
 
     `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
@@ -63,7 +63,7 @@ class Submission(msgspec.Struct, frozen=True):
     """What one student handed in, by exercise id."""
 
     name: str
-    files: dict[str, Handed]
+    files: dict[str, ExerciseFile]
 
     def info(self) -> SubmissionInfo:
         """Its name, and a digest of the files that are judged."""

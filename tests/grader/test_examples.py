@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
-from grader.submissions import State, find_class, read_found
+from grader.submissions import State, find_class, read_attempt
 
 ROOT = Path(__file__).resolve().parents[2]
 COURSE = load_course(ROOT)
@@ -35,7 +35,7 @@ def test_every_submission_is_in_the_table() -> None:
 def test_what_was_not_begun_is_the_stub(name: str) -> None:
     found = find_class(ROOT / "examples" / "class", COURSE)
     (attempt,) = (each for each in found.attempts if each.student.id == name)
-    files = read_found(attempt, COURSE).files
+    files = read_attempt(attempt, COURSE).files
     begun = {
         exercise.id
         for exercise in COURSE.exercises

@@ -11,7 +11,7 @@ from grader.course.manifest import Course
 from grader.gradebook import Attempt, Keeper
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, ExerciseResult, Status, Student
-from grader.submissions import Found, Handed, Submission
+from grader.submissions import ClassAttempt, ExerciseFile, Submission
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
 SUITE = '''
@@ -30,8 +30,10 @@ class School:
         self, book: Keeper, student: str, source: bytes, *, counted: bool = True
     ) -> Attempt:
         """Register the one file of a student."""
-        found = Found(student=Student(id=student), origin=f"{student}.zip", path=Path(student))
-        submission = Submission(student, {"task": Handed(source)})
+        found = ClassAttempt(
+            student=Student(id=student), origin=f"{student}.zip", path=Path(student)
+        )
+        submission = Submission(student, {"task": ExerciseFile(source)})
         with book.transaction():
             return book.register(found, submission, counted=counted)
 

@@ -13,7 +13,7 @@ from grader.submissions import Handed
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
-def looked_at(course: Course, handed: Handed) -> list[Attention]:
+def looked_at(course: Course, handed: ExerciseFile) -> list[Attention]:
     exercise = course.exercises[0]
     result = settle(course, exercise, handed, GradingOptions())
     assert result is not None
@@ -22,12 +22,12 @@ def looked_at(course: Course, handed: Handed) -> list[Attention]:
 
 def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
     course = load_course(PLAIN)
-    assert looked_at(course, Handed(None, "It is missing.")) == []
-    (found,) = looked_at(course, Handed(None, "It is missing.", seems_misnamed=True))
+    assert looked_at(course, ExerciseFile(None, "It is missing.")) == []
+    (found,) = looked_at(course, ExerciseFile(None, "It is missing.", seems_misnamed=True))
     assert (found.kind, found.student, found.what) == (Reason.UNREADABLE, "ada", "It is missing.")
 
 
 def test_a_file_that_is_no_utf_8_is_looked_at() -> None:
-    (found,) = looked_at(load_course(PLAIN), Handed("x = 1\n".encode("utf-16")))
+    (found,) = looked_at(load_course(PLAIN), ExerciseFile("x = 1\n".encode("utf-16")))
     assert found.kind is Reason.UNREADABLE
     assert "saved as UTF-16" in found.what

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from grader.course.manifest import Course
 from grader.results import Student
-from grader.submissions import find_class, read_found
+from grader.submissions import find_class, read_attempt
 from grader.submissions.archive import list_archive
 from grader.submissions.folder import Unreadable
 from grader.submissions.submission import MAX_FILE_BYTES
@@ -36,13 +36,15 @@ Read = Callable[[bytes, str], dict[str, Any]]
 @pytest.fixture
 def read(course: Course, tmp_path: Path) -> Read:
     """Of an archive with this name: by exercise its source, or the problem of all that have none."""
-    from grader.submissions.attempt import AttemptFile, Found
+    from grader.submissions.attempt import AttemptFile, ClassAttempt
 
     def run(data: bytes, name: str = "alice.zip") -> dict[str, Any]:
         path = tmp_path / name
         path.write_bytes(data)
-        found = Found(student=Student(id="alice"), path=path, members=(AttemptFile(name, path),))
-        files = read_found(found, course).files
+        found = ClassAttempt(
+            student=Student(id="alice"), path=path, members=(AttemptFile(name, path),)
+        )
+        files = read_attempt(found, course).files
         for handed in files.values():
             assert (handed.source is None) == bool(handed.problem)
             assert handed.problem.isprintable()
@@ -153,7 +155,7 @@ def test_nothing_of_the_course_in_it(
     path.parent.mkdir()
     path.write_bytes(zipped({"report.pdf": b"", "glu.ipynb": b"", "inner.zip": b""}))
     (found,) = find_class(path.parent, course).attempts
-    problem = read_found(found, course).files["glu"].problem
+    problem = read_attempt(found, course).files["glu"].problem
     assert problem == (
         "modules/glu.py is missing: hand it in under this name. "
         "What was handed in is glu.ipynb, inner.zip, report.pdf. "

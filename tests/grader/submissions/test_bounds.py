@@ -36,14 +36,14 @@ READER = """
 import json, resource, sys
 from pathlib import Path
 from grader.course.manifest import load_course
-from grader.submissions import find_class, read_found
+from grader.submissions import find_class, read_attempt
 course = load_course(sys.argv[1])
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[3]), -1))
 resource.setrlimit(resource.RLIMIT_CPU, (8, 8))
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 found = find_class(Path(sys.argv[2]), course)
-print(json.dumps([read_found(each, course).files["glu"].problem for each in found.attempts]))
+print(json.dumps([read_attempt(each, course).files["glu"].problem for each in found.attempts]))
 """
 
 Told = Callable[[bytes, str], str]
@@ -244,7 +244,7 @@ def test_a_tar_with_a_size_below_zero(told: Told) -> None:
 def test_a_folder_of_too_many_files(
     course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grader.submissions import find_class, read_found
+    from grader.submissions import find_class, read_attempt
     from grader.submissions import folder as disk
 
     monkeypatch.setattr(disk, "MAX_ENTRIES", 1000)  # to make fifty thousand files takes a while
@@ -254,7 +254,7 @@ def test_a_folder_of_too_many_files(
     for number in range(1000):
         (tmp_path / "class" / "alice" / "x" / str(number)).touch()
     alice, bob = find_class(tmp_path / "class", course).attempts
-    assert read_found(alice, course).files["gelu"].problem == (
+    assert read_attempt(alice, course).files["gelu"].problem == (
         "alice holds more than 1,000 files: hand in those of the exercises alone."
     )
-    assert read_found(bob, course).files["glu"].source == b""
+    assert read_attempt(bob, course).files["glu"].source == b""

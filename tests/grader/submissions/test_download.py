@@ -14,7 +14,7 @@ import pytest
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import Student
-from grader.submissions import ClassFound, Roster, find_class, safe_name
+from grader.submissions import ClassDownload, Roster, find_class, safe_name
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack, Sources
@@ -23,7 +23,7 @@ GLU = b"def glu(): ...\n"
 GELU = b"def gelu(): ...\n"
 NEWER = b"def glu(): return 1\n"
 
-Find = Callable[..., ClassFound]
+Find = Callable[..., ClassDownload]
 
 
 @pytest.fixture(params=["folder", "zip", "wrapped zip", "wrapped folder", "tar"])
@@ -37,7 +37,7 @@ def find(
 ) -> Find:
     """Find a class in these files: as a folder and as an archive, both with and without a wrapper."""
 
-    def run(files: Files, roster: Roster | None = None, wrapper: str = "week 3") -> ClassFound:
+    def run(files: Files, roster: Roster | None = None, wrapper: str = "week 3") -> ClassDownload:
         if "wrapped" in request.param:
             files = {f"{wrapper}/{name}": data for name, data in files.items()}
         if "folder" in request.param:
@@ -49,7 +49,7 @@ def find(
     return run
 
 
-def who(found: ClassFound) -> list[tuple[str, int]]:
+def who(found: ClassDownload) -> list[tuple[str, int]]:
     return [(each.student.id, each.attempt) for each in found.attempts]
 
 
