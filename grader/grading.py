@@ -213,7 +213,7 @@ class _Settled(msgspec.Struct, frozen=True):
 
 
 def settle(
-    course: Course, exercise: Exercise, handed: Handed, options: GradingOptions
+    course: Course, exercise: Exercise, handed: ExerciseFile, options: GradingOptions
 ) -> ExerciseResult | None:
     """The result of an exercise that needs no judge: missing, untouched, unreadable; else None."""
     verdict = _verdict(course, exercise, handed)

@@ -161,7 +161,7 @@ class _Prover:
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
         """What is wrong with the stub; `result` is None if it could not be judged."""
         name = self._name(path)
-        handed = Handed(path.read_bytes())
+        handed = ExerciseFile(path.read_bytes())
         settled = settle(self._course, self._exercise, handed, GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:

@@ -14,7 +14,7 @@ import msgspec
 import grader
 from grader.course.manifest import Exercise
 from grader.judge.assignment import GradingOptions
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 
 # What decides on an outcome; how a result is shown, exported or stored does not.
 _JUDGING = ("judge", "sandbox", "course", "grading.py", "submissions/source.py", "results.py")
@@ -51,7 +51,7 @@ def source_digest(handed: ExerciseFile) -> str:
 
 
 def verdict_key(
-    exercise: Exercise, handed: Handed, course: str, options: GradingOptions
+    exercise: Exercise, handed: ExerciseFile, course: str, options: GradingOptions
 ) -> VerdictKey:
     """The key of a verdict; `course` is the exercise's digest.
 

@@ -94,7 +94,7 @@ def _judge(
         names = " or ".join(suite.value for suite in options.suites)
         raise SubmissionError(f"There is no {names} suite here for {exercise.id}.")
     # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
-    result = settle(course, exercise, Handed(composed.source), options)
+    result = settle(course, exercise, ExerciseFile(composed.source), options)
     if result is None:
         result = _warm_judge().judge(course, exercise, composed.source, options)
     return CheckResult(result, composed)

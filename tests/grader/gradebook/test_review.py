@@ -8,7 +8,7 @@ from grader.course.manifest import Course, load_course
 from grader.gradebook.review import Attention, Reason, attention
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
-from grader.submissions import Handed
+from grader.submissions import ExerciseFile
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
