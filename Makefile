@@ -11,9 +11,10 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
+# As many tests side by side as there are processors.
 test: $(READY)
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest tests/public tests/hidden
+	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/public tests/hidden
 
 verify: $(READY)
 	$(BIN)/grade verify
