@@ -19,6 +19,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
 
 MIB = 2**20
@@ -27,11 +28,12 @@ MIB = 2**20
 def write_class(folder: Path, students: int, course: Course) -> None:
     """Hand in for so many students; every file that is judged is one of its kind."""
     glu = course.exercise("glu")
-    rights = [course.solution(glu), *course.variants(glu, "right")]
+    rights = [path.read_bytes() for path in course.rights(glu)]
+    wrongs = [answer.source for answer in wrong_answers(course, glu).answers]
     kinds = itertools.chain(
         itertools.repeat(itertools.cycle(rights), 4),
-        itertools.repeat(itertools.cycle(course.variants(glu, "wrong")), 3),
-        itertools.repeat(itertools.cycle([course.stub(glu)]), 3),
+        itertools.repeat(itertools.cycle(wrongs), 3),
+        itertools.repeat(itertools.cycle([course.stub(glu).read_bytes()]), 3),
     )
     sources = itertools.cycle(list(kinds))
     for number, source in zip(range(students), sources, strict=False):
@@ -40,7 +42,7 @@ def write_class(folder: Path, students: int, course: Course) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(course.stub(exercise).read_bytes())
         path = folder / f"student{number:05}" / glu.file
-        path.write_bytes(next(source).read_bytes() + b"\n# %d\n" % number)
+        path.write_bytes(next(source) + b"\n# %d\n" % number)
 
 
 class Watch:

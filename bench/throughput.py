@@ -23,6 +23,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Task
@@ -36,15 +37,17 @@ def write_class(folder: Path, students: int, course: Course, every: int) -> list
     """Hand in for so many students: solutions, and for each `every`-th file (0: none) a wrong answer."""
     # Drawn, since a few of them wait for each other in vain for seconds, and only a few.
     draw = random.Random(0)
-    wrong = {e.id: course.variants(e, "wrong") for e in course.exercises}
+    wrong = {e.id: wrong_answers(course, e).answers for e in course.exercises}
     submissions = [folder / f"student{number:03}" for number in range(students)]
     for student, submission in enumerate(submissions):
         for number, exercise in enumerate(course.exercises):
             is_wrong = every and (student + number) % every == 0
-            source = draw.choice(wrong[exercise.id]) if is_wrong else course.solution(exercise)
+            source = course.solution(exercise).read_bytes()
+            if is_wrong:
+                source = draw.choice(wrong[exercise.id]).source
             path = submission / exercise.file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(source.read_bytes())
+            path.write_bytes(source)
     return submissions
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import click
 
+from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
 
 __all__ = ["save_to_verdict"]
@@ -74,20 +75,21 @@ def save_to_verdict(
 ) -> tuple[float, float]:
     """The median and the longest of so many saves, in seconds."""
     exercise = course.exercise(exercise_id)
-    answers = [course.solution(exercise), course.variants(exercise, "wrong")[0]]
+    wrong = wrong_answers(course, exercise).answers[0].source
+    answers = [course.solution(exercise).read_bytes(), wrong]
     with tempfile.TemporaryDirectory(prefix="bench-watch-") as folder:
         copy = Path(folder)
         for part in ("exercises", "tests", "solutions"):
             shutil.copytree(course.root / part, copy / part)
         file = copy / "exercises" / exercise.file
-        file.write_bytes(answers[1].read_bytes())
+        file.write_bytes(answers[1])
         taken = []
         with _watching(copy, exercise.id, *arguments) as terminal:
             _verdict(terminal)
             for run in range(runs):
                 time.sleep(_PAUSE_SECONDS)
                 begin = time.perf_counter()
-                _save(file, answers[run % 2].read_bytes())
+                _save(file, answers[run % 2])
                 _verdict(terminal)
                 taken.append(time.perf_counter() - begin)
     return statistics.median(taken), max(taken)

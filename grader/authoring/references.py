@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from pydoc import ErrorDuringImport, locate
 
+from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import SuiteTest
 from grader.submissions.source import definitions, parse
@@ -49,13 +51,13 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
 
 def _defined(course: Course, exercise: Exercise) -> set[str]:
     """What the stub defines, or any answer: a rule may be about what a student adds."""
-    answers = (*course.variants(exercise, "right"), *course.variants(exercise, "wrong"))
+    paths = (course.stub(exercise), *course.rights(exercise))
+    sources = [path.read_bytes() for path in paths if path.is_file()]
+    sources += [answer.source for answer in wrong_answers(course, exercise).answers]
     names: set[str] = set()
-    for path in (course.stub(exercise), course.solution(exercise), *answers):
-        try:
-            names |= definitions(parse(path.read_bytes())).keys()
-        except (OSError, SyntaxError):
-            continue  # whoever judges it says what is wrong with it
+    for source in sources:
+        with contextlib.suppress(SyntaxError):  # judging it tells of that
+            names |= definitions(parse(source)).keys()
     return names
 
 

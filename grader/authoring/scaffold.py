@@ -147,10 +147,9 @@ def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str,
             "what those run beside the student's code",
         ),
         f"tests/right/{chapter}/{exercise}/factors.py": (fill("right.py"), "another right answer"),
-        f"tests/wrong/{chapter}/{exercise}/adds.py": (fill("wrong_adds.py"), "a wrong answer"),
-        f"tests/wrong/{chapter}/{exercise}/in_place.py": (
-            fill("wrong_in_place.py"),
-            "another wrong answer",
+        f"tests/wrong/{chapter}/{exercise}.toml": (
+            fill("wrong.toml", id=exercise, chapter=chapter),
+            "wrong answers: a right one with mistakes put in",
         ),
     }
 

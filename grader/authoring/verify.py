@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import queue
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
+from grader.authoring.mutants import WrongAnswer, wrong_answers
 from grader.authoring.references import dangling
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
@@ -24,38 +23,26 @@ from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 SEEDS = 5
-_HEADER = re.compile(
-    r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|\s*told:(?P<told>.+)"
-)
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
-class Wrong(msgspec.Struct, frozen=True):
-    """What the first line of a wrong module says: its mistake, who must catch it, and in which words."""
+class CaughtAnswer(msgspec.Struct, frozen=True):
+    """A wrong answer that was judged: its mistake, and the failing tests with what a student reads."""
 
+    name: str
     mistake: str
-    tests: tuple[str, ...]
-    told: str
+    messages: tuple[tuple[str, str], ...]
 
 
 class ExerciseProof(msgspec.Struct, frozen=True):
-    """One exercise, proved or not: how much was judged, and every complaint."""
+    """One exercise, proved or not: how much was judged, what was caught, and every complaint."""
 
     exercise: str
     right: int
     wrong: int
     tests: int
     complaints: tuple[str, ...]
-
-
-def read_wrong(path: Path) -> Wrong | None:
-    """The declaration in the first line of a wrong module; None if it makes none."""
-    first = path.read_bytes().partition(b"\n")[0].decode("utf-8", "replace")
-    found = _HEADER.match(first)
-    if found is None:
-        return None
-    tests = tuple(name.strip() for name in found["tests"].split(","))
-    return Wrong(found["mistake"].strip(), tests, found["told"].strip())
+    caught: tuple[CaughtAnswer, ...] = ()
 
 
 def verify(
@@ -85,6 +72,14 @@ def verify(
             yield _Prover(course, exercise, free, pool, seeds, done).prove()
 
 
+class _Run(msgspec.Struct, frozen=True):
+    """A module to be judged with a seed."""
+
+    name: str
+    source: bytes
+    seed: int = 0
+
+
 class _Prover:
     """Judges the modules of one exercise in whatever judge is free, and collects the complaints."""
 
@@ -104,56 +99,58 @@ class _Prover:
 
     def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
-        rights = [course.solution(exercise), *course.variants(exercise, "right")]
-        wrongs = course.variants(exercise, "wrong")
-        runs = [(stub, 0), *itertools.product(rights, range(self._seeds))]
-        runs += [(path, 0) for path in wrongs]
-        judged = dict(zip(runs, self._pool.map(self._judge, runs), strict=True))
-        results = {run: each for run, each in judged.items() if not isinstance(each, str)}
+        rights = {self._name(path): path.read_bytes() for path in course.rights(exercise)}
+        wrongs = wrong_answers(course, exercise)
+        runs = [_Run(self._name(stub), stub.read_bytes())]
+        runs += [_Run(*right, seed) for right in rights.items() for seed in range(self._seeds)]
+        runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
+        judged = list(zip(runs, self._pool.map(self._judge, runs), strict=True))
+        results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
+        faults: dict[str, list[str]] = {}
+        for run, outcome in judged:
+            if isinstance(outcome, ExerciseResult):
+                results[run.name][run.seed] = outcome
+            elif run.name not in faults.setdefault(outcome, []):
+                faults[outcome].append(run.name)
         complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
-        complaints += self._faults(judged)
-        complaints += self._stub_complaints(stub, results.get((stub, 0)))
-        for path in rights:
-            complaints += self._right_complaints(path, results)
-        caught = [(path, results[path, 0]) for path in wrongs if (path, 0) in results]
-        for path, result in caught:
-            complaints += self._wrong_complaints(path, result)
+        complaints += wrongs.complaints
+        complaints += [_fault(fault, names) for fault, names in faults.items()]
+        complaints += self._stub_complaints(stub, results[self._name(stub)].get(0))
+        for name in rights:
+            complaints += _right_complaints(name, results[name])
+        caught = [
+            (wrong, result) for wrong in wrongs.answers for result in results[wrong.name].values()
+        ]
+        for wrong, result in caught:
+            complaints += _wrong_complaints(wrong, result)
         # Where none could be judged, that they prove nothing is no news.
-        if caught or not wrongs:
+        if caught or not wrongs.answers:
             complaints += self._unproven([result for _, result in caught])
         return ExerciseProof(
-            exercise.id, len(rights), len(wrongs), len(self._tests), tuple(complaints)
+            exercise.id,
+            len(rights),
+            len(wrongs.answers),
+            len(self._tests),
+            tuple(complaints),
+            tuple(_caught(wrong, result) for wrong, result in caught),
         )
 
-    def _judge(self, run: tuple[Path, int]) -> ExerciseResult | str:
-        """The result of a module with a seed, or why there is none."""
-        path, seed = run
-        source = path.read_bytes()
+    def _judge(self, run: _Run) -> ExerciseResult | str:
+        """The result of a run, or why there is none."""
         try:
-            parse(source)
+            parse(run.source)
         except SyntaxError as error:
-            self._done(self._exercise, self._name(path))
+            self._done(self._exercise, run.name)
             return f"line {error.lineno or 1} is not valid Python: {error.msg}."
         judge = self._free.get()
         try:
-            options = GradingOptions(seed)
-            return judge_source(judge, self._course, self._exercise, source, options).result
+            options = GradingOptions(run.seed)
+            return judge_source(judge, self._course, self._exercise, run.source, options).result
         except GraderError as error:
             return str(error)
         finally:
             self._free.put(judge)
-            self._done(self._exercise, self._name(path))
-
-    def _faults(self, judged: Mapping[tuple[Path, int], ExerciseResult | str]) -> list[str]:
-        """Why modules could not be judged: a fault of the suite is the same for many of them."""
-        modules: dict[str, list[str]] = {}
-        for (path, _), result in judged.items():
-            if isinstance(result, str) and self._name(path) not in modules.setdefault(result, []):
-                modules[result].append(self._name(path))
-        return [
-            f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {fault}"
-            for fault, names in modules.items()
-        ]
+            self._done(self._exercise, run.name)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._course.root).as_posix()
@@ -161,8 +158,8 @@ class _Prover:
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
         """What is wrong with the stub; `result` is None if it could not be judged."""
         name = self._name(path)
-        handed = ExerciseFile(path.read_bytes())
-        settled = settle(self._course, self._exercise, handed, GradingOptions())
+        file = ExerciseFile(path.read_bytes())
+        settled = settle(self._course, self._exercise, file, GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
@@ -182,55 +179,15 @@ class _Prover:
             if test.outcome is Outcome.PASSED
         ]
         if result.status is not Status.NOT_ATTEMPTED:
-            told = f" ({result.message})" if result.message else ""
+            reason = f" ({result.message})" if result.message else ""
             complaints.append(
-                f"{name}: judged, the stub is {result.status.value}{told}: let all that a student "
+                f"{name}: judged, the stub is {result.status.value}{reason}: let all that a student "
                 "writes raise NotImplementedError."
             )
         return complaints
 
-    def _right_complaints(
-        self, path: Path, results: Mapping[tuple[Path, int], ExerciseResult]
-    ) -> list[str]:
-        # What is said may have numbers in it that every seed makes others: the first is told.
-        seeds: dict[tuple[str, str], list[int]] = {}
-        said: dict[tuple[str, str], str] = {}
-        for seed in range(self._seeds):
-            for test in results[path, seed].tests if (path, seed) in results else ():
-                # One that is skipped has its cause in another one.
-                if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-                    found = (test.name, test.outcome.value)
-                    seeds.setdefault(found, []).append(seed)
-                    said.setdefault(found, test.message)
-        return [
-            f"{self._name(path)} is right, but {test} is {outcome} with {_seeds(under)}: "
-            f"{said[test, outcome]}"
-            for (test, outcome), under in seeds.items()
-        ]
-
-    def _wrong_complaints(self, path: Path, result: ExerciseResult) -> list[str]:
-        name, wrong = self._name(path), read_wrong(path)
-        if wrong is None:
-            form = "'# wrong: the mistake | caught by: test_a, test_b | told: words'"
-            return [f"{name}: its first line must read {form}."]
-        tests = {test.name: test for test in result.tests}
-        complaints = [
-            f"{name}: there is no test {each!r}." for each in wrong.tests if each not in tests
-        ]
-        named = [tests[each] for each in wrong.tests if each in tests]
-        complaints += [
-            f"{name}: {test.name} does not catch it ({test.outcome.value})."
-            for test in named
-            if test.outcome not in _CAUGHT
-        ]
-        messages = [test.message for test in named]
-        if not any(wrong.told.lower() in message.lower() for message in messages):
-            said = " / ".join(each.partition("\n")[0] for each in messages if each) or "nothing"
-            complaints.append(f"{name}: nobody says {wrong.told!r}; what is said: {said}")
-        return complaints
-
     def _unproven(self, results: Sequence[ExerciseResult]) -> list[str]:
-        """Tests that no wrong module makes fail, unless they say why, and do so rightly."""
+        """Tests that no wrong answer makes fail, unless they say why, and do so rightly."""
         failed = {
             (test.visibility, test.name)
             for result in results
@@ -241,10 +198,66 @@ class _Prover:
         for test in self._tests:
             label = f"{test.visibility.value} {test.name}"
             if (test.visibility, test.name) not in failed and not test.unproven:
-                complaints.append(f"{self._exercise.id}: no wrong module fails {label}.")
+                complaints.append(f"{self._exercise.id}: no wrong answer fails {label}.")
             elif (test.visibility, test.name) in failed and test.unproven:
                 complaints.append(f"{self._exercise.id}: {label} is marked unproven, yet fails.")
         return complaints
+
+
+def _fault(fault: str, names: Sequence[str]) -> str:
+    """Why modules could not be judged: a fault of the suite is the same for many of them."""
+    return f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {fault}"
+
+
+def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
+    """Tests that a right answer does not pass, by seed."""
+    # A message may have numbers in it that every seed makes others: the first stands for all.
+    seeds: dict[tuple[str, str], list[int]] = {}
+    messages: dict[tuple[str, str], str] = {}
+    for seed, result in results.items():
+        for test in result.tests:
+            # One that is skipped has its cause in another one.
+            if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
+                failure = (test.name, test.outcome.value)
+                seeds.setdefault(failure, []).append(seed)
+                messages.setdefault(failure, test.message)
+    return [
+        f"{name} is right, but {test} is {outcome} with {_seeds(under)}: {messages[test, outcome]}"
+        for (test, outcome), under in seeds.items()
+    ]
+
+
+def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
+    """Tests that should catch a wrong answer and do not, and words that its student does not read."""
+    name = wrong.name
+    if not wrong.caught_by:
+        form = "'# wrong: the mistake | caught by: test_a, test_b | told: words'"
+        return [f"{name}: its first line must read {form}."]
+    tests = {test.name: test for test in result.tests}
+    complaints = [
+        f"{name}: there is no test {test!r}." for test in wrong.caught_by if test not in tests
+    ]
+    named = [tests[test] for test in wrong.caught_by if test in tests]
+    complaints += [
+        f"{name}: {test.name} does not catch it ({test.outcome.value})."
+        for test in named
+        if test.outcome not in _CAUGHT
+    ]
+    messages = [test.message for test in named]
+    if not wrong.told:
+        complaints.append(f"{name}: 'told' is empty: name words that the student must read.")
+    elif not any(wrong.told.lower() in message.lower() for message in messages):
+        read = " / ".join(text.partition("\n")[0] for text in messages if text) or "nothing"
+        complaints.append(
+            f"{name}: no message has the words {wrong.told!r}; the student reads: {read}"
+        )
+    return complaints
+
+
+def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
+    failed = [test for test in result.tests if test.outcome in _CAUGHT]
+    messages = tuple((test.name, test.message) for test in failed)
+    return CaughtAnswer(wrong.name, wrong.mistake, messages)
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -33,16 +33,23 @@ if TYPE_CHECKING:
     show_default=True,
     help="Under how many seeds a right answer must earn everything.",
 )
-def verify(exercises: tuple[str, ...], course_path: Path, jobs: int, seeds: int) -> None:
+@click.option(
+    "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
+)
+def verify(
+    exercises: tuple[str, ...], course_path: Path, jobs: int, seeds: int, told: bool
+) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
     Every wrong answer must be caught, by the tests and in the words that it names; and every test
-    must catch one. Exits with 1 if there is a complaint.
+    must catch one. Exits with 1 if there is a complaint. With --told it prints each wrong answer
+    with the tests that fail and their messages, in the order in which its student reads them.
 
     \b
     Examples:
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
+      grade verify glu --told      what the students of its wrong answers read
     """
     course = open_course(course_path)
     selected = known_exercises(course, exercises)
@@ -54,5 +61,5 @@ def verify(exercises: tuple[str, ...], course_path: Path, jobs: int, seeds: int)
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.course import show_proofs
 
-        complaints = show_proofs(open_console(sys.stdout), proofs)
+        complaints = show_proofs(open_console(sys.stdout), proofs, told=told)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)

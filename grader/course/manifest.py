@@ -11,7 +11,8 @@ tests/public/<chapter>/test_<exercise>.py      the suite that students may see
 tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
 tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
 tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
-tests/wrong/<chapter>/<exercise>/*.py          wrong answers, each of which must be caught
+tests/wrong/<chapter>/<exercise>.toml          wrong answers, each of which must be caught: right ones, changed
+tests/wrong/<chapter>/<exercise>/*.py          wrong answers that are whole files
 """
 
 from __future__ import annotations
@@ -153,9 +154,18 @@ class Course(msgspec.Struct, frozen=True):
         return self.root / "tests" / "plots" / exercise.chapter / f"plot_{exercise.id}.py"
 
     def variants(self, exercise: Exercise, kind: Literal["right", "wrong"]) -> list[Path]:
-        """The modules that prove the suites: other right answers, or wrong ones."""
+        """Files of answers that prove the suites: other right ones, or wrong ones (see `mutants`)."""
         folder = self.root / "tests" / kind / exercise.chapter / exercise.id
         return sorted(folder.glob("*.py"))
+
+    def rights(self, exercise: Exercise) -> list[Path]:
+        """The right answers, the reference first."""
+        paths = [self.solution(exercise), *self.variants(exercise, "right")]
+        return [path for path in paths if path.is_file()]
+
+    def mutants(self, exercise: Exercise) -> Path:
+        """Where the wrong answers stand that are changes of right ones, if there are any."""
+        return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
     def info(self) -> CourseInfo:
         """Name, version and digest; the digest covers the manifest, the stubs and the suites."""
@@ -176,6 +186,7 @@ class Course(msgspec.Struct, frozen=True):
             for suite in self.suites(exercise).values():
                 read += [suite, probe_of(suite)]
             read += [*self.variants(exercise, "right"), *self.variants(exercise, "wrong")]
+            read.append(self.mutants(exercise))
             files |= {path: path for path in read if path.is_file()}
         return {path.relative_to(self.root).as_posix(): file for path, file in files.items()}
 

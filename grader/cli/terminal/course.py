@@ -154,11 +154,16 @@ def _rules(exercise: Exercise) -> Iterator[str]:
         yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
-def show_proofs(console: Console, proofs: Iterable[ExerciseProof]) -> int:
-    """Print each proof as it is made, and return how many complaints there were."""
+def show_proofs(console: Console, proofs: Iterable[ExerciseProof], *, told: bool = False) -> int:
+    """Print each proof as it is made, and return how many complaints there were.
+
+    With `told`, print the messages too that the students of wrong answers read.
+    """
     complaints = exercises = 0
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
+        if told:
+            print_lines(console, _message_lines(console, proof))
         complaints += len(proof.complaints)
         exercises += 1
     found = counted(complaints, "complaint") if complaints else "No complaint"
@@ -181,6 +186,18 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
         for row, line in enumerate(complaint.splitlines()):
             prefix = Text("    " if row else "  - ")
             yield from hang(console, prefix, Text(clean(line, 2000)))
+
+
+def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    from grader.text import clean
+
+    for wrong in proof.caught:
+        mistake = f": {wrong.mistake}" if wrong.mistake else ""
+        yield from hang(console, Text("  "), Text(clean(f"{wrong.name}{mistake}", 2000), "bold"))
+        for test, message in wrong.messages:
+            yield from hang(console, Text("    "), Text(test))
+            for line in message.splitlines() or ["(no message)"]:
+                yield from hang(console, Text("      "), Text(clean(line, 2000)))
 
 
 def show_walls(console: Console, walls: Iterable[Wall], level: Level) -> None:

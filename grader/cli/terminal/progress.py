@@ -112,5 +112,7 @@ class VerifyDisplay(_Bar):
 
     def _modules(self, exercise: Exercise) -> int:
         """The stub once, the solution and the right answers under each seed, the wrong ones."""
-        rights = 1 + len(self._course.variants(exercise, "right"))
-        return 1 + rights * self._seeds + len(self._course.variants(exercise, "wrong"))
+        from grader.authoring.mutants import wrong_answers
+
+        rights = len(self._course.rights(exercise))
+        return 1 + rights * self._seeds + len(wrong_answers(self._course, exercise).answers)

@@ -41,6 +41,8 @@ def hidden_files(course: Course, exercise: Exercise) -> Iterator[Path]:
         yield from (path for path in (suite, probe_of(suite)) if path.is_file())
     yield from course.variants(exercise, "right")
     yield from course.variants(exercise, "wrong")
+    if (mutants := course.mutants(exercise)).is_file():
+        yield mutants
 
 
 def public_files(course: Course, exercise: Exercise) -> Iterator[Path]:

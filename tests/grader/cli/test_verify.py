@@ -30,7 +30,7 @@ def test_complaints_in_full(grade: Grade, clone: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "x greeting: 1 test, 3 right answers, 1 wrong answer: 2 complaints"
     assert lines[1].startswith("  - tests/right/text/greeting/loud.py is right, but test_greeting")
-    assert "nobody says 'expected \"Hi, Ada!\"'" in done.stdout
+    assert "no message has the words 'expected \"Hi, Ada!\"'" in done.stdout
     assert lines[-1] == "2 complaints about 1 exercise."
     assert done.returncode == 1
 
@@ -103,7 +103,7 @@ def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -
     wrong.write_text(header + solution, encoding="utf-8")
     assert verified(grade, clone, "greeting") == [
         "tests/wrong/text/greeting/nothing.py: test_greeting does not catch it (passed).",
-        "tests/wrong/text/greeting/nothing.py: nobody says 'hello'; what is said: nothing",
+        "tests/wrong/text/greeting/nothing.py: no message has the words 'hello'; the student reads: nothing",
     ]
 
 
@@ -150,3 +150,67 @@ def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
         replace(file, "raise NotImplementedError", "return 'Hello, Ada!'  #")
     told = verified(grade, clone, "greeting")
     assert any("judged, the stub is passed: let all that a student writes" in each for each in told)
+
+
+def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
+    grade: Grade, clone: Path
+) -> None:
+    mutants = clone / "tests/wrong/text/word_count.toml"
+    entry = 'mistake = "m"\ncaught_by = ["test_counts"]\ntold = "counted"\n'
+    further = {
+        "twice": 'change = [["counts", "count"]]',
+        "never": 'change = [["counter", "count"]]',
+        "equal": 'change = [["n < 1", "n < 1"]]',
+        "overlapping": 'change = [["if n < 1", "if n < 2"], ["n < 1:", "n < 0:"]]',
+        "lost": 'base = "tests/right/text/word_count/none.py"\nchange = [["n < 1", "n < 2"]]',
+        "strange": 'base = "tests/wrong/text/word_count/characters.py"\nchange = [["each", "x"]]',
+        "characters": 'change = [["n < 1", "n < 2"]]',
+        "misspelled": 'changes = [["n < 1", "n < 2"]]',
+        "half": 'change = [["n < 1"]]',
+        "still": "change = []",
+    }
+    entries = "".join(f'\n[[wrong]]\nid = "{i}"\n{entry}{text}\n' for i, text in further.items())
+    mutants.write_text(mutants.read_text("utf-8") + entries, encoding="utf-8")
+    base = "solutions/text/word_count.py"
+    stranger = "is neither the solution nor a right answer"
+    complaints = {
+        "twice": f"'counts' stands 7 times in {base}, and must stand there once",
+        "never": f"'counter' stands 0 times in {base}, and must stand there once",
+        "equal": f"it is the same as {base}",
+        "overlapping": "two changes overlap at 'n < 1:'",
+        "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
+        "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",
+        "characters": "another wrong answer has this id",
+        "misspelled": "Object missing required field `change`",
+        "half": "Expected `array` of length 2, got 1 - at `$.change[0]`",
+        "still": "Expected `array` of length >= 1 - at `$.change`",
+    }
+    assert verified(grade, clone) == [
+        f"tests/wrong/text/word_count.toml: {id_}: {complaint}."
+        for id_, complaint in complaints.items()
+    ]
+
+
+def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> None:
+    replace(clone / "tests/right/text/word_count/sets.py", "reverse=True", "reverse=False")
+    first, *_ = verified(grade, clone)
+    assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
+
+
+def test_words_that_nobody_names(grade: Grade, clone: Path) -> None:
+    replace(clone / "tests/wrong/arrays/running_mean.toml", '"divide by the width"', '" "')
+    (complaint,) = verified(grade, clone, "running_mean")
+    assert complaint == (
+        "tests/wrong/arrays/running_mean.toml: sums: 'told' is empty: name words that the student "
+        "must read."
+    )
+
+
+def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
+    done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
+    first, name, test, message, *_ = done.stdout.splitlines()
+    assert first == "+ running_mean: 3 tests, 2 right answers, 1 wrong answer: proved"
+    assert name == "  tests/wrong/arrays/running_mean.toml: sums: adds instead of averaging"
+    assert (test, message[:6].strip()) == ("    test_example", "")
+    assert "divide by the width" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,152 @@
+"""The wrong answers of an exercise: mutants, which are right answers with a mistake put in, and whole files.
+
+tests/wrong/<chapter>/<exercise>.toml describes mutants, each a few changes of its base:
+
+    base = "tests/right/modules/glu/compact.py"
+
+    [[wrong]]
+    id = "bias_uninitialized"
+    mistake = "the bias is torch.empty and never filled"
+    caught_by = ["test_parameters_start_finite"]
+    told = "torch.empty leaves whatever was in memory"
+    change = [["torch.zeros(2 * out_features)", "torch.empty(2 * out_features)"]]
+
+tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
+
+    # wrong: the mistake | caught by: test_a, test_b | told: words that the student reads
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+
+_HEADER = re.compile(
+    r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|\s*told:(?P<told>.*)"
+)
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class WrongAnswer(msgspec.Struct, frozen=True):
+    """A wrong answer: its mistake, the tests that must catch it, and words that a student must read.
+
+    `name` says where it stands; `base` names the right answer that a mutant was made of. A file
+    whose first line says nothing has no `caught_by`.
+    """
+
+    id: str
+    name: str
+    source: bytes
+    mistake: str = ""
+    caught_by: tuple[str, ...] = ()
+    told: str = ""
+    base: str = ""
+
+
+class WrongAnswers(msgspec.Struct, frozen=True):
+    """All wrong answers of an exercise by id, and complaints about mutants that cannot be made."""
+
+    answers: tuple[WrongAnswer, ...]
+    complaints: tuple[str, ...]
+
+
+class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of a mutants file: each change is a text of the base and what replaces it."""
+
+    id: _Identifier
+    mistake: _Text
+    caught_by: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
+    told: str
+    change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)]
+    base: str = ""
+
+
+class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mutants file, whose entries are read one by one: a mistake in one does not hide the others."""
+
+    wrong: tuple[dict[str, Any], ...]
+    base: str = ""
+
+
+class _MutantError(Exception):
+    """Why a mutant cannot be made, as the end of a complaint."""
+
+
+def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
+    """Read the wrong answers of an exercise, and make its mutants."""
+    answers = {path.stem: _whole(course, path) for path in course.variants(exercise, "wrong")}
+    complaints = []
+    for outcome in _mutants(course, exercise):
+        if isinstance(outcome, str):
+            complaints.append(outcome)
+        elif outcome.id in answers:
+            complaints.append(f"{outcome.name}: another wrong answer has this id.")
+        else:
+            answers[outcome.id] = outcome
+    return WrongAnswers(tuple(answers[id_] for id_ in sorted(answers)), tuple(complaints))
+
+
+def _whole(course: Course, path: Path) -> WrongAnswer:
+    source, name = path.read_bytes(), path.relative_to(course.root).as_posix()
+    header = _HEADER.match(source.partition(b"\n")[0].decode("utf-8", "replace"))
+    if header is None:
+        return WrongAnswer(path.stem, name, source)
+    tests = tuple(test.strip() for test in header["tests"].split(","))
+    return WrongAnswer(
+        path.stem, name, source, header["mistake"].strip(), tests, header["told"].strip()
+    )
+
+
+def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
+    """The mutants of an exercise, and a complaint in the place of each that cannot be made."""
+    path = course.mutants(exercise)
+    if not path.is_file():
+        return
+    name = path.relative_to(course.root).as_posix()
+    try:
+        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _MutantsFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        yield f"{name}: {error}."
+        return
+    rights = {right.relative_to(course.root).as_posix(): right for right in course.rights(exercise)}
+    for number, entry in enumerate(file.wrong, 1):
+        label = f"{name}: {entry.get('id', f'entry {number}')}"
+        try:
+            mutant = msgspec.convert(entry, _Mutant)
+            base = mutant.base or file.base
+            source = _mutate(base, rights, mutant.change).encode()
+        except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
+            yield f"{label}: {error}."
+            continue
+        yield WrongAnswer(
+            mutant.id, label, source, mutant.mistake, mutant.caught_by, mutant.told.strip(), base
+        )
+
+
+def _mutate(base: str, rights: Mapping[str, Path], changes: Sequence[tuple[str, str]]) -> str:
+    if base not in rights:
+        raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
+    # Not the bytes: where lines end in CR LF, those of the mutants file end in LF all the same.
+    text = rights[base].read_text(encoding="utf-8")
+    for old, _ in changes:
+        if (count := text.count(old)) != 1:
+            raise _MutantError(f"{old!r} stands {count} times in {base}, and must stand there once")
+    places = sorted((text.index(old), old, new) for old, new in changes)
+    mutated, end = "", 0
+    for start, old, new in places:
+        if start < end:
+            raise _MutantError(f"two changes overlap at {old!r}")
+        mutated += text[end:start] + new
+        end = start + len(old)
+    mutated += text[end:]
+    if mutated == text:
+        raise _MutantError(f"it is the same as {base}")
+    return mutated

@@ -1,0 +1,149 @@
+"""Wrong answers are read from both of their forms, and a mutant is its base with the changes made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader.authoring.mutants import wrong_answers
+from grader.course.manifest import Course, Exercise, load_course
+from grader.course.pack import write_pack
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    return load_course(tmp_path / "course")
+
+
+@pytest.fixture
+def exercise(course: Course) -> Exercise:
+    return course.exercise("word_count")
+
+
+def write(course: Course, exercise: Exercise, text: str) -> None:
+    course.mutants(exercise).write_text(text, encoding="utf-8")
+
+
+ENTRY = """
+[[wrong]]
+id = "{id}"
+mistake = "a mistake"
+caught_by = ["test_a", "test_b"]
+told = " words "
+change = {change}
+"""
+
+
+def test_both_forms_are_listed_by_id(course: Course, exercise: Exercise) -> None:
+    read = wrong_answers(course, exercise)
+    assert read.complaints == ()
+    assert [(wrong.id, wrong.name) for wrong in read.answers] == [
+        ("alphabetical", "tests/wrong/text/word_count.toml: alphabetical"),
+        ("case_kept", "tests/wrong/text/word_count.toml: case_kept"),
+        ("characters", "tests/wrong/text/word_count/characters.py"),
+    ]
+    mutant, other, whole = read.answers
+    solution = course.solution(exercise).read_text("utf-8")
+    head, _, _ = solution.partition("    if n < 1:")
+    assert mutant.source.decode() == head + "    return sorted(word_count(text))[:n]\n"
+    assert mutant.base == "solutions/text/word_count.py"
+    assert other.base == "tests/right/text/word_count/sets.py"
+    assert b'text.split(" ")' in other.source
+    assert whole.source == (course.root / whole.name).read_bytes()
+    assert (whole.mistake, whole.caught_by, whole.told) == (
+        "counts characters",
+        ("test_counts",),
+        "counted characters",
+    )
+
+
+def test_every_change_is_made_in_the_base_and_nowhere_else(
+    course: Course, exercise: Exercise
+) -> None:
+    # The new text of the first change holds the old one of the second, and they stand in any order.
+    change = (
+        '[["n < 1", "text.lower() < n"], ["text.lower()", "text"], ["Count the words", "Count"]]'
+    )
+    base = 'base = "solutions/text/word_count.py"\n'
+    write(course, exercise, base + ENTRY.format(id="several", change=change))
+    (mutant,) = [wrong for wrong in wrong_answers(course, exercise).answers if wrong.base]
+    solution = course.solution(exercise).read_text("utf-8")
+    expected = solution.replace("text.lower()", "text").replace("n < 1", "text.lower() < n")
+    assert mutant.source.decode() == expected.replace("Count the words", "Count")
+    assert (mutant.caught_by, mutant.told) == (("test_a", "test_b"), "words")
+
+
+def test_line_ends_of_another_system_make_the_same_mutant(
+    course: Course, exercise: Exercise
+) -> None:
+    expected = wrong_answers(course, exercise).answers[:2]
+    for path in (course.mutants(exercise), *course.rights(exercise)):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert wrong_answers(course, exercise).answers[:2] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[[wrong]\n", "(at line 1, column 8)."),
+        ("wrong = []\nright = []\n", "Object contains unknown field `right`."),
+        ("base = 1\nwrong = []\n", "Expected `str`, got `int` - at `$.base`."),
+        ("base = 'solutions/text/word_count.py'\n", "Object missing required field `wrong`."),
+        (ENTRY.format(id="Bias", change='[["a", "b"]]'), "at `$.id`."),
+        (ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n", "unknown field `line`."),
+        (ENTRY.format(id="a", change='[["", "b"]]'), "length >= 1 - at `$.change[0][0]`."),
+        (
+            ENTRY.format(id="a", change='[["a", "b"]]'),
+            "its base '' is neither the solution nor a right answer.",
+        ),
+        ("[[wrong]]\n", "entry 1: Object missing required field `id`."),
+    ],
+)
+def test_a_file_that_is_not_in_order_is_one_complaint(
+    course: Course, exercise: Exercise, text: str, complaint: str
+) -> None:
+    write(course, exercise, text)
+    read = wrong_answers(course, exercise)
+    assert [wrong.id for wrong in read.answers] == ["characters"]
+    (told,) = read.complaints
+    assert told.startswith("tests/wrong/text/word_count.toml: ")
+    assert told.endswith(complaint)
+
+
+def test_bytes_that_are_no_text(course: Course, exercise: Exercise) -> None:
+    course.mutants(exercise).write_bytes(b"base = '\xff'\n")
+    (told,) = wrong_answers(course, exercise).complaints
+    assert told.startswith("tests/wrong/text/word_count.toml: 'utf-8' codec can't decode")
+
+
+def test_a_pack_has_the_same_wrong_answers(course: Course, tmp_path: Path) -> None:
+    pack = tmp_path / "course.pack"
+    write_pack(pack, course.info(), "exercises/course.toml", course.files())
+    packed = load_course(pack)
+    for exercise in course.exercises:
+        assert wrong_answers(packed, exercise) == wrong_answers(course, exercise)
+        assert wrong_answers(course, exercise).answers
+
+
+def test_every_wrong_answer_of_our_course_can_be_made() -> None:
+    course = load_course(ROOT)
+    counts = {}
+    for exercise in course.exercises:
+        read = wrong_answers(course, exercise)
+        assert read.complaints == ()
+        assert all(wrong.mistake and wrong.caught_by and wrong.told for wrong in read.answers)
+        counts[exercise.id] = len({wrong.source for wrong in read.answers})
+    assert counts == {
+        "glu": 50,
+        "gelu": 50,
+        "grad_norms": 52,
+        "lr_finder": 46,
+        "collate": 46,
+        "data_parallel": 47,
+    }
