@@ -22,7 +22,7 @@ import msgspec
 import grader
 from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
-from grader.course.manifest import Course, Exercise, load_course, probe_of
+from grader.course.manifest import Course, Exercise, ReleasedExercise, load_course, probe_of
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 from grader.submissions.source import is_untouched
@@ -181,8 +181,13 @@ def _handed_out(course: Course, exercise: Exercise) -> bytes:
 
 
 def _manifest(course: Course) -> str:
-    """The manifest without its comments."""
+    """The manifest without its comments, and without the keys that students may not read."""
     read = tomllib.loads((course.folder / "course.toml").read_text(encoding="utf-8"))
+    released = ReleasedExercise.__struct_fields__
+    read["exercise"] = [
+        {key: value for key, value in exercise.items() if key in released}
+        for exercise in read["exercise"]
+    ]
     text = "\n".join(_table(read, "")) + "\n"
     if tomllib.loads(text) != read:
         raise GraderError(f"The manifest of {course.title} could not be written anew.")

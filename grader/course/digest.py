@@ -7,18 +7,17 @@ from pathlib import Path
 
 import msgspec
 
-from grader.course.manifest import Course, Exercise, probe_of
-
-_HELP = ("difficulty", "hints", "minutes", "prerequisites", "reading", "teaches")
+from grader.course.manifest import Course, Exercise, Help, probe_of
 
 
 def exercise_digest(course: Course, exercise: Exercise) -> str:
     """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
 
-    What only helps the student is left out: a mended hint makes no verdict old.
+    What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
+    default, which a new one has in every exercise.
     """
-    entry = {name: getattr(exercise, name) for name in exercise.__struct_fields__}
-    judging = {name: value for name, value in entry.items() if name not in _HELP}
+    entry = msgspec.to_builtins(exercise)
+    judging = {name: value for name, value in entry.items() if name not in Help.__struct_fields__}
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     for path in (course.stub(exercise), *_suite_files(course, exercise)):
         digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")

@@ -45,7 +45,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _AT_EXERCISE = re.compile(r" - at `\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
 
 
-class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What the student may not use, and where.
 
     `names` are dotted names, resolved through the file's imports and searched in the bodies of the
@@ -64,24 +64,35 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(name.partition(".")[0] for name in self.inside)
 
 
-class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One exercise of the manifest; `seconds` is the budget of all of its tests together."""
+class Help(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys that only help the student; they are released, and a change makes no verdict old."""
+
+    difficulty: Annotated[int, msgspec.Meta(ge=1, le=3)]
+    minutes: Annotated[int, msgspec.Meta(gt=0)]
+    teaches: _Text
+    hints: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=3, max_length=3)]
+    prerequisites: tuple[_Identifier, ...] = ()
+    reading: tuple[_Text, ...] = ()
+
+
+class ReleasedExercise(Help, frozen=True, kw_only=True):
+    """Keys that judge, and that students may read; `seconds` is the budget of all tests together."""
 
     id: _Identifier
     chapter: _Identifier
     title: _Text
     points: Annotated[float, msgspec.Meta(gt=0)]
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
-    difficulty: Annotated[int, msgspec.Meta(ge=1, le=3)]
-    minutes: Annotated[int, msgspec.Meta(gt=0)]
-    teaches: _Text
-    hints: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=3, max_length=3)]
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048
-    prerequisites: tuple[_Identifier, ...] = ()
     needs: tuple[Literal["processes", "loopback"], ...] = ()
     preload: tuple[_Text, ...] = ()
-    reading: tuple[_Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
+
+
+class Exercise(
+    ReleasedExercise, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One exercise of the manifest; a key of its own here judges, and students never see it."""
 
     @property
     def file(self) -> str:

@@ -23,7 +23,7 @@ from grader.gradebook.review import (
     attention,
     most_pressing_first,
     nothing_found,
-    ordinary,
+    suspicious_in,
 )
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import environment_of, settle, version_of
@@ -184,7 +184,9 @@ class _Batch:
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
-        self._ordinary = {e.id: ordinary(course.stub(e).read_bytes()) for e in course.exercises}
+        self._in_stubs = {
+            e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
+        }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self._open: dict[int, _Open] = {}
         self._missing: dict[int, int] = {}
@@ -272,8 +274,8 @@ class _Batch:
 
     def _look_at(self, waited: _Open, result: ExerciseResult) -> None:
         attempt, exercise, handed, _ = waited
-        usual = self._ordinary[exercise.id]
-        self._attention += attention(attempt.student, exercise, handed, usual, result)
+        in_stub = self._in_stubs[exercise.id]
+        self._attention += attention(attempt.student, exercise, handed, in_stub, result)
         self._progress.judged(attempt.student, result)
 
     def _complete(self, attempt: Attempt) -> None:

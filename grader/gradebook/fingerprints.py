@@ -1,15 +1,24 @@
 """What is left of a file when layout and free choices of names are taken away: runs of tokens, hashed.
 
 Comments, docstrings and layout are dropped. Every name of the student's own choice, every number and
-every string reads the same; what is called on something (the `chunk` of `x.chunk`) and Python's own
-names stay. The hash of a run is the same in every process.
+every string reads the same; an attribute (the `chunk` of `x.chunk`) and Python's own names stay. The hash of
+a run is the same in every process.
+
+The tokens are read by one regular expression that never goes back: each loop in it is possessive, and no
+alternative that has begun can fail. Pygments and `tokenize` take a time that grows with the square of a
+hostile file (a string of quotes behind backslashes: 40,000 characters, 10 s), and `tokenize` stops at code
+that does not compile.
 """
 
 from __future__ import annotations
 
+import builtins
 import hashlib
+import keyword
+import re
+import unicodedata
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,8 +30,29 @@ if TYPE_CHECKING:
 RUN = 12
 # Of a file that is longer than any solution, only the beginning is compared.
 _LONGEST_SOURCE = 100_000
+# A longer name is nobody's, and the time to normalize it grows with its square.
+_LONGEST_NAME = 200
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _STRING = '"'
+_OWN_NAMES = frozenset({*dir(builtins), *keyword.kwlist})
+
+# An unclosed string ends with its line, or with the file. As for Python itself, every character beyond ASCII
+# may stand in a name.
+TOKEN = re.compile(
+    r"""
+    (?P<blank> [^\S\n]++ | \\\n | \#[^\n]*+ )
+  | (?P<newline> \n )
+  | (?P<string> (?: [bBrRuUfFtT]{1,2}+ (?=["']) )?+
+        (?: "{3} (?: [^"\\] | \\[\s\S]?+ | "(?!"") )*+ (?: "{3} )?+
+          | '{3} (?: [^'\\] | \\[\s\S]?+ | '(?!'') )*+ (?: '{3} )?+
+          | " (?: [^"\\\n] | \\[\s\S]?+ )*+ "?+
+          | ' (?: [^'\\\n] | \\[\s\S]?+ )*+ '?+ ) )
+  | (?P<name> [A-Za-z_\x80-\U0010ffff] [\w\x80-\U0010ffff]*+ )
+  | (?P<number> \.?+ [0-9] (?: [eE][+-][0-9] | [\w.] )*+ )
+  | (?P<operator> [!=:]= | << | >> | [\s\S] )
+    """,
+    re.VERBOSE,
+)
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -55,28 +85,22 @@ class Reader:
     """Reads files; the same bytes, which whole classes hand in, are read once."""
 
     def __init__(self) -> None:
-        from pygments.lexers.python import PythonLexer
-
-        self._lexer: Any = PythonLexer()
         self._codes: dict[str, int] = {}
-        self._read: dict[bytes, Fingerprint] = {}
+        self._fingerprints: dict[bytes, Fingerprint] = {}
 
     def read(self, source: bytes) -> Fingerprint:
         """The fingerprint of a file; no code is too broken for it."""
         key = hashlib.sha256(source).digest()
-        if key not in self._read:
-            self._read[key] = self._fingerprint(source)
-        return self._read[key]
+        if key not in self._fingerprints:
+            self._fingerprints[key] = self._fingerprint(source)
+        return self._fingerprints[key]
 
     def _fingerprint(self, source: bytes) -> Fingerprint:
         import numpy as np
 
-        text = source[:_LONGEST_SOURCE].decode("utf-8", "replace")
-        # Of lines of blanks alone the lexer takes a time that grows with their square.
-        text = "\n".join(line.rstrip() for line in text.split("\n"))
-        tokens = list(self._tokens(text))
+        tokens = list(_tokens(source[:_LONGEST_SOURCE].decode("utf-8", "replace")))
         lines = np.array([min(line, 0xFFFF) for line, _ in tokens], np.uint16)
-        codes = np.array([self._code(shown) for _, shown in tokens], np.uint64)
+        codes = np.array([self._code(text) for _, text in tokens], np.uint64)
         count = max(len(tokens) - RUN + 1, 0)
         runs = np.zeros(count, np.uint64)
         for place in range(RUN):
@@ -85,39 +109,48 @@ class Reader:
             runs += codes[place : place + count] * np.full(count, factor, np.uint64)
         return Fingerprint(runs, lines)
 
-    def _code(self, shown: str) -> int:
-        if shown not in self._codes:
-            digest = hashlib.blake2b(shown.encode("utf-8", "replace"), digest_size=8).digest()
-            self._codes[shown] = int.from_bytes(digest, "little")
-        return self._codes[shown]
-
-    def _tokens(self, text: str) -> Iterator[tuple[int, str]]:
-        """The line of each token that counts, and how it reads."""
-        from pygments.token import Comment, Name, Number, String, Text
-
-        line, before, owner = 1, "", ""
-        for _, kind, written in self._lexer.get_tokens_unprocessed(text):
-            here, line = line, line + written.count("\n")
-            if kind in Text or kind in Comment or kind is String.Doc:
-                continue
-            shown: str = written
-            if kind in String:
-                if before == _STRING:  # Quotes, escapes and text are parts of one string.
-                    continue
-                shown = _STRING
-            elif kind in Number:
-                shown = "0"
-            elif kind in Name and not _is_called_on(kind, written, before, owner):
-                shown = "name"
-            owner = before if written == "." else owner
-            before = written if kind in Name else shown
-            yield here, shown
+    def _code(self, text: str) -> int:
+        if text not in self._codes:
+            digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+            self._codes[text] = int.from_bytes(digest, "little")
+        return self._codes[text]
 
 
-def _is_called_on(kind: Any, written: str, before: str, owner: str) -> bool:
-    """Whether a name is the library's choice: one of Python's own, or an attribute but of `self`."""
-    from pygments.token import Name
+def _tokens(text: str) -> Iterator[tuple[int, str]]:
+    """The line of each token that counts, and how it reads."""
+    next_line, depth, begins_line = 1, 0, True
+    owner, before = "", ""
+    for match in TOKEN.finditer(text):
+        kind, word = match.lastgroup, match[0]
+        line, next_line = next_line, next_line + word.count("\n")
+        if kind == "newline":
+            begins_line = True
+        if kind in ("newline", "blank"):
+            continue
+        is_docstring, begins_line = begins_line and not depth and kind == "string", False
+        # Strings beside each other are one string for Python, too.
+        if is_docstring or (kind == "string" and before == _STRING):
+            continue
+        if kind == "name":
+            word = _plain_name(word)
+        depth = max(depth + (word in "([{") - (word in ")]}"), 0)
+        yield line, _reading(kind, word, owner, before)
+        owner, before = before if word == "." else "", _STRING if kind == "string" else word
 
-    if before == ".":
-        return owner not in ("self", "cls")
-    return kind in Name.Builtin and written not in ("self", "cls")
+
+def _plain_name(name: str) -> str:
+    """A name as Python knows it: a full-width letter is the letter."""
+    if name.isascii() or len(name) > _LONGEST_NAME:
+        return name
+    return unicodedata.normalize("NFKC", name)
+
+
+def _reading(kind: str | None, word: str, owner: str, before: str) -> str:
+    """What stands in a run for a token; an attribute, but one of `self`, is the library's choice."""
+    if kind == "string":
+        return _STRING
+    if kind == "number":
+        return "0"
+    if kind != "name" or word in _OWN_NAMES:
+        return word
+    return word if before == "." and owner not in ("self", "cls") else "name"

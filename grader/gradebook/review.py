@@ -17,6 +17,7 @@ from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
+from grader.text import counted
 
 
 class Reason(enum.Enum):
@@ -54,6 +55,8 @@ _ODD_MODULES = {
     "grader": "is the grader",
 }
 _ODD_NAMES = {"os._exit", "sys._getframe", "os.fork", "os.kill", "os.system", "sys.settrace"}
+# A student with thousands of odd lines must not bury what others did.
+_MOST_ENTRIES = 5
 # A docstring may speak of anything.
 _LONGEST_TEXT = 200
 _ODD_WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
@@ -71,26 +74,43 @@ def attention(
     student: str,
     exercise: Exercise,
     handed: ExerciseFile,
-    usual: frozenset[str],
+    in_stub: frozenset[str],
     result: ExerciseResult,
-) -> Iterator[Attention]:
-    """What to look at in one exercise of one student; what is usual, as `ordinary` says, is not odd."""
+) -> tuple[Attention, ...]:
+    """At most five entries on one exercise of one student; the last one counts the rest.
+
+    `in_stub` is what `suspicious_in` finds in the stub, and a student had from it.
+    """
+    entries = [
+        Attention(kind, student, exercise.id, what)
+        for kind, what in _reasons(handed, in_stub, result)
+    ]
+    if (more := len(entries) - _MOST_ENTRIES) <= 0:
+        return tuple(entries)
+    *shown, last = entries[:_MOST_ENTRIES]
+    what = f"{last.what}; and {counted(more, 'more thing')} of this kind"
+    return (*shown, msgspec.structs.replace(last, what=what))
+
+
+def _reasons(
+    handed: ExerciseFile, in_stub: frozenset[str], result: ExerciseResult
+) -> Iterator[tuple[Reason, str]]:
     if result.status is Status.UNJUDGED:
-        yield Attention(Reason.FAULT, student, exercise.id, result.message)
+        yield Reason.FAULT, result.message
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
-        yield Attention(Reason.TIMEOUT, student, exercise.id, late.message or result.message)
+        yield Reason.TIMEOUT, late.message or result.message
     if handed.source is None and (handed.path is not None or handed.seems_misnamed):
-        yield Attention(Reason.UNREADABLE, student, exercise.id, handed.problem)
+        yield Reason.UNREADABLE, handed.problem
     if handed.source is not None and b"\0" in handed.source:
-        yield Attention(Reason.UNREADABLE, student, exercise.id, result.message)
+        yield Reason.UNREADABLE, result.message
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
     if handed.source is not None and not untouched:
-        for line, what in sorted(set(_odd(handed.source))):
-            if what not in usual:
-                text = f"line {line} {what}"
-                yield Attention(Reason.FORGER, student, exercise.id, text)
+        for what, lines in _suspicious(handed.source).items():
+            if what not in in_stub:
+                more = f" (and on {counted(len(lines) - 1, 'more line')})" if lines[1:] else ""
+                yield Reason.FORGER, f"line {lines[0]} {what}{more}"
 
 
 def nothing_found(
@@ -104,9 +124,9 @@ def nothing_found(
             yield Attention(Reason.UNREADABLE, student, ", ".join(names), what)
 
 
-def ordinary(stub: bytes) -> frozenset[str]:
-    """What would be odd, were it not in the stub."""
-    return frozenset(what for _, what in _odd(stub))
+def suspicious_in(source: bytes) -> frozenset[str]:
+    """What is suspicious in a file, without its lines."""
+    return frozenset(_suspicious(source))
 
 
 def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
@@ -122,31 +142,41 @@ def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
     return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 
-def _odd(source: bytes) -> Iterator[tuple[int, str]]:
-    """The lines that a person should read, and why."""
-    if not _WORTH_PARSING.search(source):
-        return
+def _suspicious(source: bytes) -> dict[str, list[int]]:
+    """What is suspicious, and the lines on which it stands; what stands first in the file comes first."""
+    # A full-width letter writes a word in another way; the parser normalizes it.
+    if source.isascii() and not _WORTH_PARSING.search(source):
+        return {}
     try:
         tree = parse(source)
     except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                for alias in names:
-                    yield from _odd_import(alias.name, node.lineno)
-            case ast.ImportFrom(module=str(module)):
-                yield from _odd_import(module, node.lineno)
-            case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
-                if f"{owner}.{attribute}" in _ODD_NAMES:
-                    yield node.lineno, f"uses {owner}.{attribute}"
-            case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
-                for word in _ODD_WORDS:
-                    if word in text:
-                        yield node.lineno, f"names {word!r}"
+        return {}
+    lines: dict[str, list[int]] = {}
+    for line, what in sorted(
+        {(line, what) for node in ast.walk(tree) for line, what in _looks(node)}
+    ):
+        lines.setdefault(what, []).append(line)
+    return lines
 
 
-def _odd_import(module: str, line: int) -> Iterator[tuple[int, str]]:
+def _looks(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Why a person should look at a node of the syntax tree, in which names are normalized."""
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                yield from _suspicious_import(alias.name, node.lineno)
+        case ast.ImportFrom(module=str(module)):
+            yield from _suspicious_import(module, node.lineno)
+        case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
+            if f"{owner}.{attribute}" in _ODD_NAMES:
+                yield node.lineno, f"uses {owner}.{attribute}"
+        case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
+            for word in _ODD_WORDS:
+                if word in text:
+                    yield node.lineno, f"names {word!r}"
+
+
+def _suspicious_import(module: str, line: int) -> Iterator[tuple[int, str]]:
     top = module.partition(".")[0]
     if top in _ODD_MODULES:
         yield line, f"imports {top}, which {_ODD_MODULES[top]}"

@@ -6,7 +6,7 @@ compared with every other one.
 
 copydetect was weighed and left: its last change is of March 2024, it compares every two files, and
 its choice of fingerprints hangs on Python's hash seed (in three processes the same two files were
-0, 13 and 14 % alike). The tokens are Pygments'.
+0, 13 and 14 % alike).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ An exercise that can be drawn has a file `tests/plots/<chapter>/plot_<exercise>.
 - `experiment(student)`: runs in the sandbox, with the student's module, and returns plain data (numbers,
   strings, lists, dicts), which is a stranger's from then on. It holds nothing that students may not see;
 - `Data`: a msgspec struct, into which that is converted before anything else is done with it. Its bounds
-  are what keeps a drawing finite;
+  are what keeps a drawing finite. A text in it has at most 100 characters and is never a formula;
 - `draw(figure, data)`: draws a `Data` into a (sub)figure of matplotlib, on our side;
 - `SIZE`: width and height of the drawing, in inches;
 - `own_figure(student, data)`, if the exercise asks for a figure: runs in the sandbox, too, gets the

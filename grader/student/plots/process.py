@@ -37,6 +37,12 @@ from grader.student.plots.png import NotAPicture, plain_png
 from grader.student.plots.style import SETTINGS
 from grader.text import clean
 
+# Of what a student's data writes into a picture: characters of one text, of all of them, and the greatest
+# integer, whose digits are text as well.
+LONGEST_TEXT = 100
+MOST_CHARACTERS = 10_000
+GREATEST_NUMBER = 10**18
+
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
     """Draw what this source does; beside it what the `reference`, the solution's source, does."""
@@ -155,12 +161,44 @@ class _Timed:
 
 def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
     """What the experiment returned, as the file's `Data`."""
-    returned = student.run(seed, "experiment")
+    returned = _Texts().tame(student.run(seed, "experiment"))
     try:
         return msgspec.convert(returned, plot.Data)
     except msgspec.ValidationError as error:
         why = clean(_in_python(str(error)), 300)
         raise _NotDrawable(f"What your code returned cannot be drawn: {why}.") from error
+
+
+class _Texts:
+    """The texts in an experiment's data, so that matplotlib draws each as it is, and soon."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+
+    def tame(self, value: Any) -> Any:
+        """The same data, each text and number cut to a bound and without formulas.
+
+        Raises _NotDrawable where there is too much text in all.
+        """
+        if isinstance(value, str):
+            text = clean(value, LONGEST_TEXT)
+            self._characters += len(text)
+            if self._characters > MOST_CHARACTERS:
+                raise _NotDrawable(
+                    "What your code returned cannot be drawn: it holds more than "
+                    f"{MOST_CHARACTERS} characters of text."
+                )
+            # A dollar sign would begin a formula.
+            return text.replace("$", r"\$")
+        if isinstance(value, int) and abs(value) > GREATEST_NUMBER:
+            raise _NotDrawable(
+                f"What your code returned cannot be drawn: a number is beyond {GREATEST_NUMBER:g}."
+            )
+        if isinstance(value, dict):
+            return {self.tame(key): self.tame(member) for key, member in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return type(value)(map(self.tame, value))
+        return value
 
 
 def _in_python(complaint: str) -> str:

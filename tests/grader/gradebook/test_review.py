@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from grader.course.manifest import Course, load_course
-from grader.gradebook.review import Attention, Reason, attention
+from grader.gradebook.review import (
+    Attention,
+    Reason,
+    attention,
+    most_pressing_first,
+    suspicious_in,
+)
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
+from grader.results import ExerciseResult, Outcome, Status, TestResult, Visibility
 from grader.submissions import ExerciseFile
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -31,3 +40,70 @@ def test_a_file_that_is_no_utf_8_is_looked_at() -> None:
     (found,) = looked_at(load_course(PLAIN), ExerciseFile("x = 1\n".encode("utf-16")))
     assert found.kind is Reason.UNREADABLE
     assert "saved as UTF-16" in found.what
+
+
+def judged(source: str, stub: str = "") -> list[Attention]:
+    """What is looked at in a file that was judged and has a verdict."""
+    exercise = load_course(PLAIN).exercises[0]
+    result = ExerciseResult(
+        exercise.id, exercise.title, "text", Status.PASSED, 1, 1, 0.1, "", (), ""
+    )
+    in_stub = suspicious_in(stub.encode())
+    return list(attention("ada", exercise, ExerciseFile(source.encode()), in_stub, result))
+
+
+def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> None:
+    lines = [f"import {('ctypes', 'gc', 'mmap', 'os')[n % 4]}" for n in range(16_000)]
+    lines += [f"x = '/proc/{n}', os._exit, os.fork" for n in range(1500)]
+    lines += [f"import socket.a{n}, signal, atexit" for n in range(1500)]
+    entries = judged("\n".join(lines))
+    assert [entry.what for entry in entries] == [
+        "line 1 imports ctypes, which reaches into the process's memory (and on 3999 more lines)",
+        "line 2 imports gc, which reaches into the process's objects (and on 3999 more lines)",
+        "line 3 imports mmap, which maps memory (and on 3999 more lines)",
+        "line 16001 names '/proc/' (and on 1499 more lines)",
+        "line 16001 uses os._exit (and on 1499 more lines); and 4 more things of this kind",
+    ]
+    assert {entry.kind for entry in entries} == {Reason.FORGER}
+    assert sum(len(entry.what) for entry in entries) < 500
+
+
+def test_a_student_with_thousands_of_odd_lines_hides_no_other() -> None:
+    flood = judged("\n".join(f"import ctypes.a{n}" for n in range(19_000)))
+    other = Attention(Reason.FORGER, "zoe", "glu", "line 1 imports gc")
+    entries = most_pressing_first([*flood, other])
+    assert len(entries) == 2
+    assert other in entries
+
+
+def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
+    exercise = load_course(PLAIN).exercises[0]
+    late = TestResult("a", "A", Visibility.HIDDEN, Outcome.TIMEOUT, 0, 1, 2, "too late", "")
+    result = ExerciseResult(
+        exercise.id, "", "text", Status.UNJUDGED, 0, 1, 0.1, "a fault", (late,), ""
+    )
+    source = b"import ctypes, gc, mmap, signal, socket, atexit"
+    entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
+    assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.FORGER]
+    assert len(entries) == 5
+    assert entries[-1].what.endswith("; and 3 more things of this kind")
+
+
+def test_what_the_stub_holds_is_not_the_students() -> None:
+    stub = "import signal\n\nimport inspect\n"
+    assert judged("import inspect\nimport signal\nx = 1\n", stub) == []
+    (entry,) = judged("import inspect\nimport ctypes\n", stub)
+    assert entry.what.startswith("line 2 imports ctypes")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import \uff43\uff54\uff59\uff50\uff45\uff53",
+        "from \U0001d41c\U0001d42d\U0001d432\U0001d429\U0001d41e\U0001d42c import CDLL",
+        "import ctyp\u212fs as harmless",
+    ],
+)
+def test_a_name_in_other_letters_is_the_name(source: str) -> None:
+    (entry,) = judged(source)
+    assert entry.what == "line 1 imports ctypes, which reaches into the process's memory"

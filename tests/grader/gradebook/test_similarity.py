@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.errors import GraderError
-from grader.gradebook.fingerprints import Reader
+from grader.gradebook.fingerprints import TOKEN, Reader
 from grader.gradebook.similarity import (
     Similarity,
     find_similar,
@@ -208,6 +209,67 @@ def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
         [an_entry("a"), an_entry("b")], lambda entry: {"glu": source}, {"glu": b"pass\n"}
     )
     assert all(pair.similarity <= 1 for pair in found.pairs)
+
+
+# Of some of these a reader that goes back takes a time that grows with the square of their length.
+@pytest.mark.parametrize(
+    ("begin", "repeated", "end"),
+    [
+        ("x = '%", "0", "'"),
+        ("x = '%", "0", ""),
+        ("match", " ", "x\n"),
+        ("", "match ", "\n"),
+        ("'", "\\'", ""),
+        ('"', '\\"', ""),
+        ("", '"""', ""),
+        ("", "'''\\", ""),
+        ("", '""', ""),
+        ("", "f'{", ""),
+        ("f'", "{x}", "'"),
+        ("f'", "{", ""),
+        ("", "rb", "'"),
+        ("", "r'", ""),
+        ("x = ", "1_", ""),
+        ("x = ", "1e", ""),
+        ("x = ", ".", ""),
+        ("x = ", "0.", "e"),
+        ("x", ".x", ""),
+        ("", "(", ""),
+        ("", "[(", ")"),
+        ("", "#", ""),
+        ("", "\\", ""),
+        ("", "\\\n", ""),
+        ("", " \n", "x"),
+        ("", "\t", ""),
+        ("x", "\u0301\u0323", ""),
+        ("x.", "\ufdfa", ""),
+        ("", "@", ""),
+        ("", "<", ""),
+        ("", "\0", ""),
+    ],
+)
+def test_the_work_for_a_hostile_text_grows_with_its_length_alone(
+    begin: str, repeated: str, end: str
+) -> None:
+    def work(source: str) -> float:
+        before = time.process_time()
+        Reader().read(source.encode())
+        return time.process_time() - before
+
+    text = begin + repeated * (99_000 // len(repeated.encode())) + end
+    honest = SOLUTION * (99_000 // len(SOLUTION))
+    # Processor time, not the clock's; a reader that goes back takes some thousand times an honest file's.
+    assert work(text) < 20 * work(honest)
+    read = "".join(match[0] for match in TOKEN.finditer(text))
+    assert read == text, "each character is read once"
+
+
+def test_a_full_width_letter_is_the_letter() -> None:
+    wide = SOLUTION.replace(".chunk", ".\uff43\uff48unk").replace("torch.", "torch.\uff53")
+    plain = SOLUTION.replace("torch.", "torch.s")
+    assert not wide.isascii()
+    (pair,) = similar({"ann": plain, "bea": wide}).pairs
+    assert pair.similarity == 1
 
 
 def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:

@@ -173,7 +173,8 @@ Mend that first; `grade run word_count` says more.
         ("def word_count(text): return {'a': -1}", "cannot be drawn: expected `int` >= 0 at `counts"),
         ("def word_count(text): return {'a': 10**9}", "cannot be drawn: expected `int` <= 1000"),
         ("def word_count(text): return dict.fromkeys(map(str, range(101)), 1)", "of length <= 100"),
-        ("def word_count(text): return {'$\\\\frac{1$': 1}", "cannot be drawn (ValueError: "),
+        ("def word_count(text): return dict.fromkeys(map(str, range(4000)), 1)", "more than 10000 characters"),
+        ("def word_count(text): return {'a': 10**19}", "cannot be drawn: a number is beyond 1e+18"),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_way_is_said_in_a_sentence(course: Path, source: str, said: str) -> None:
@@ -184,6 +185,33 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(course: Path, source: str,
     assert len(done.stdout.splitlines()) == 3
     assert (done.returncode, done.stderr) == (1, "")
     assert not (course / ".grade" / "plots").exists()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        r"'$' + r'\frac{1}{2}' * 5000 + '$',",
+        r"*(f'${n}' + r'\sqrt{x}' * 11 + '$' for n in range(90)),",
+        r"r'$\frac{1$',",
+        "'a' * 500_000,",
+        r"'\n' * 500_000,",
+        r"'\u202e\u0301' * 5000 + '\x1b[2J$$',",
+    ],
+    ids=["one formula", "formulas", "broken formula", "long", "lines", "marks"],
+)
+def test_a_text_of_the_students_is_drawn_as_it_is_and_cut(course: Path, keys: str) -> None:
+    write(course, f"def word_count(text): return dict.fromkeys([{keys}], 1)")
+    plot = course / "tests" / "plots" / "text" / "plot_word_count.py"
+    looking = """
+    from matplotlib.cbook import is_math_text
+    for label in axes.get_xticklabels():
+        assert 0 < len(label.get_text()) <= 200
+        assert not is_math_text(label.get_text())
+        assert "\\n" not in label.get_text()
+"""
+    plot.write_text(plot.read_text() + looking)
+    done = grade(course, "plot", "word_count")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_the_stub_has_nothing_to_draw_yet(course: Path) -> None:

@@ -17,15 +17,17 @@ DTYPES = ("float32", "float64")
 
 _Line = Annotated[list[float], msgspec.Meta(min_length=STEPS, max_length=STEPS)]
 
+_ONE_A_DTYPE = msgspec.Meta(max_length=len(DTYPES))
+
 
 class Data(msgspec.Struct):
     """Over the points: values, derivatives, and both errors for each dtype; None: not written yet."""
 
     values: _Line
     derivatives: _Line
-    value_errors: dict[str, _Line]
-    derivative_errors: dict[str, _Line]
-    gradient_errors: dict[str, float] | None
+    value_errors: Annotated[dict[str, _Line], _ONE_A_DTYPE]
+    derivative_errors: Annotated[dict[str, _Line], _ONE_A_DTYPE]
+    gradient_errors: Annotated[dict[str, float], _ONE_A_DTYPE] | None
 
 
 def experiment(student: Any) -> dict[str, Any]:
@@ -106,5 +108,9 @@ def _errors_title(data: Data) -> str:
     title = "Difference from nn.GELU(approximate='tanh'); exact zeros are not shown"
     if data.gradient_errors is None:
         return title
-    said = ", ".join(f"{error:.1e} in {dtype}" for dtype, error in data.gradient_errors.items())
-    return f"{title}\ngradient_error says {said}"
+    errors = [
+        f"{data.gradient_errors[dtype]:.1e} in {dtype}"
+        for dtype in DTYPES
+        if dtype in data.gradient_errors
+    ]
+    return f"{title}\ngradient_error says {', '.join(errors)}"

@@ -24,7 +24,7 @@ class Data(msgspec.Struct):
 
     surface: Annotated[list[_Row], msgspec.Meta(min_length=STEPS, max_length=STEPS)]
     cuts: Annotated[list[_Row], msgspec.Meta(min_length=len(VALUES), max_length=len(VALUES))]
-    reached: dict[str, bool] | None
+    reached: Annotated[dict[str, bool], msgspec.Meta(max_length=len(PARAMETERS))] | None
 
 
 def experiment(student: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Data(msgspec.Struct):
     """Samples per second and efficiency by world size, seconds a call by overhead (None: unwritten)."""
 
     throughputs: Annotated[dict[int, _Positive], msgspec.Meta(min_length=1, max_length=8)]
-    efficiencies: dict[int, _Positive] | None
+    efficiencies: Annotated[dict[int, _Positive], msgspec.Meta(max_length=8)] | None
     overheads: Annotated[dict[_Name, _Positive], msgspec.Meta(max_length=8)] | None
     cores: int
 
@@ -158,7 +158,7 @@ def _draw_overheads(axes: Axes, overheads: dict[str, float] | None, ranks: int) 
     bars = axes.barh(range(len(names)), milliseconds, height=0.6, color=COLORS[: len(names)])
     labels = [f"{each:.3g} ms, {100 * each / total:.0f} %" for each in milliseconds]
     axes.bar_label(bars, labels, padding=4, fontsize=8.5)
-    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names], parse_math=False)
+    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.25)

@@ -101,7 +101,6 @@ def _draw_history(axes: Axes, name: str, history: History, color: str, marker: s
     lost = sum(not math.isfinite(norm) for norm in history.norms)
     rest = f", infinite or NaN in {lost} of {len(history.norms)} epochs" if lost else ""
     epochs = range(1, len(shown) + 1)
-    # The names are the student's: a dollar sign would begin a formula.
     axes.plot(
         epochs,
         shown,
@@ -109,7 +108,7 @@ def _draw_history(axes: Axes, name: str, history: History, color: str, marker: s
         marker=marker,
         markersize=3.5,
         linewidth=1.3,
-        label=f"{name}{verdict}{rest}".replace("$", r"\$"),
+        label=f"{name}{verdict}{rest}",
     )
 
 

@@ -25,7 +25,7 @@ class Data(msgspec.Struct):
     rates: _Line
     losses: _Line
     suggestion: float | None
-    runs: dict[str, _Line]
+    runs: Annotated[dict[str, _Line], msgspec.Meta(max_length=len(FACTORS))]
 
 
 def experiment(student: Any) -> dict[str, Any]:
