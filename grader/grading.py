@@ -86,7 +86,8 @@ def grade(
     grading = _Grading(course, read, seed, chosen, progress or Progress())
     if require_isolation != "none":
         # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
-        from grader.sandbox.walls.survey import Level, walls_of
+        from grader.sandbox.walls.survey import walls_of
+        from grader.sandbox.walls.wall import Level
 
         grading.required_walls = walls_of(Level(require_isolation))
     with grading.judges_started(selected, walls=walls):

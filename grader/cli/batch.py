@@ -189,7 +189,8 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 def _manner(options: dict[str, Any]) -> GradingOptions:
     from grader.grading import suites_named
     from grader.judge.assignment import GradingOptions
-    from grader.sandbox.walls.survey import Level, walls_of
+    from grader.sandbox.walls.survey import walls_of
+    from grader.sandbox.walls.wall import Level
 
     walls = walls_of(Level(options["require_isolation"]))
     return GradingOptions(options["seed"], suites_named(options["suite"]), walls)

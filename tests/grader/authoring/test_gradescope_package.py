@@ -160,7 +160,7 @@ def test_setup_installs_the_grader_that_is_in_the_package(package: Path, tmp_pat
     ).stdout.split()
     assert asked[0] == __version__
     assert "grader/judge/run.py" in asked
-    assert "grader/gradescope/run_autograder.txt" in asked
+    assert "grader/authoring/gradescope/run_autograder.txt" in asked
     assert any(name.endswith("bin/grade") for name in asked)
 
 
