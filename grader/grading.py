@@ -199,7 +199,8 @@ def grading_options(
     if require_isolation == "none":
         return GradingOptions(seed, suites)
     # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
-    from grader.sandbox.walls.survey import Level, walls_of
+    from grader.sandbox.walls.survey import walls_of
+    from grader.sandbox.walls.wall import Level
 
     return GradingOptions(seed, suites, walls_of(Level(require_isolation)))
 

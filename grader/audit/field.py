@@ -17,7 +17,7 @@ from grader.errors import GraderError, JudgeError
 from grader.judge.process import Judge
 from grader.sandbox.client import Sandbox
 from grader.sandbox.forking import ForkServerProcess, ForkServerSandboxes
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import Call, Load, Returned
 from grader.sandbox.wire.packing import Packing

@@ -46,7 +46,9 @@ def audit(
       grade audit --attack process_memory    one attack
       grade audit --no-bubblewrap            the inner walls alone
     """
-    if sys.platform != "linux":
+    from grader.sandbox.walls.confinement import SYSTEM
+
+    if SYSTEM.NAME != "Linux":
         raise GraderError("The attacks and the walls are Linux's: run the audit there.")
     from grader.audit.auditor import audit as run_audit
     from grader.audit.catalogue import CATALOGUE, read_catalogue

@@ -31,7 +31,8 @@ def doctor(level: str) -> None:
     """
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_walls
-    from grader.sandbox.walls.survey import Level, missing, reached, survey
+    from grader.sandbox.walls.survey import missing, reached, survey
+    from grader.sandbox.walls.wall import Level
 
     walls = survey()
     standing = [wall.name for wall in walls if wall.stands]

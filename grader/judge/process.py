@@ -57,7 +57,7 @@ class Judge:
             stdout=subprocess.PIPE,
             pass_fds=descriptors,
             # Not the terminal's group: a Ctrl-C is for the grader, which hangs up.
-            start_new_session=os.name == "posix",
+            start_new_session=True,
             env=_environment(),
         )
 

@@ -16,7 +16,7 @@ from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
 from grader.sandbox.client import Output, Sandbox, SandboxSource
-from grader.sandbox.walls import confinement
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
     Build,
@@ -117,7 +117,7 @@ class Session:
     def begin(self) -> None:
         """Begin to start the sandbox, so that it gets ready while the judge does something else."""
         exercise = self.exercise
-        limits = confinement.Limits(
+        limits = Limits(
             cpu_seconds=int(exercise.seconds * 2) + 1,
             memory_bytes=exercise.memory_mb * 2**20,
             processes="processes" in exercise.needs,

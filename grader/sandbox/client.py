@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from grader.errors import SandboxError
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
 from grader.sandbox.wire.packing import Packing

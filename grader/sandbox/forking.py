@@ -14,9 +14,9 @@ import msgspec
 from grader.errors import SandboxError
 from grader.sandbox.client import Sandbox
 from grader.sandbox.surroundings import sandbox_environment
-from grader.sandbox.walls import confinement
-from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
-from grader.sandbox.walls.cgroups import control_group
+from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.confinement import SYSTEM
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.demands import (
     MAX_MESSAGE,
@@ -60,14 +60,14 @@ class ForkServerProcess:
         self._stack = contextlib.ExitStack()
         group = None
         if walls:
-            bounds = control_group(_MEMORY_BYTES * (judges + 1), _PROCESSES * judges)
+            bounds = SYSTEM.control_group(_MEMORY_BYTES * (judges + 1), _PROCESSES * judges)
             group = self._stack.enter_context(bounds)
         around = ("control_group",) if group is not None else ()
         command = _command(tuple(theirs), tuple(preload), walls, around)
         if walls and bubblewrap:
             inside = _command(tuple(theirs), tuple(preload), walls, (*around, "bubblewrap"))
             readable = python_environment()
-            wrapped = bubblewrapped(inside, readable=readable, environment=environment)
+            wrapped = SYSTEM.bubblewrapped(inside, readable=readable, environment=environment)
             command = wrapped or command
         if group is not None:
             command = group.around(command)
@@ -108,7 +108,7 @@ class ForkServerSandboxes:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
 
-    def begin(self, modules: Sequence[str], limits: confinement.Limits) -> Callable[[], Sandbox]:
+    def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
         channel, channel_there = socket.socketpair()
         output, output_there = socket.socketpair()
         with channel_there, output_there:

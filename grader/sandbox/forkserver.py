@@ -35,6 +35,7 @@ from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import print_to_descriptors, remove_tree, use_scratch
 from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.wall import Limits, Plan
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.demands import (
     MAX_MESSAGE,
@@ -66,7 +67,7 @@ class ForkServer:
         self,
         controls: list[socket.socket],
         scratch: Path,
-        plan: confinement.Plan | None,
+        plan: Plan | None,
         start: Start,
     ) -> None:
         self._controls = controls
@@ -166,9 +167,9 @@ class ForkServer:
 
 
 def _become_sandbox(
-    plan: confinement.Plan | None,
+    plan: Plan | None,
     around: tuple[str, ...],
-    limits: confinement.Limits,
+    limits: Limits,
     scratch: Path,
     channel: int,
     output: int,

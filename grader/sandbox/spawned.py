@@ -12,9 +12,10 @@ import msgspec
 
 from grader.sandbox.inside.warmup import warm_up
 from grader.sandbox.inside.worker import serve
-from grader.sandbox.surroundings import print_to_descriptors, use_scratch
+from grader.sandbox.surroundings import use_scratch
 from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready
 from grader.sandbox.wire.packing import Packing
@@ -26,25 +27,9 @@ class SpawnedStart(msgspec.Struct, frozen=True):
     port: int
     token: bytes
     modules: tuple[str, ...]
-    limits: confinement.Limits
+    limits: Limits
     walls: bool
     scratch: str
-
-
-class _Printer:
-    """A text stream over a socket, for platforms on which a socket cannot stand at descriptor 1."""
-
-    encoding = "utf-8"
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-
-    def write(self, text: str) -> int:
-        self._connection.sendall(text.encode("utf-8", "replace"))
-        return len(text)
-
-    def flush(self) -> None:
-        """Everything is sent as it is written."""
 
 
 def _call(start: SpawnedStart) -> socket.socket:
@@ -57,12 +42,7 @@ def main() -> None:
     """Call the judge back, import, confine, serve."""
     start = msgspec.json.decode(sys.stdin.buffer.read(), type=SpawnedStart)
     channel, output = _call(start), _call(start)
-    if os.name == "posix":
-        for descriptor in (1, 2):
-            os.dup2(output.fileno(), descriptor)
-        print_to_descriptors()
-    else:
-        sys.stdout = sys.stderr = _Printer(output)
+    confinement.SYSTEM.print_to(output)
     sys.dont_write_bytecode = True
     scratch = Path(start.scratch)
     os.chdir(scratch)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +18,8 @@ from grader.errors import SandboxError
 from grader.sandbox.client import START_SECONDS, Sandbox
 from grader.sandbox.spawned import SpawnedStart
 from grader.sandbox.surroundings import remove_tree, sandbox_environment
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.confinement import SYSTEM
+from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel
 
 
@@ -57,7 +56,7 @@ class SpawnedSandboxes:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=sandbox_environment(),
-            start_new_session=os.name == "posix",
+            start_new_session=True,
         )
         assert process.stdin is not None
         start = SpawnedStart(port, token, tuple(modules), limits, self._walls, str(scratch))
@@ -68,9 +67,7 @@ class SpawnedSandboxes:
 
     def stop(self, number: int) -> int:
         process, scratch = self._processes.pop(number)
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(number, signal.SIGKILL)
+        SYSTEM.end_group(number)
         process.kill()
         status = process.wait()
         remove_tree(scratch)

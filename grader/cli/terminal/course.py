@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from grader.authoring.verify import ExerciseProof
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
-    from grader.sandbox.walls.survey import Level, Wall
+    from grader.sandbox.walls.survey import WallSurvey
+    from grader.sandbox.walls.wall import Level
     from grader.student.workspace import Workspace
 
 _STYLES = {
@@ -200,12 +201,12 @@ def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
                 yield from hang(console, Text("      "), Text(clean(line, 2000)))
 
 
-def show_walls(console: Console, walls: Iterable[Wall], level: Level) -> None:
+def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> None:
     """Print every wall, whether it stands, and what to do about those that do not."""
     print_lines(console, _wall_lines(console, walls, level))
 
 
-def _wall_lines(console: Console, walls: Iterable[Wall], level: Level) -> Iterator[Text]:
+def _wall_lines(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
     marks = marks_for(console)
     for wall in walls:
         mark = Text(marks.good, "green") if wall.stands else Text(marks.bad, "red")

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import importlib
 import re
-import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -147,8 +146,6 @@ _ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ 00:00 0 *(?:\[heap\])
 
 def collapse() -> None:
     """Collapse this process's memory into large pages, where the kernel can (Linux 6.1)."""
-    if sys.platform != "linux":
-        return
     madvise = ctypes.CDLL(None).madvise
     with contextlib.suppress(OSError):
         for start, end in _ANONYMOUS.findall(Path("/proc/self/maps").read_text()):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from grader.sandbox.walls import namespaces
 from grader.sandbox.walls.private_root import MOUNT_POINT, outermost
 
 _TEMPORARY_BYTES = 256 * 1024 * 1024
@@ -64,10 +65,17 @@ def bubblewrapped(
     return [program, *_options(readable, environment), "--", *argv]
 
 
+def why_not() -> tuple[str, str]:
+    """Why this wall does not stand here, and what to do about it."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed", "install the package bubblewrap"
+    return "bubblewrap is installed but does not work here", namespaces.why_not()[1]
+
+
 @functools.cache
 def _program() -> str | None:
     found = shutil.which("bwrap")
-    if sys.platform != "linux" or found is None:
+    if found is None:
         return None
     command = [found, *_options([], {}), "--", "/usr/bin/true"]
     try:

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grader.sandbox.walls import syscalls
+from grader.sandbox.walls.wall import Site, refused
 
 # The numbers are the same on every architecture (save alpha).
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -39,6 +40,14 @@ SCRATCH = (
 )
 # A scratch in which multiprocessing may also put its sockets.
 SHARED_MEMORY = SCRATCH | _MAKE_SOCK
+
+_SHARED_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (made private by `namespaces`)
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Harmless facts about the machine that OpenMP and torch look up.
+_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu")
+# What gloo and getaddrinfo look at to find this machine itself. Where they cannot be read because
+# they are not there it is no fault, but where they are there and refused it is.
+_ADDRESSES = ("/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/sys/bus/pci", "/sys/devices")
 
 # How many of the rights over files each ABI knows; asking for an unknown one is an error.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -82,6 +91,32 @@ def restrict(version: int, grants: Iterable[tuple[Path, int]], *, tcp: bool) -> 
         syscalls.call(_RESTRICT_SELF, ruleset, flags)
     finally:
         os.close(ruleset)
+
+
+def restrict_files(site: Site) -> bool:
+    """Reach the Python environment, the scratch folder and what the exercise needs, nothing else."""
+    plan, limits = site.plan, site.limits
+    if plan.landlock_abi == 0:
+        return False
+    own = SHARED_MEMORY if limits.processes else SCRATCH
+    grants = [(path, READ) for path in (*plan.readable, *map(Path, (*_DEVICES, *_FACTS)))]
+    grants += [(Path(os.devnull), SCRATCH), (site.scratch, own)]
+    if limits.processes:
+        grants.append((_SHARED_MEMORY_FOLDER, own))
+    if limits.loopback:
+        grants += [(Path(path), READ) for path in _ADDRESSES]
+    restrict(plan.landlock_abi, grants, tcp=limits.loopback)
+    return True
+
+
+def why_not() -> tuple[str, str]:
+    """Why this wall does not stand here, and what to do about it."""
+    if abi() == 0:
+        return (
+            "the kernel is older than Linux 5.13, or was started without Landlock",
+            "add landlock to the kernel's parameter lsm=, or use a newer kernel",
+        )
+    return refused()
 
 
 def _create(version: int, handled: int, *, tcp: bool) -> int:

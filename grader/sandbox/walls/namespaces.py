@@ -3,14 +3,14 @@
 The fork server enters a user namespace of its own first (`enter`), with a pid namespace in which it
 is the first process: whatever happens to it, nothing that it started outlives it. Owning that user
 namespace it may make a pid namespace for each of its children without a further fork (`fork`),
-which would cost a copy of torch's page tables. The child then leaves the rest (`isolate`).
+which would cost a copy of torch's page tables. The child then leaves the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import platform
 import re
 import signal
 import socket
@@ -28,6 +28,7 @@ from grader.sandbox.walls.syscalls import (
     CLONE_NEWUSER,
     CLONE_NEWUTS,
 )
+from grader.sandbox.walls.wall import Site
 
 _PR_SET_PDEATHSIG = 1
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
@@ -35,7 +36,9 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
 _PROC_FLAGS = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 _INODES = 16_384
-_KERNEL = tuple(int(each) for each in re.findall(r"\d+", os.uname().release)[:2])
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (what torch's loaders use, made private)
+_TEMPORARY = Path("/tmp")  # noqa: S108 (a file system of the sandbox's own)
+_KERNEL = tuple(int(each) for each in re.findall(r"\d+", platform.release())[:2])
 # Before Linux 5.14 a user's processes were counted over all namespaces, so that a limit would hit
 # whoever has a browser open.
 COUNT_PROCESSES = _KERNEL >= (5, 14)
@@ -81,38 +84,116 @@ def fork(*, own_pids: bool) -> int:
     return child
 
 
-def isolate() -> list[str]:
-    """Leave the shared mount, IPC and network namespaces; returns the walls that held.
+def is_first_process(site: Site) -> bool:
+    """Whether the fork put this process into a pid namespace of its own."""
+    return site.plan.namespaces and os.getpid() == 1
 
-    Takes rights in the user namespace that was entered, so `own_user_namespace` comes after this
-    and after everything else that mounts.
-    """
-    try:
-        syscalls.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET)
-        syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
-    except OSError:
-        return []
+
+def count_processes(site: Site) -> bool:
+    """Bound the number of processes, here or by the limit that comes with `rlimits`."""
+    return site.plan.namespaces and (limit_processes() or site.plan.counts_processes)
+
+
+# Each takes rights in the user namespace that was entered, so `own_user` comes last.
+
+
+def own_mounts(site: Site) -> bool:
+    """Leave the shared mount namespace."""
+    if not _left(site, CLONE_NEWNS):
+        return False
+    syscalls.mount("none", "/", None, _MS_REC | _MS_PRIVATE, None)
     with contextlib.suppress(OSError):
         # Only our own processes in it, for kernels without Landlock. May be forbidden: see
         # `private_root`.
         syscalls.mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None)
+    return True
+
+
+def own_memory(site: Site) -> bool:
+    """Leave the shared IPC namespace."""
+    return _left(site, CLONE_NEWIPC)
+
+
+def own_network(site: Site) -> bool:
+    """Leave the shared network namespace for one that has only itself."""
+    if not _left(site, CLONE_NEWNET):
+        return False
     with contextlib.suppress(OSError):
         _raise_loopback()
-    return ["mount_namespace", "ipc_namespace", "network_namespace"]
+    return True
 
 
-def own_user_namespace() -> list[str]:
-    """Leave the fork server's user namespace and its rights; returns the wall if it held."""
+def own_folders(site: Site) -> bool:
+    """Put file systems of its own over the folders that a sandbox writes to."""
+    if "mount_namespace" not in site.held:
+        return False
+    limits, scratch = site.limits, site.scratch
+    if limits.processes:
+        private_folder(_SHARED_MEMORY, limits.memory_bytes)
+    # Behind a private root all of /tmp is the sandboxes', so that there is no common ground at all.
+    # Where the Python environment lies there, too, it is sealed instead.
+    common = "private_root" in site.held and scratch.is_relative_to(_TEMPORARY)
+    shown = any(path.is_relative_to(_TEMPORARY) for path in site.plan.readable)
+    covered = _TEMPORARY if common and not shown else scratch
+    covered.mkdir(parents=True, exist_ok=True)
+    private = private_folder(covered, limits.scratch_bytes)
+    if common and shown:
+        seal(_TEMPORARY)
+    scratch.mkdir(parents=True, exist_ok=True)
+    # The old one is covered by now.
+    os.chdir(scratch)
+    return private
+
+
+def own_user(site: Site) -> bool:
+    """Leave the fork server's user namespace and its rights."""
     user, group = os.getuid(), os.getgid()
+    if not _left(site, CLONE_NEWUSER | CLONE_NEWNS):
+        return False
     try:
-        syscalls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
         _map(user, group)
         # Root without any capability may still set the machine's parameters. Not mounted read-only
         # from the start, as the maps are written there.
         syscalls.mount("none", "/proc", None, _MS_REMOUNT | _MS_BIND | _PROC_FLAGS, None)
     except OSError:
-        return []
-    return ["user_namespace"]
+        return False
+    return True
+
+
+def _left(site: Site, flags: int) -> bool:
+    if not site.plan.namespaces:
+        return False
+    try:
+        syscalls.unshare(flags)
+    except OSError:
+        return False
+    return True
+
+
+def why_not() -> tuple[str, str]:
+    """Why namespaces cannot be made here, and what to do about it."""
+    settings = {
+        "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
+        "kernel/unprivileged_userns_clone": ("0", "1"),
+        "user/max_user_namespaces": ("0", "15000"),
+    }
+    for name, (bad, good) in settings.items():
+        path = Path("/proc/sys", name)
+        if path.exists() and path.read_text().strip() == bad:
+            dotted = name.replace("/", ".")
+            return f"{dotted} is {bad}", f"sysctl -w {dotted}={good}"
+    return (
+        "user namespaces are refused, as inside many containers",
+        "in a container, allow them (podman, or docker with a seccomp profile that does)",
+    )
+
+
+def why_not_counted() -> tuple[str, str]:
+    """Why processes are not counted here, and what to do about it."""
+    return (
+        "processes are counted neither for root nor by a kernel before Linux 6.14",
+        "run the grader as an ordinary user",
+    )
 
 
 def private_folder(path: Path, size_bytes: int) -> bool:
@@ -179,6 +260,8 @@ def _back_to_own_pids() -> None:
 
 
 def _raise_loopback() -> None:
+    import fcntl  # as not every system has it, and the table names every wall on each
+
     request = struct.pack("16sH14x", b"lo", _IFF_UP_RUNNING)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, _SIOCSIFFLAGS, request)

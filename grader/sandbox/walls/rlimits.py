@@ -1,10 +1,12 @@
-"""What a sandbox may use up: processor time, address space, file size, descriptors, processes."""
+"""Limits of a process: processor time, address space, file size, descriptors, processes; and its group."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import os
 from pathlib import Path
+
+from grader.sandbox.walls.wall import Site
 
 
 def address_space() -> int:
@@ -31,30 +33,19 @@ def counts_processes() -> bool:
     return os.waitstatus_to_exitcode(status) == 2
 
 
-def limit(
-    *,
-    cpu_seconds: int,
-    memory_bytes: int,
-    file_bytes: int,
-    open_files: int,
-    processes: int | None,
-) -> bool:
-    """Set the limits of this process and its descendants; False where there is no such thing.
+def lead_group(site: Site) -> bool:  # noqa: ARG001 (as every wall is raised)
+    """Lead a session and a group of processes, so that one kill reaches all that is started here."""
+    with contextlib.suppress(PermissionError):  # leads a group already
+        os.setsid()
+    return True
 
-    Args:
-        cpu_seconds: of all threads of one process together.
-        memory_bytes: on top of what is mapped now: torch alone reserves gigabytes that it never
-            touches, so that a fixed limit would say little about what the student's code took.
-        file_bytes: of one file.
-        open_files: descriptors.
-        processes: threads and processes; None where the system would count those of the same
-            user outside of the sandbox as well.
-    """
-    if importlib.util.find_spec("resource") is None:
-        return False
-    wanted = {
-        "RLIMIT_FSIZE": file_bytes,
-        "RLIMIT_NOFILE": open_files,
+
+def limit(site: Site) -> bool:
+    """Set the limits of this process and its descendants; processor time is that of all threads."""
+    limits = site.limits
+    values = {
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_CORE": 0,
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
@@ -62,15 +53,17 @@ def limit(
         "RLIMIT_RTPRIO": 0,
         "RLIMIT_NICE": 0,
     }
-    # Where it is not known how much is mapped, a limit would hit Python itself.
+    # On top of what is mapped now: torch alone reserves gigabytes that it never touches. Where it is not
+    # known how much that is, a limit would hit Python itself.
     if mapped := address_space():
-        wanted["RLIMIT_AS"] = mapped + memory_bytes
-    if processes is not None:
-        wanted["RLIMIT_NPROC"] = processes
-    held = [_lower(name, value, value) for name, value in wanted.items()]
+        values["RLIMIT_AS"] = mapped + limits.memory_bytes
+    # Elsewhere the system would count those of the same user outside of the sandbox as well.
+    if site.plan.counts_processes and "user_namespace" in site.held:
+        values["RLIMIT_NPROC"] = limits.threads
+    lowered = [_lower(name, value, value) for name, value in values.items()]
     # First a signal that says why, which can be caught, and which the first process of a pid
     # namespace does not even get; then the end.
-    return _lower("RLIMIT_CPU", cpu_seconds, cpu_seconds + 1) and all(held)
+    return _lower("RLIMIT_CPU", limits.cpu_seconds, limits.cpu_seconds + 1) and all(lowered)
 
 
 def _lower(name: str, soft: int, hard: int) -> bool:

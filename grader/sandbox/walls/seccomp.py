@@ -22,6 +22,7 @@ import tempfile
 from typing import Any
 
 from grader.sandbox.walls import syscalls
+from grader.sandbox.walls.wall import Limits, Site
 
 # Stands for the process's own id in the compiled bytes; far above any real pid.
 _OWN_PID = 0x5AFE_91D1
@@ -110,6 +111,27 @@ def compile_filter(*, processes: bool, loopback: bool) -> bytes:
     _add_conditional(library, rules, processes=processes)
     _add_sockets(library, rules, processes=processes, loopback=loopback)
     return _unknown_calls_do_not_exist() + _exported(rules)
+
+
+def compiled(limits: Limits) -> bytes | None:
+    """The filter for a sandbox of these limits; None where it cannot be built."""
+    try:
+        return compile_filter(processes=limits.processes, loopback=limits.loopback)
+    except (ImportError, RuntimeError, OSError):
+        return None
+
+
+def filter_calls(site: Site) -> bool:
+    """Filter the calls of this process."""
+    program = compiled(site.limits)
+    if program is not None:
+        load(program)
+    return program is not None
+
+
+def why_not() -> tuple[str, str]:
+    """Why this wall does not stand here, and what to do about it."""
+    return "libseccomp or pyseccomp is missing", "install libseccomp2 and pyseccomp"
 
 
 def load(program: bytes) -> None:

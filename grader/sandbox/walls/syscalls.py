@@ -6,6 +6,8 @@ import ctypes
 import functools
 import os
 
+from grader.sandbox.walls.wall import Site
+
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
 CLONE_NEWIPC = 0x0800_0000
@@ -14,7 +16,7 @@ CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
 
 _CAPABILITY_VERSION_3 = 0x2008_0522
-_PR_CAP_AMBIENT = 47
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 38, 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 
@@ -82,9 +84,17 @@ def set_host_name(name: str) -> None:
     _checked(_libc().sethostname(encoded, ctypes.c_size_t(len(encoded))), "sethostname")
 
 
-def drop_capabilities() -> None:
+def drop_capabilities(site: Site) -> bool:  # noqa: ARG001 (as every wall is raised)
     """Give up every capability, in all sets that a process may shrink by itself."""
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     _checked(_libc().capset(header, nothing), "capset")
+    return True
+
+
+def gain_no_privileges(site: Site) -> bool:  # noqa: ARG001 (the same)
+    """Give up what a started program could gain, and be closed to processes of the same user."""
+    prctl(_PR_SET_DUMPABLE, 0)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    return True

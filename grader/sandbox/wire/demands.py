@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.wall import Limits
 
 MAX_MESSAGE = 65_536
 

@@ -64,7 +64,7 @@ def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> 
         stdout=subprocess.PIPE,
         pass_fds=controls,
         # Not the terminal's group: a Ctrl-C is for the command, which ends it.
-        start_new_session=os.name == "posix",
+        start_new_session=True,
         env={**os.environ, "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"},
     )
     for control in server.controls if server is not None else ():

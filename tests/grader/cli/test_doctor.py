@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from grader.cli.options import LEVELS
-from grader.sandbox.walls.survey import Level, missing, reached, walls_of
+from grader.sandbox.walls.survey import missing, reached, walls_of
+from grader.sandbox.walls.wall import Level
 
 COURSE = Path(__file__).parents[1] / "courses" / "plain"
 

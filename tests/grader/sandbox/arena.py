@@ -32,6 +32,7 @@ import contextlib, importlib, json, os, pathlib, select, signal, sys, tempfile, 
 import msgspec
 from grader.sandbox.walls import confinement, landlock, namespaces, seccomp
 from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.wall import Limits
 
 settings = json.loads(sys.argv[1])
 if "namespaces" in settings["without"]:
@@ -97,7 +98,7 @@ for line in sys.stdin:
         os.waitpid(request["end"], 0)
         print("{}", flush=True)
         continue
-    limits = confinement.Limits(**request["limits"])
+    limits = Limits(**request["limits"])
     scratch = tempfile.mkdtemp(dir=home)
     reader, writer = os.pipe()
     started = time.perf_counter()

@@ -16,7 +16,7 @@ import pytest
 
 from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.wall import Limits
 
 from .arena import SITUATIONS, Arena, Outcome, open_arena
 
@@ -96,14 +96,16 @@ def test_import_is_light() -> None:
 @linux
 def test_threads_are_refused(tmp_path: Path) -> None:
     code = f"""
-import pathlib, sys, threading, time
+import pathlib, sys, threading
+from grader.errors import SandboxError
 from grader.sandbox.walls import confinement, namespaces
+from grader.sandbox.walls.wall import Limits
 namespaces.enter = lambda readable: []
 plan = confinement.prepare([])
-threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 try:
-    confinement.confine(plan, confinement.Limits(), pathlib.Path({str(tmp_path)!r}))
-except confinement.SandboxError as error:
+    confinement.confine(plan, Limits(), pathlib.Path({str(tmp_path)!r}))
+except SandboxError as error:
     print("refused", error)
 """
     done = subprocess.run(
@@ -118,26 +120,38 @@ import pathlib, sys
 sys.platform = PLATFORM
 if PLATFORM == "win32":
     import os
-    del os.setsid
-    sys.modules["resource"] = None
-from grader.sandbox.walls import confinement
-from grader.sandbox.walls.bubblewrap import bubblewrapped, python_environment
-plan = confinement.prepare(python_environment())
-print(bubblewrapped(["true"], readable=[], environment={}))
-print(confinement.confine(plan, confinement.Limits(), pathlib.Path(".")))
+    for name in ("fork", "getuid", "killpg", "setsid", "uname"):
+        delattr(os, name)
+    sys.modules.update(dict.fromkeys(("fcntl", "resource", "pyseccomp")))
+from grader.sandbox.walls.bubblewrap import python_environment
+from grader.sandbox.walls.confinement import SYSTEM, confine, fork, prepare
+from grader.sandbox.walls.survey import survey
+from grader.sandbox.walls.wall import Limits
+plan = prepare(python_environment())
+print(SYSTEM.__name__.rpartition(".")[2])
+print(SYSTEM.bubblewrapped(["true"], readable=[], environment={}))
+with SYSTEM.control_group(2**30, 100) as group:
+    print(group)
+child = fork(plan, Limits()) if PLATFORM == "win32" else 0
+print(child, confine(plan, Limits(), pathlib.Path(".")))
+walls = survey()
+print({wall.remedy for wall in walls if not wall.stands})
+SYSTEM.end_group(2**30)
 """
 
 
 @pytest.mark.parametrize(
-    ("platform", "walls"), [("darwin", ["process_group", "rlimits"]), ("win32", [])]
+    ("platform", "system", "walls"),
+    [("darwin", "posix", ["process_group", "rlimits"]), ("win32", "windows", [])],
 )
-def test_elsewhere_it_does_what_it_can(platform: str, walls: list[str]) -> None:
+def test_elsewhere_it_does_what_it_can(platform: str, system: str, walls: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE.replace("PLATFORM", repr(platform))],
         capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(Path(confinement.__file__).parents[3])},
     )  # fmt: skip
-    assert done.stdout.split("\n")[:2] == ["None", str(walls)]
+    assert done.stdout.split("\n")[:4] == [system, "None", "None", f"0 {walls}"]
+    assert "or in a Linux virtual machine" in done.stdout
 
 
 # --- what ordinary code needs -------------------------------------------------------------------

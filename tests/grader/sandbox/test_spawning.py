@@ -9,7 +9,7 @@ import pytest
 
 from grader.errors import SandboxError
 from grader.sandbox import spawning
-from grader.sandbox.walls.confinement import Limits
+from grader.sandbox.walls.wall import Limits
 
 
 def test_a_stranger_at_the_port_is_turned_away() -> None:
