@@ -141,17 +141,17 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
     """These tests of an exercise; what was said above is not said again."""
-    above: set[tuple[Outcome, str, Place | None]] = set()
+    above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:
-        cause = (test.outcome, test.message, test.place)
-        blocks: tuple[Block, ...] = ()
-        if test.outcome is not Outcome.PASSED and test.message != exercise.message:
-            blocks = explained(test)
-            if cause in above and test.outcome is not Outcome.SKIPPED:
-                blocks = (Note("The same as above."),)
+        blocks = () if is_untouched(exercise) else explained(test)
+        cause = tuple(block for block in blocks if not isinstance(block, Hint))
+        if test.message == exercise.message:
+            blocks = ()
+        elif cause in above and test.outcome is not Outcome.SKIPPED:
+            blocks = (Note("The same as above."), *blocks[len(cause) :])
         above.add(cause)
-        sections.append(Section(() if is_untouched(exercise) else blocks, test, test.title))
+        sections.append(Section(blocks, test, test.title))
     return tuple(sections)
 
 
@@ -162,9 +162,12 @@ def fault(exercise: ExerciseResult) -> Section:
 
 
 def explained(test: TestResult) -> tuple[Block, ...]:
-    """What is said about a test that does not hold: the message, the place and the hint."""
+    """What is said about a test: nothing if it passed, else the message, the place and the hint."""
+    if test.outcome is Outcome.PASSED:
+        return ()
     blocks: list[Block] = [Message(test.message)] if test.message else []
-    blocks += _where(test.place)
+    if test.outcome is not Outcome.SKIPPED:
+        blocks += _where(test.place)
     # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
     if test.hint and test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED):
         blocks.append(Hint(test.hint))

@@ -13,7 +13,7 @@ from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, in_html, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
 from grader.results import Entry, ExerciseResult, Result, Status
-from grader.student.blocks import OUTCOME, STATUS, Section, plain, summarized
+from grader.student.blocks import OUTCOME, STATUS, Note, Section, plain, summarized
 from grader.text import number
 
 # GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
@@ -76,8 +76,12 @@ def _section(section: Section, limit: int) -> Iterator[str]:
         kind, _ = OUTCOME[section.test.outcome]
         yield f"{_MARKS[kind]} {_text(section.title)}"
         yield ""
-    yield from _literal(plain(section.blocks), limit)
+    notes = [block.text for block in section.blocks if isinstance(block, Note)]
+    about = [block for block in section.blocks if not isinstance(block, Note)]
+    yield from _literal(plain(about), limit)
     yield ""
+    for note in notes:
+        yield from (note, "")
 
 
 def _literal(text: str, limit: int) -> Iterator[str]:
