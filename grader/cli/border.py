@@ -14,8 +14,9 @@ import click
 from grader.errors import GraderError, SubmissionError
 
 if TYPE_CHECKING:
-    from grader.gradebook import Gradebook
+    from collections.abc import Callable
 
+    from grader.gradebook import Gradebook
 
 _LONGEST_ERROR = 10_000
 
@@ -31,7 +32,27 @@ class ExitCode(enum.IntEnum):
 
 
 class Command(click.Command):
-    """A command whose faults are one sentence each, and never look like lost points."""
+    """A command whose faults are one sentence each, and never look like lost points.
+
+    `listing` gives a heading and rows for the end of the help, once that is asked for.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        listing: Callable[[], tuple[str, list[tuple[str, str]]]] | None = None,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*arguments, **keywords)
+        self._listing = listing
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the listing below the options."""
+        super().format_epilog(context, formatter)
+        if self._listing is not None:
+            heading, rows = self._listing()
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; whatever it raises ends as text on stderr and an exit code."""

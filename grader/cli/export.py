@@ -10,38 +10,51 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
+from grader.cli.options import given
+from grader.exports import FORMATS
 
 if TYPE_CHECKING:
     from grader.exports.files import ClassFormat, Options, StudentFormat
 
-# As in grader.exports, which would have to be imported for every `grade --help`.
-FORMAT_NAMES = (
-    "csv",
-    "canvas",
-    "moodle",
-    "nbgrader",
-    "jsonl",
-    "gradescope",
-    "prairielearn",
-    "exercism",
-    "classroom",
-    "classroom50",
-    "junit",
-    "markdown",
-    "annotations",
-)
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
 
 
-@click.command(cls=Command, short_help="Write results in the format of another system.")
+class _FormatOption(click.Option):
+    """An option that some formats read: its help begins with their names."""
+
+    def get_help_record(self, context: click.Context) -> tuple[str, str] | None:
+        """The flag and its help."""
+        flag, text = super().get_help_record(context) or ("", "")
+        return flag, f"{', '.join(_readers(str(self.name)))}: {text}"
+
+
+def _readers(option: str) -> list[str]:
+    return [name for name, chosen in FORMATS.items() if option in chosen.reads]
+
+
+def _listed() -> tuple[str, list[tuple[str, str]]]:
+    """The formats for the help: those of one file about the class first."""
+    from grader.exports.files import StudentFormat
+
+    rows = [
+        (name, f"{chosen.summary}{', a file a student' * isinstance(chosen, StudentFormat)}")
+        for name, chosen in FORMATS.items()
+    ]
+    return "Formats", sorted(rows, key=lambda row: row[1].endswith("a file a student"))
+
+
+@click.command(
+    cls=Command, short_help="Write results in the format of another system.", listing=_listed
+)
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--format",
     "name",
+    metavar="FORMAT",
     required=True,
-    type=click.Choice(FORMAT_NAMES),
-    help="In which format; docs/exports.md says what each of them is for.",
+    type=click.Choice(tuple(FORMATS)),
+    help="One of those below; docs/exports.md says more about each.",
 )
 @click.option(
     "-o",
@@ -53,33 +66,37 @@ _LONGEST_NOTE = 1000
 )
 @click.option(
     "--template",
+    cls=_FormatOption,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="canvas, moodle: the file that the platform exported, to be filled in.",
+    help="the file that the platform exported, to be filled in.",
 )
 @click.option(
     "--column",
+    cls=_FormatOption,
     metavar="NAME",
     default="",
-    help="canvas, moodle, nbgrader: the assignment, or the template's column for the grade.",
+    help="the assignment, or the template's column for the grade.",
 )
 @click.option(
     "--out-of",
+    cls=_FormatOption,
     metavar="POINTS",
     type=click.FloatRange(0, min_open=True),
-    help="canvas, moodle, nbgrader, csv: scale the total to so many points.",
+    help="scale the total to so many points.",
 )
 @click.option(
     "--excel",
+    cls=_FormatOption,
     is_flag=True,
-    help="csv: begin with the mark by which Excel knows UTF-8, so that names keep their letters.",
+    help="begin with the mark by which Excel knows UTF-8, so that names keep their letters.",
 )
 @click.option(
     "--submission",
+    cls=_FormatOption,
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
-    default=Path(),
-    help="annotations: where the graded files lie. By default the current folder.",
+    help="where the graded files lie. By default the current folder.",
 )
 def export(
     source: Path,
@@ -89,13 +106,13 @@ def export(
     column: str,
     out_of: float | None,
     excel: bool,
-    submission: Path,
+    submission: Path | None,
 ) -> None:
     """Write results in the format of a gradebook, a platform or a CI system.
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
-    csv, canvas, moodle, nbgrader and jsonl are one file about everybody; the others are one
-    file a student. What a fault of ours left unjudged is never a 0.
+    A format is one file about everybody, or one file a student, as it says below. What a fault
+    of ours left unjudged is never a 0.
 
     \b
     Examples:
@@ -104,22 +121,25 @@ def export(
       grade export results --format gradescope -o gradescope/
       grade export result.json --format markdown >> "$GITHUB_STEP_SUMMARY"
     """
-    from grader.exports import FORMATS
     from grader.exports.files import ClassFormat, Options
     from grader.gradebook import Gradebook
 
-    _refuse_unread(name, template=template, column=column, out_of=out_of, excel=excel)
+    chosen = FORMATS[name]
+    for option in ("template", "column", "out_of", "excel", "submission"):
+        if given(option) and option not in chosen.reads:
+            # It would be lost without a word.
+            flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
+            raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
     if source.is_dir():
         with Gradebook.open(source) as book:
             tell_unfinished(book)
-    chosen = FORMATS[name]
     options = Options(
         template=template,
         column=column,
         out_of=out_of,
         excel=excel,
         environment=os.environ,
-        submission=submission,
+        submission=submission or Path(),
     )
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
@@ -131,19 +151,6 @@ def export(
         _write_students(chosen, source, output, options)
     else:
         _write_one(chosen, source, output, options)
-
-
-def _refuse_unread(name: str, **given: object) -> None:
-    """Refuse an option that the format does not read: it would be lost without a word."""
-    from grader.exports import FORMATS
-    from grader.exports.files import ClassFormat
-
-    reads = {n: each.reads for n, each in FORMATS.items() if isinstance(each, ClassFormat)}
-    for option, value in given.items():
-        if value and option not in reads.get(name, ()):
-            readers = ", ".join(each for each in reads if option in reads[each])
-            flag = "--" + option.replace("_", "-")
-            raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
 
 
 def _write_class(chosen: ClassFormat, source: Path, output: Path, options: Options) -> None:

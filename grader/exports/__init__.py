@@ -1,38 +1,36 @@
-"""Results in the formats of others: one module a format, each written from entries alone."""
+"""Results in the formats of others: one module a format in `formats/`, each written from entries alone."""
 
 from __future__ import annotations
 
-from grader.exports.files import ClassFormat, StudentFormat
-from grader.exports.formats import (
-    annotation,
-    canvas,
-    classroom,
-    classroom50,
-    csv,
-    exercism,
-    gradescope,
-    jsonl,
-    junit,
-    markdown,
-    moodle,
-    nbgrader,
-    prairielearn,
-)
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from grader.exports import formats
+
+if TYPE_CHECKING:
+    from grader.exports.files import ClassFormat, StudentFormat
 
 __all__ = ["FORMATS"]
 
-FORMATS: dict[str, ClassFormat | StudentFormat] = {
-    "csv": csv.FORMAT,
-    "canvas": canvas.FORMAT,
-    "moodle": moodle.FORMAT,
-    "nbgrader": nbgrader.FORMAT,
-    "jsonl": jsonl.FORMAT,
-    "gradescope": gradescope.FORMAT,
-    "prairielearn": prairielearn.FORMAT,
-    "exercism": exercism.FORMAT,
-    "classroom": classroom.FORMAT,
-    "classroom50": classroom50.FORMAT,
-    "junit": junit.FORMAT,
-    "markdown": markdown.FORMAT,
-    "annotations": annotation.FORMAT,
-}
+
+class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
+    """The formats by the names of their modules; a module is imported when its format is asked for."""
+
+    def __getitem__(self, name: str) -> ClassFormat | StudentFormat:
+        if name not in list(self):
+            raise KeyError(name)
+        chosen: ClassFormat | StudentFormat = importlib.import_module(
+            f"{formats.__name__}.{name}"
+        ).FORMAT
+        return chosen
+
+    def __iter__(self) -> Iterator[str]:
+        return (module.name for module in pkgutil.iter_modules(formats.__path__))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+FORMATS = _Formats()

@@ -92,7 +92,7 @@ class ClassFormat(msgspec.Struct, frozen=True):
 
     `write` takes the entries (an iterable that may be iterated more than once), a binary stream and
     the options, and returns sentences for whoever exports: rows that matched nobody, and the like.
-    `reads` are the options that not every format has a use for: template, column, out_of, excel.
+    `reads` are the fields of Options that it has a use for.
     """
 
     summary: str
@@ -106,3 +106,4 @@ class StudentFormat(msgspec.Struct, frozen=True):
     summary: str
     suffix: str
     render: Callable[[Entry, Options], bytes]
+    reads: tuple[str, ...] = ()

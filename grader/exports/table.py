@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
@@ -14,7 +15,9 @@ from grader.exports.files import ExportError
 from grader.exports.texts import one_line
 
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001  # as typed
+# Which sign parts its cells depends on the country: what follows any of them may begin a cell, too.
+_FORMULA = re.compile(r'(^|[;,|\t\r\n])([ "]*)(?=[=+\-@＝＋－＠])')  # noqa: RUF001  # as typed
+_CONTROLS = ("\t", "\r", "\n")
 _SEPARATORS = (",", ";", "\t")
 _LARGEST_TEMPLATE = 50_000_000
 
@@ -28,11 +31,13 @@ class Table:
 
     def row(self, cells: Iterable[str]) -> None:
         """Write a row of our own: names are put on one line, and no cell is a formula."""
-        self._writer.writerow([guarded(one_line(cell)) for cell in cells])
+        self.kept(one_line(cell) for cell in cells)
 
     def kept(self, cells: Iterable[str]) -> None:
         """Write a row of somebody else's, as it is but for formulas."""
-        self._writer.writerow([guarded(cell) for cell in cells])
+        first, *others = cells
+        # With another separator the whole line may be one cell, which begins as the first one does.
+        self._writer.writerow(["'-" if first == "-" else guarded(first), *map(guarded, others)])
 
 
 class _Utf8:
@@ -47,7 +52,10 @@ class _Utf8:
 
 def guarded(cell: str) -> str:
     """The cell with an apostrophe before what a spreadsheet would compute; a dash alone is no formula."""
-    return f"'{cell}" if cell.startswith(_FORMULA) and cell != "-" else cell
+    if cell == "-":
+        return cell
+    safe = _FORMULA.sub(r"\1\2'", cell)
+    return f"'{safe}" if safe.startswith(_CONTROLS) else safe
 
 
 class Sheet(msgspec.Struct, frozen=True):

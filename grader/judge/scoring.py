@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from grader.course.manifest import Exercise
 from grader.course.suite import SuiteTest
-from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, points
+from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult, points
 
 
 def score_test(
@@ -65,3 +69,68 @@ def _status(outcomes: list[Outcome]) -> Status:
         if outcome in outcomes:
             return status
     return Status.NOT_ATTEMPTED
+
+
+def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
+    """The points earned in these exercises, and those that there are."""
+    results = tuple(exercises)
+    earned, worth = sum(each.score for each in results), sum(each.max_score for each in results)
+    return round(earned, 2), round(worth, 2)
+
+
+def reaches(result: Result, percent: float) -> bool:
+    """Whether a result has at least this percentage of its points."""
+    # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
+    return result.score >= round(result.max_score * percent / 100, 2)
+
+
+def scaled(result: Result, out_of: float) -> float:
+    """The points of a result as they are out of `out_of`."""
+    return points(result.score, result.max_score, out_of)
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What a test earned of what it is worth, in hundredths of points."""
+
+    score: int
+    max_score: int
+
+    @property
+    def missed(self) -> float:
+        """The points that it did not earn."""
+        return (self.max_score - self.score) / 100
+
+
+def shares(exercise: ExerciseResult) -> list[Share]:
+    """What each test of a judged exercise earned: the sums are those of the exercise.
+
+    Hundredths are dealt out as integers, so that they add up exactly whichever test is rounded up.
+    """
+    score, worth = hundredths(exercise.score), hundredths(exercise.max_score)
+    earned = _dealt(score, [test.score for test in exercise.tests])
+    missed = _dealt(worth - score, [test.max_score - test.score for test in exercise.tests])
+    return [Share(got, got + lost) for got, lost in zip(earned, missed, strict=True)]
+
+
+def _dealt(amount: int, weights: list[float]) -> list[int]:
+    """The amount in whole parts by weight, by the method of the largest remainder."""
+    if not weights:
+        return []
+    # Here, for it is slow to load and whoever judges needs none of it.
+    from fractions import Fraction
+
+    exact = [Fraction(max(weight, 0)) for weight in weights]
+    whole = sum(exact)
+    if not whole:
+        exact, whole = [Fraction(1)] * len(weights), Fraction(len(weights))
+    parts = [amount * weight / whole for weight in exact]
+    dealt = [int(part) for part in parts]
+    by_remainder = sorted(range(len(parts)), key=lambda at: dealt[at] - parts[at])
+    for at in by_remainder[: amount - sum(dealt)]:
+        dealt[at] += 1
+    return dealt
+
+
+def hundredths(value: float) -> int:
+    """Points as an integer number of hundredths."""
+    return round(value * 100)

@@ -13,22 +13,21 @@ from collections.abc import Iterator
 import msgspec
 
 from grader.notebook.composing import Composed
-from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
-from grader.student.advice import Finding, findings, is_untouched
-from grader.text import clean, clean_lines
+from grader.results import ExerciseResult, Outcome, Status, Visibility
+from grader.student.blocks import (
+    FIRST_FINDINGS,
+    Hint,
+    Message,
+    Note,
+    Section,
+    Where,
+    is_untouched,
+    status_text,
+    summarized,
+)
+from grader.text import clean, clean_lines, counted, number
 
-# As in the panel of `grade run`: one cause at a time.
-_FINDINGS = 3
 _LONGEST = 2_000
-_STATUS = {
-    Status.PASSED: "passed",
-    Status.PARTIAL: "partly passed",
-    Status.FAILED: "failed",
-    Status.NOT_ATTEMPTED: "to do",
-    Status.ERROR: "error",
-    Status.TIMEOUT: "timeout",
-    Status.UNJUDGED: "not judged: a fault of the grader",
-}
 # Of Okabe and Ito, which everyone can tell apart; the words say the same.
 _COLOR = {Status.PASSED: "#009E73", Status.PARTIAL: "#E69F00", Status.NOT_ATTEMPTED: "#56B4E9"}
 _BAD = "#D55E00"
@@ -86,19 +85,19 @@ class CheckResult(msgspec.Struct, frozen=True):
     def _head(self) -> str:
         result = self.result
         return (
-            f"{clean(result.title)}: {_STATUS[result.status]}, "
-            f"{result.score:g} of {result.max_score:g} points"
+            f"{clean(result.title)}: {status_text(result.status)}, "
+            f"{number(result.score)} of {number(result.max_score)} points"
         )
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
         result = self.result
         if is_untouched(result):
             yield LineStyle.MESSAGE, "Nothing of it is written here yet."
-        elif result.message:
-            # The code itself is at fault, and every test says so: once is enough.
-            yield from self._told(result.message, result.tests[0].place if result.tests else None)
-        else:
-            yield from self._findings(findings(result))
+        for section in summarized(result, FIRST_FINDINGS).sections:
+            yield from self._section(section)
+        if not result.message:
+            passed = sum(test.outcome is Outcome.PASSED for test in result.tests)
+            yield LineStyle.REST, f"{passed} of {counted(len(result.tests), 'test')} passed."
         for note in self.composed.notes:
             yield LineStyle.REST, clean(note, _LONGEST)
         if result.output.strip() and not self.passed:
@@ -107,37 +106,31 @@ class CheckResult(msgspec.Struct, frozen=True):
         if all(test.visibility is Visibility.PUBLIC for test in result.tests):
             yield LineStyle.REST, "By the public tests alone."
 
-    def _findings(self, found: list[Finding]) -> Iterator[tuple[LineStyle, str]]:
-        for finding in found[:_FINDINGS]:
-            test, more = finding.first, len(finding.tests) - 1
-            if test.outcome is Outcome.NOT_IMPLEMENTED:
-                yield LineStyle.TITLE, f"- {clean(test.message, _LONGEST)}"
-                continue
-            yield from self._finding(test)
-            if more:
-                yield (
-                    LineStyle.MESSAGE,
-                    f"The same in {more} more {'test' if more == 1 else 'tests'}.",
-                )
-        passed = sum(test.outcome is Outcome.PASSED for test in self.result.tests)
-        count = len(self.result.tests)
-        yield LineStyle.REST, f"{passed} of {count} {'test' if count == 1 else 'tests'} passed."
+    def _section(self, section: Section) -> Iterator[tuple[LineStyle, str]]:
+        if section.test is not None:
+            mark = "-" if section.is_part else "x"
+            yield LineStyle.TITLE, f"{mark} {clean(self._in_cells(section.title), _LONGEST)}"
+        said = section.title
+        for block in section.blocks:
+            match block:
+                case Message(text):
+                    said = text
+                    yield LineStyle.MESSAGE, clean_lines(self._in_cells(text), _LONGEST)
+                case Where(place):
+                    # Left out where the message names it.
+                    if (where := self._line(place.line)) not in self._in_cells(said):
+                        function = f" in {clean(place.function)}" if place.function else ""
+                        yield LineStyle.PLACE, f"{where}{function}"
+                case Hint(text):
+                    yield LineStyle.HINT, clean(text, _LONGEST)
+                case Note(text):
+                    yield LineStyle.MESSAGE, text
 
-    def _finding(self, test: TestResult) -> Iterator[tuple[LineStyle, str]]:
-        yield LineStyle.TITLE, f"x {clean(test.title, _LONGEST)}"
-        yield from self._told(test.message, test.place)
-        if test.hint:
-            yield LineStyle.HINT, clean(test.hint, _LONGEST)
-
-    def _told(self, message: str, place: Place | None) -> Iterator[tuple[LineStyle, str]]:
-        """A message about the composed file, told of the cells, and the place if it does not name it."""
+    def _in_cells(self, text: str) -> str:
+        """A text about the composed file, as one about the cells."""
         file = f"{self.result.chapter}/{self.result.name}.py"
-        told = message.replace(file, "What stands in the cells", 1)
-        told = clean_lines(_LINE.sub(lambda found: self._line(int(found[1])), told), _LONGEST)
-        yield LineStyle.MESSAGE, told
-        if place is not None and (where := self._line(place.line)) not in told:
-            function = f" in {clean(place.function)}" if place.function else ""
-            yield LineStyle.PLACE, f"{where}{function}"
+        text = text.replace(file, "What stands in the cells", 1)
+        return _LINE.sub(lambda match: self._line(int(match[1])), text)
 
     def _line(self, line: int) -> str:
         where, line = self.composed.place(line)

@@ -1,4 +1,4 @@
-"""What a result means for the student: the findings worth reading, and the one next step."""
+"""The one next step after a result, with the paths and the commands as the student types them."""
 
 from __future__ import annotations
 
@@ -10,39 +10,13 @@ from pathlib import Path
 import msgspec
 
 from grader.course.manifest import Course
-from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
+from grader.results import ExerciseResult, Outcome, Place, Status
+from grader.student.blocks import findings, is_untouched
 from grader.student.progress import Standing
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
 
 _LONGEST_PATH = 1000
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """Tests that end alike at the same place; the first of them speaks for all."""
-
-    tests: tuple[TestResult, ...]
-
-    @property
-    def first(self) -> TestResult:
-        """The test to show."""
-        return self.tests[0]
-
-
-def findings(exercise: ExerciseResult) -> list[Finding]:
-    """What does not hold, in the order of the tests; parts still to be written come last."""
-    alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
-    for test in exercise.tests:
-        if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-            alike.setdefault((test.outcome, test.message, test.place), []).append(test)
-    found = [Finding(tuple(tests)) for tests in alike.values()]
-    return sorted(found, key=lambda each: each.first.outcome is Outcome.NOT_IMPLEMENTED)
-
-
-def is_untouched(exercise: ExerciseResult) -> bool:
-    """Whether nothing at all is written yet."""
-    # One that was judged has no message of its own: something is written in it.
-    return exercise.status is Status.NOT_ATTEMPTED and bool(exercise.message)
 
 
 def shown_path(path: Path) -> str:

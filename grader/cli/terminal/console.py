@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.results import Outcome, Status
+from grader.student.blocks import OUTCOME, STATUS, status_text
 from grader.text import clean
 
 PLAIN_WIDTH = 80
@@ -28,32 +29,17 @@ class Marks(msgspec.Struct, frozen=True):
     part: str
     bad: str
     quiet: str
+    look: str
     arrow: str
     dots: str
     full: str
     empty: str
 
 
-_SYMBOLS = Marks("✓", "◐", "✗", "○", "→", "…", "━", "─")
-_ASCII = Marks("+", "~", "x", "-", ">", "...", "", "")
+_SYMBOLS = Marks("✓", "◐", "✗", "○", "✗", "→", "…", "━", "─")
+_ASCII = Marks("+", "~", "x", "-", "x", ">", "...", "", "")
 
-_STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim"}
-
-_STATUS = {
-    Status.PASSED: ("passed", "good"),
-    Status.PARTIAL: ("partly passed", "part"),
-    Status.FAILED: ("failed", "bad"),
-    Status.NOT_ATTEMPTED: ("to do", "quiet"),
-    Status.ERROR: ("error", "bad"),
-    Status.TIMEOUT: ("timeout", "bad"),
-    Status.UNJUDGED: ("not judged: a fault of the grader", "bad"),
-}
-
-_OUTCOME = {
-    Outcome.PASSED: "good",
-    Outcome.NOT_IMPLEMENTED: "part",
-    Outcome.SKIPPED: "quiet",
-}
+_STYLES = {"good": "green", "part": "yellow", "bad": "red", "quiet": "dim", "look": "red"}
 
 
 def open_console(stream: TextIO) -> Console:
@@ -84,13 +70,13 @@ def marks_for(console: Console) -> Marks:
 
 def status_words(status: Status, marks: Marks) -> tuple[Text, Text]:
     """The mark and the words of a status, in its color."""
-    words, kind = _STATUS[status]
-    return Text(getattr(marks, kind), _STYLES[kind]), Text(words, _STYLES[kind])
+    kind, _ = STATUS[status]
+    return Text(getattr(marks, kind), _STYLES[kind]), Text(status_text(status), _STYLES[kind])
 
 
 def outcome_mark(outcome: Outcome, marks: Marks) -> Text:
     """The mark of how a test ended, in its color."""
-    kind = _OUTCOME.get(outcome, "bad")
+    kind, _ = OUTCOME[outcome]
     return Text(getattr(marks, kind), _STYLES[kind])
 
 
@@ -107,6 +93,15 @@ def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
     indent = Text(" " * prefix.cell_len)
     for row, line in enumerate(body.wrap(console, width)):
         yield Text.assemble(indent if row else prefix, line)
+
+
+def checked(console: Console, holds: bool, head: str, *rows: tuple[str, Text]) -> Iterator[Text]:
+    """A line behind a green or a red mark, and below it rows, each hanging behind its prefix."""
+    marks = marks_for(console)
+    mark = Text(marks.good, "green") if holds else Text(marks.bad, "red")
+    yield from hang(console, Text.assemble(mark, " "), Text(head))
+    for prefix, text in rows:
+        yield from hang(console, Text(prefix), text)
 
 
 def cut(text: str, width: int, marks: Marks) -> Text:

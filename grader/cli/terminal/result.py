@@ -6,30 +6,35 @@ and stays text, and nothing in it is markup.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from grader.cli.terminal.blocks import section_lines, text_lines
 from grader.cli.terminal.console import (
     DIFFICULTY,
     bar,
     cut,
     hang,
     marks_for,
-    outcome_mark,
     print_lines,
     status_words,
 )
-from grader.results import ExerciseResult, Outcome, Result, Status, TestResult, Visibility
-from grader.student.advice import Finding, Guide, findings, is_untouched, shown_path
-from grader.text import clean, counted, number
-
-# The first exercise that does not hold shows this many findings, each of the others one: one
-# cause at a time, and the total still on the same screen.
-FIRST_FINDINGS = 3
-_LONGEST_LINE = 1000
+from grader.judge.scoring import sum_of
+from grader.results import ExerciseResult, Result, Status, Visibility
+from grader.student.advice import Guide, shown_path
+from grader.student.blocks import (
+    FIRST_FINDINGS,
+    Section,
+    Summary,
+    in_full,
+    is_untouched,
+    summarized,
+)
+from grader.text import counted, number
 
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
@@ -121,22 +126,31 @@ class _Panel:
     # --- one exercise ---------------------------------------------------------------------------
 
     def _details(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
-        untouched = is_untouched(exercise)
-        if untouched and self._alone:
-            yield from self._introduction(exercise)
-        if exercise.message and not untouched:
-            # The file itself is at fault, and every test says so: once is enough.
-            fault = msgspec.structs.replace(
-                exercise.tests[0], message=self._guide.fault(exercise), hint=""
-            )
-            yield from self._explanation(exercise, fault)
-        elif self._verbose:
-            yield from self._every_test(exercise)
-        elif not untouched:
-            yield from self._findings(exercise, shown)
+        if is_untouched(exercise):
+            if self._alone:
+                yield from self._introduction(exercise)
+        else:
+            message = exercise.message and self._guide.fault(exercise)
+            exercise = msgspec.structs.replace(exercise, message=message)
+        if self._verbose:
+            for section in in_full(exercise):
+                yield from self._section(exercise, section)
+        else:
+            summary = summarized(exercise, shown)
+            for section in summary.sections:
+                yield from self._section(exercise, section)
+            if rest := self._rest(exercise, summary):
+                yield from hang(self._console, Text("    "), Text(rest, "dim"))
         if self._verbose and exercise.output.strip():
             yield Text("    What your code printed:", "dim")
-            yield from self._message(exercise.output, "      | ", "dim")
+            yield from text_lines(self._console, exercise.output, "      | ", "dim")
+
+    def _section(self, exercise: ExerciseResult, section: Section) -> Iterator[Text]:
+        test, about = section.test, ""
+        if self._verbose and test is not None:
+            about = f"  {test.visibility.value} {test.duration_seconds:.2f}s"
+        where = functools.partial(self._guide.where, exercise.name)
+        return section_lines(self._console, section, where, about=about)
 
     def _introduction(self, exercise: ExerciseResult) -> Iterator[Text]:
         """What one is going to learn, before anything is written."""
@@ -145,97 +159,14 @@ class _Panel:
         how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
         yield from hang(self._console, Text("    "), Text(how, "dim"))
 
-    def _findings(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
-        found = findings(exercise)
-        for finding in found[:shown]:
-            if finding.first.outcome is Outcome.NOT_IMPLEMENTED:
-                yield from self._unwritten(exercise, finding)
-            else:
-                yield from self._failed(exercise, finding)
-        if rest := self._rest(exercise, found, shown):
-            yield from hang(self._console, Text("    "), Text(rest, "dim"))
-
-    def _failed(self, exercise: ExerciseResult, finding: Finding) -> Iterator[Text]:
-        yield from self._title(finding.first)
-        yield from self._explanation(exercise, finding.first)
-        if more := len(finding.tests) - 1:
-            yield Text(f"      The same in {counted(more, 'more test')}.", "dim")
-
-    def _unwritten(self, exercise: ExerciseResult, finding: Finding) -> Iterator[Text]:
-        """A part still to be written: its own words say more than the tests that meet it."""
-        test = finding.first
-        prefix = Text.assemble("    ", outcome_mark(test.outcome, self._marks), " ")
-        yield from hang(self._console, prefix, Text(clean(test.message, _LONGEST_LINE), "bold"))
-        yield from self._place(exercise, test)
-        count = len(finding.tests)
-        needs = f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it."
-        yield Text.assemble("      ", (needs, "dim"))
-
-    def _rest(self, exercise: ExerciseResult, found: list[Finding], shown: int) -> str:
+    def _rest(self, exercise: ExerciseResult, summary: Summary) -> str:
         """How many tests do not show, and how to see them."""
         parts = []
-        if more := sum(len(finding.tests) for finding in found[shown:]):
-            alone = len(self._exercises) == 1
-            command = self._guide.judge(exercise.name, " -v" if alone else "")
+        if more := summary.more:
+            command = self._guide.judge(exercise.name, " -v" if len(self._exercises) == 1 else "")
             do_not = f"{'does' if more == 1 else 'do'} not hold yet"
             parts.append(f"{counted(more, 'more test')} {do_not}: {command} shows all.")
-        if waiting := sum(test.outcome is Outcome.SKIPPED for test in exercise.tests):
-            which = "this one" if len(found) == 1 else "these"
-            tests = counted(waiting, "more test")
-            parts.append(f"{tests} {'waits' if waiting == 1 else 'wait'} for {which}.")
-        return " ".join(parts)
-
-    def _every_test(self, exercise: ExerciseResult) -> Iterator[Text]:
-        explained = {id(finding.first) for finding in findings(exercise)}
-        for test in exercise.tests:
-            yield from self._title(test)
-            if is_untouched(exercise):
-                continue
-            if id(test) in explained:
-                yield from self._explanation(exercise, test)
-            elif test.outcome is Outcome.SKIPPED:
-                yield from self._message(test.message, "      ", "dim")
-            elif test.outcome is not Outcome.PASSED:
-                yield Text("      The same as above.", "dim")
-
-    def _title(self, test: TestResult) -> Iterator[Text]:
-        prefix = Text.assemble("    ", outcome_mark(test.outcome, self._marks), " ")
-        title = Text(clean(test.title, _LONGEST_LINE))
-        if self._verbose:
-            title.append(f"  {test.visibility.value} {test.duration_seconds:.2f}s", "dim")
-        yield from hang(self._console, prefix, title)
-
-    def _explanation(self, exercise: ExerciseResult, test: TestResult) -> Iterator[Text]:
-        """The finding, its details, the place and the hint."""
-        finding, _, details = test.message.partition("\n")
-        yield from self._message(finding, "      ", "bold")
-        if details:
-            yield from self._message(details, "      ", "")
-        yield from self._place(exercise, test)
-        # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
-        looked_for = test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED)
-        if test.hint and looked_for:
-            prefix = Text(f"      {self._marks.arrow} ")
-            yield from hang(self._console, prefix, Text(clean(test.hint, _LONGEST_LINE), "italic"))
-
-    def _place(self, exercise: ExerciseResult, test: TestResult) -> Iterator[Text]:
-        if test.place is not None:
-            where = self._guide.where(exercise.name, test.place)
-            place = Text.assemble("      ", (where, "cyan"))
-            function = Text(
-                f"in {clean(test.place.function)}" if test.place.function else "", "dim"
-            )
-            fits = place.cell_len + 2 + function.cell_len <= self._console.width
-            if not function or fits or not self._console.is_terminal:
-                yield Text.assemble(place, "  " if function else "", function)
-            else:
-                # A path stays in one piece, to be clicked; what stands beside it need not.
-                yield from (place, Text.assemble("      ", function))
-
-    def _message(self, text: str, prefix: str, style: str) -> Iterator[Text]:
-        for line in text.splitlines():
-            shown = Text(clean(line.expandtabs(4), _LONGEST_LINE), style)
-            yield from hang(self._console, Text(prefix), shown)
+        return " ".join([*parts, *filter(None, [summary.waiting])])
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -243,8 +174,7 @@ class _Panel:
         if self._alone:
             line = _progress(self._console, self._guide)
         else:
-            score = round(sum(each.score for each in self._exercises), 2)
-            worth = round(sum(each.max_score for each in self._exercises), 2)
+            score, worth = sum_of(self._exercises)
             points = f"{number(score)} of {number(worth)} points"
             line = Text.assemble("Total: ", (points, "bold"), bar(self._console, score, worth))
         tests = [test for exercise in self._exercises for test in exercise.tests]

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import hang, marks_for, outcome_mark, print_lines, status_words
+from grader.cli.terminal.blocks import section_lines
+from grader.cli.terminal.console import marks_for, outcome_mark, print_lines, status_words
 from grader.errors import SubmissionError
-from grader.exports.verdicts import shares
-from grader.results import Entry, ExerciseResult, Outcome, Status, Student, TestResult
+from grader.judge.scoring import shares
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status, Student
+from grader.student.blocks import Section, every_test, fault
 from grader.text import clean, counted, number
 
-_LONGEST_LINE = 1000
 _SHOWN_STUDENTS = 5
 
 
@@ -63,39 +64,27 @@ def _lines(console: Console, entry: Entry, chosen: Sequence[str]) -> Iterator[Te
 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
-    marks = marks_for(console)
-    mark, words = status_words(exercise.status, marks)
+    mark, words = status_words(exercise.status, marks_for(console))
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
     yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
     if exercise.message:
-        # Every test says the same.
-        yield from _message(console, exercise.message)
-        return
-    if exercise.status is Status.UNJUDGED:
-        return
-    for test, share in zip(exercise.tests, shares(exercise), strict=True):
-        if test.outcome is not Outcome.PASSED:
-            yield from _test(console, test, (share.max_score - share.score) / 100)
+        yield from section_lines(console, fault(exercise), _where)
+    elif exercise.status is not Status.UNJUDGED:
+        sections = every_test(exercise, exercise.tests)
+        for section, share in zip(sections, shares(exercise), strict=True):
+            yield from _test(console, section, share.missed)
 
 
-def _test(console: Console, test: TestResult, cost: float) -> Iterator[Text]:
+def _test(console: Console, section: Section, cost: float) -> Iterator[Text]:
+    test = section.test
+    if test is None or test.outcome is Outcome.PASSED:
+        return
+    mark = outcome_mark(test.outcome, marks_for(console))
     cost_text = (f"-{cost:.2f}", "bold") if cost else ("0", "dim")
-    prefix = Text.assemble(
-        "  ", outcome_mark(test.outcome, marks_for(console)), " ", cost_text, "  "
-    )
-    which = f"  {test.visibility.value} {test.name}"
-    yield from hang(
-        console, prefix, Text.assemble(clean(test.title, _LONGEST_LINE), (which, "dim"))
-    )
-    yield from _message(console, test.message)
-    if test.place is not None and test.outcome is not Outcome.SKIPPED:
-        function = f"  in {clean(test.place.function)}" if test.place.function else ""
-        yield Text.assemble(
-            "      ", (f"{clean(test.place.file)}:{test.place.line}", "cyan"), (function, "dim")
-        )
+    prefix = Text.assemble("  ", mark, " ", cost_text, "  ")
+    about = f"  {test.visibility.value} {test.name}"
+    yield from section_lines(console, section, _where, prefix=prefix, about=about)
 
 
-def _message(console: Console, text: str) -> Iterator[Text]:
-    for line in text.splitlines():
-        shown = Text(clean(line.expandtabs(4), _LONGEST_LINE))
-        yield from hang(console, Text("      "), shown)
+def _where(place: Place) -> str:
+    return f"{clean(place.file)}:{place.line}"

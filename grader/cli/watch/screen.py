@@ -12,10 +12,11 @@ from rich.text import Text
 
 from grader.cli.terminal.console import cut, hang, is_plain, marks_for, print_lines
 from grader.cli.terminal.course import exercise_lines, hint_lines
-from grader.cli.terminal.result import FIRST_FINDINGS, panel
+from grader.cli.terminal.result import panel
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult
 from grader.student.advice import Guide
+from grader.student.blocks import FIRST_FINDINGS
 from grader.student.workspace import Workspace
 from grader.text import clean
 

@@ -15,8 +15,9 @@ from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.matching import Key, match, name_key, person_of, told
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
-from grader.exports.verdicts import decimal, left_open, total
+from grader.exports.verdicts import left_open, total
 from grader.results import Entry
+from grader.text import number
 
 _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"
@@ -50,7 +51,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
         return ["There is no result to export."]
     worth = first.result.max_score if options.out_of is None else options.out_of
     table.row([*_HEADER, options.column or first.result.course.name])
-    table.kept([f"    {_POINTS}", "", "", "", "", decimal(worth)])
+    table.kept([f"    {_POINTS}", "", "", "", "", number(worth)])
     for entry in entries:
         whole, student = total(entry, options.out_of), entry.student
         known = [student.ids.get(key, "") for key in ("canvas_id", "sis_user_id", "sis_login_id")]
@@ -61,7 +62,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
                 _no_points_row(student.name or student.id),
                 *known,
                 student.ids.get("section", ""),
-                "" if whole is None else decimal(whole),
+                "" if whole is None else number(whole),
             ]
         )
     notes = left_open(unfinished)
@@ -121,7 +122,7 @@ class _Template:
         if there.strip().upper() in _LEFT_ALONE:
             notes.append(f"{name}: stays {there.strip()}, as Canvas has it.")
             return there
-        return decimal(whole)
+        return number(whole)
 
     def _cells(self, row: tuple[str, ...], score: str) -> list[str]:
         return [*row[: self._section + 1], score]
@@ -176,7 +177,7 @@ class _Template:
         if same:
             return []
         note = (
-            f"The assignment has {there} points in Canvas, the scores are out of {decimal(given)}: "
+            f"The assignment has {there} points in Canvas, the scores are out of {number(given)}: "
             f"--out-of {there} scales them."
         )
         return [note]

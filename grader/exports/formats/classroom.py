@@ -16,7 +16,8 @@ import msgspec
 
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, Share, explanation, is_judged, shares
+from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
+from grader.judge.scoring import Share, shares
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
 
 RUNNERS = "GRADE_RUNNERS"

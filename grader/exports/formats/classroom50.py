@@ -13,7 +13,8 @@ import msgspec
 
 from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import explanation, shares, unjudged
+from grader.exports.verdicts import explanation, unjudged
+from grader.judge.scoring import shares
 from grader.results import Entry, Outcome
 
 _MOST_BYTES = 10_000_000

@@ -8,8 +8,9 @@ from typing import IO
 
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
-from grader.exports.verdicts import decimal, is_judged, left_open, overall, total
+from grader.exports.verdicts import is_judged, left_open, overall, total
 from grader.results import Entry
+from grader.text import number
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
 _AFTER = ("total", "max_score", "status", "origin")
@@ -40,7 +41,7 @@ def exercise_columns(entries: Iterable[Entry]) -> list[str]:
 def exercise_points(entry: Entry) -> dict[str, str]:
     """The points of each judged exercise by its column."""
     judged = filter(is_judged, entry.result.exercises)
-    return {f"{each.chapter}/{each.name}": decimal(each.score) for each in judged}
+    return {f"{each.chapter}/{each.name}": number(each.score) for each in judged}
 
 
 def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
@@ -53,8 +54,8 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         entry.submitted_at,
         "yes" if entry.late else "no",
         *[earned.get(column, "") for column in columns],
-        "" if whole is None else decimal(whole),
-        decimal(entry.result.max_score if out_of is None else out_of),
+        "" if whole is None else number(whole),
+        number(entry.result.max_score if out_of is None else out_of),
         overall(entry.result).value,
         entry.origin,
     ]

@@ -8,8 +8,10 @@ import msgspec
 
 from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import Share, decimal, explanation, shares, unjudged
+from grader.exports.verdicts import explanation, unjudged
+from grader.judge.scoring import Share, shares
 from grader.results import Entry, ExerciseResult, Outcome, Result, TestResult, Visibility
+from grader.text import number
 
 # Students see what public tests say at once; what hidden ones say, when the grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
@@ -53,7 +55,7 @@ def _written(result: Result, limit: int) -> bytes:
 
 def _summary(result: Result) -> str:
     lines = [
-        f"{each.name}: {decimal(each.score)} of {decimal(each.max_score)} points"
+        f"{each.name}: {number(each.score)} of {number(each.max_score)} points"
         + (f". {each.message}" if each.message else "")
         for each in result.exercises
     ]

@@ -11,21 +11,14 @@ from collections.abc import Iterator
 
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, in_html, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, decimal, explanation, is_judged, unjudged
-from grader.results import Entry, ExerciseResult, Outcome, Result, Status, TestResult
+from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
+from grader.results import Entry, ExerciseResult, Result, Status
+from grader.student.blocks import OUTCOME, STATUS, Note, Section, plain, summarized
+from grader.text import number
 
 # GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
 _MOST_BYTES = 900_000
-_STATUS = {
-    Status.PASSED: "✅ passed",
-    Status.PARTIAL: "🟡 partly passed",
-    Status.FAILED: "❌ failed",
-    Status.NOT_ATTEMPTED: "⬜ to do",
-    Status.ERROR: "❌ error",
-    Status.TIMEOUT: "❌ timeout",
-    Status.UNJUDGED: "⚠️ not judged",
-}
-_MARK = {Outcome.NOT_IMPLEMENTED: "⬜"}
+_MARKS = {"good": "✅", "part": "🟡", "bad": "❌", "quiet": "⬜", "look": "⚠️"}
 
 
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
@@ -43,11 +36,10 @@ def _lines(result: Result, limit: int) -> Iterator[str]:
     yield "| exercise | points | |"
     yield "| --- | ---: | --- |"
     for exercise in result.exercises:
-        earned = decimal(exercise.score) if is_judged(exercise) else "–"  # noqa: RUF001  # a dash
-        yield (
-            f"| {_text(exercise.title)} | {earned} / {decimal(exercise.max_score)} "
-            f"| {_STATUS[exercise.status]} |"
-        )
+        earned = number(exercise.score) if is_judged(exercise) else "–"  # noqa: RUF001  # a dash
+        kind, word = STATUS[exercise.status]
+        points = f"{earned} / {number(exercise.max_score)}"
+        yield f"| {_text(exercise.title)} | {points} | {_MARKS[kind]} {word} |"
     for exercise in result.exercises:
         yield from _details(exercise, limit)
 
@@ -56,7 +48,7 @@ def _heading(result: Result) -> str:
     name = _text(result.submission.name)
     if unjudged(result):
         return f"{name}: not judged as a whole"
-    return f"{name}: {decimal(result.score)} of {decimal(result.max_score)} points"
+    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
@@ -69,24 +61,27 @@ def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
     yield ""
     if not is_judged(exercise):
         yield NOT_JUDGED
-    elif exercise.message:
-        # The file itself is at fault, and every test says so.
-        yield from _literal(exercise.message, limit)
     else:
-        for test in exercise.tests:
-            if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-                yield from _failed(test, limit)
-        if waiting := sum(test.outcome is Outcome.SKIPPED for test in exercise.tests):
-            yield f"{waiting} more {'test waits' if waiting == 1 else 'tests wait'} for these."
+        summary = summarized(exercise)
+        for section in summary.sections:
+            yield from _section(section, limit)
+        if summary.waiting:
+            yield summary.waiting
     yield ""
     yield "</details>"
 
 
-def _failed(test: TestResult, limit: int) -> Iterator[str]:
-    yield f"{_MARK.get(test.outcome, '❌')} {_text(test.title)}"
+def _section(section: Section, limit: int) -> Iterator[str]:
+    if section.test is not None:
+        kind, _ = OUTCOME[section.test.outcome]
+        yield f"{_MARKS[kind]} {_text(section.title)}"
+        yield ""
+    notes = [block.text for block in section.blocks if isinstance(block, Note)]
+    about = [block for block in section.blocks if not isinstance(block, Note)]
+    yield from _literal(plain(about), limit)
     yield ""
-    yield from _literal(explanation(test), limit)
-    yield ""
+    for note in notes:
+        yield from (note, "")
 
 
 def _literal(text: str, limit: int) -> Iterator[str]:

@@ -16,8 +16,9 @@ from grader.exports.formats.csv import exercise_columns, exercise_points
 from grader.exports.matching import Key, match, name_key, person_of, told
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
-from grader.exports.verdicts import decimal, left_open, total
+from grader.exports.verdicts import left_open, total
 from grader.results import Entry
+from grader.text import number
 
 # To Moodle's import an empty cell of a new grade item is a broken number, a dash is no grade.
 _NO_GRADE = "-"
@@ -43,7 +44,7 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
         student, earned, whole = entry.student, exercise_points(entry), total(entry, options.out_of)
         unfinished += whole is None
         cells = [earned.get(column, _NO_GRADE) for column in columns]
-        cells.append(_NO_GRADE if whole is None else decimal(whole))
+        cells.append(_NO_GRADE if whole is None else number(whole))
         table.row([student.ids.get("username") or student.id, student.email, *cells])
     return left_open(unfinished)
 
@@ -155,7 +156,7 @@ class _Worksheet:
     def _written(self, whole: float) -> str:
         """With a comma where the worksheet writes one."""
         sample = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
-        return decimal(whole).replace(".", "," if "," in sample else ".")
+        return number(whole).replace(".", "," if "," in sample else ".")
 
     def _worth_noted(self, worth: float) -> list[str]:
         if self._maximum is None or not worth:
@@ -165,8 +166,8 @@ class _Worksheet:
         if there == given:
             return []
         note = (
-            f"The maximum grade in Moodle is {decimal(there)}, the scores are out of {decimal(given)}: "
-            f"--out-of {decimal(there)} scales them."
+            f"The maximum grade in Moodle is {number(there)}, the scores are out of {number(given)}: "
+            f"--out-of {number(there)} scales them."
         )
         return [note]
 

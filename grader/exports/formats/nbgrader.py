@@ -8,8 +8,9 @@ from typing import IO
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
-from grader.exports.verdicts import decimal, left_open, total
+from grader.exports.verdicts import left_open, total
 from grader.results import Entry
+from grader.text import number
 
 HEADER = (
     "assignment",
@@ -35,7 +36,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
         family, given = split_name(entry.student.name)
         whole = total(entry, options.out_of)
         unfinished += whole is None
-        score = "" if whole is None else decimal(whole)
+        score = "" if whole is None else number(whole)
         table.row(
             [
                 options.column or entry.result.course.name,
@@ -48,7 +49,7 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
                 score,
                 "0",
                 score,
-                decimal(entry.result.max_score if options.out_of is None else options.out_of),
+                number(entry.result.max_score if options.out_of is None else options.out_of),
             ]
         )
     return left_open(unfinished)

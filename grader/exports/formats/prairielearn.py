@@ -8,16 +8,10 @@ import msgspec
 
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import (
-    NOT_JUDGED,
-    Share,
-    decimal,
-    explanation,
-    hundredths,
-    shares,
-    unjudged,
-)
+from grader.exports.verdicts import NOT_JUDGED, explanation, unjudged
+from grader.judge.scoring import Share, hundredths, shares
 from grader.results import Entry, ExerciseResult, Result, TestResult
+from grader.text import number
 
 _MOST_BYTES = 1_000_000
 
@@ -36,7 +30,7 @@ def _written(result: Result, limit: int) -> bytes:
     printed = [
         f"{each.name}:\n{each.output.rstrip()}" for each in result.exercises if each.output.strip()
     ]
-    points = f"{decimal(result.score)} of {decimal(result.max_score)} points."
+    points = f"{number(result.score)} of {number(result.max_score)} points."
     text = msgspec.json.encode(
         {
             "gradable": True,

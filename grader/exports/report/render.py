@@ -17,10 +17,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from grader.exports.verdicts import shares
-from grader.results import ExerciseResult, Outcome, Status
+from grader.judge.scoring import shares
+from grader.results import ExerciseResult
+from grader.student.blocks import OUTCOME, STATUS, every_test, fault
 from grader.submissions import safe_name
-from grader.text import clean
+from grader.text import clean, number
 
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)")
 TEMPLATES = Path(__file__).with_name("templates")
@@ -32,23 +33,7 @@ _NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
 _MOST_LINES = 5000
 
-_STATUS = {
-    Status.PASSED: ("good", "✓", "passed"),
-    Status.PARTIAL: ("part", "◐", "partly passed"),
-    Status.FAILED: ("bad", "✗", "not passed"),
-    Status.NOT_ATTEMPTED: ("quiet", "○", "to do"),
-    Status.ERROR: ("bad", "✗", "error"),
-    Status.TIMEOUT: ("bad", "✗", "out of time"),
-    Status.UNJUDGED: ("look", "!", "not judged"),
-}
-_OUTCOME = {
-    Outcome.PASSED: ("good", "✓", "passed"),
-    Outcome.FAILED: ("bad", "✗", "not passed"),
-    Outcome.NOT_IMPLEMENTED: ("quiet", "○", "to do"),
-    Outcome.ERROR: ("bad", "✗", "error"),
-    Outcome.TIMEOUT: ("bad", "✗", "out of time"),
-    Outcome.SKIPPED: ("quiet", "○", "not run"),
-}
+_SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": "!"}
 
 
 class Renderer:
@@ -69,13 +54,16 @@ class Renderer:
             script=script,
             style_digest=_digest(style),
             script_digest=_digest(script),
-            status=lambda value: _STATUS[value],
-            outcome=lambda value: _OUTCOME[value],
+            status=lambda value: _state(*STATUS[value]),
+            outcome=lambda value: _state(*OUTCOME[value]),
+            every_test=every_test,
+            fault=fault,
         )
         self._environment.filters.update(
             lines=text_lines,
             code_lines=code_lines,
-            points=points,
+            kind=lambda block: type(block).__name__,
+            points=number,
             missed=missed,
             lost=lost,
             percent=percent,
@@ -121,22 +109,17 @@ def code_lines(source: bytes | str) -> list[str]:
     return lines
 
 
-def points(value: float) -> str:
-    """Points as a person writes them: 15, 7.5, 0.33."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
 def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
     """By suite and name of a test the points that it did not earn; their sum is what the exercise lacks."""
     return {
-        (test.visibility.value, test.name): (share.max_score - share.score) / 100
+        (test.visibility.value, test.name): share.missed
         for test, share in zip(exercise.tests, shares(exercise), strict=True)
     }
 
 
 def lost(value: float) -> str:
     """Points that were not earned, with a sign before them."""
-    return f"{_MINUS}{points(value)}"
+    return f"{_MINUS}{number(value)}"
 
 
 def percent(share: float | None) -> str:
@@ -171,6 +154,10 @@ def moment(text: str) -> str:
 def spans(lines: tuple[tuple[int, int], ...]) -> str:
     """Ranges of lines as one reads them: 3, 7 to 9, with a dash."""
     return ", ".join(str(a) if a == b else f"{a}\N{EN DASH}{b}" for a, b in lines)
+
+
+def _state(kind: str, word: str) -> tuple[str, str, str]:
+    return kind, _SYMBOLS[kind], word
 
 
 def _finalize(value: Any) -> Any:

@@ -14,9 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.cli.export import FORMAT_NAMES
 from grader.exports import FORMATS
-from grader.exports.files import StudentFormat, written
+from grader.exports.files import Options, StudentFormat, written
 from grader.gradebook import Gradebook
 from grader.results import Entry, Result
 
@@ -60,8 +59,18 @@ def one(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_names_are_those_of_the_registry() -> None:
-    assert tuple(FORMATS) == FORMAT_NAMES
+def test_the_help_lists_every_format_and_who_reads_an_option() -> None:
+    shown = " ".join(grade("export", "--help").stdout.decode().split())
+    for name, chosen in FORMATS.items():
+        assert f" {name} {chosen.summary}" in shown
+        assert set(chosen.reads) <= set(Options.__struct_fields__)
+    assert "--template FILE canvas, moodle: the file that the platform exported" in shown
+
+
+def test_the_help_of_all_commands_imports_no_format() -> None:
+    code = "import sys, grader.cli; print([m for m in sys.modules if 'exports.formats.' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
 
 
 @pytest.mark.parametrize("name", NAMES)

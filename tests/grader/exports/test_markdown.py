@@ -61,7 +61,7 @@ def test_what_is_there_and_what_is_not() -> None:
     shown = page(rendered(FORMATS["markdown"], entry(exercise(*tests), untouched))).text
     assert "ada: 3.75 of 30 points" in shown
     assert "It does not hold." in shown
-    assert "1 more test waits for these." in shown
+    assert "1 more test waits for this one." in shown
     assert "The title of test_value" not in shown, "what is passed or not begun needs no words"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from grader.exports import FORMATS
 from grader.exports.files import Options
-from grader.exports.table import guarded
+from grader.exports.table import Table, guarded
 from grader.exports.texts import one_line
 from grader.results import Entry, Outcome
 
@@ -41,6 +41,76 @@ def test_no_name_breaks_a_row_or_is_a_formula(name: str, text: str) -> None:
         assert "\x00" not in cell
         assert "\u202e" not in cell
         assert "\x1b" not in cell
+
+
+SPLIT_OPEN = (
+    ";=1+1",
+    "Ada;=1+1",
+    "Ada; =1+1",
+    'Ada;"=1+1"',
+    'Ada;""=1+1',
+    "Ada,+1",
+    "Smith, -1",
+    "a\t=1",
+    "a|@SUM(A1)",
+    "a\n=1",
+    "a;＝1",  # noqa: RUF001  # as typed on an East Asian keyboard
+    "a;'=1;=2,=3",
+    ";;=1",
+    '";=1',
+    "-",
+)
+
+
+def opened(out: str, separator: str, *, quotes: bool) -> list[str]:
+    """The cells as a spreadsheet with this list separator opens them, whatever we meant to part them."""
+    cells = []
+    for line in out.splitlines():
+        cell, inside = "", False
+        for sign in line:
+            if quotes and sign == '"' and (inside or not cell):
+                inside = not inside
+            elif sign == separator and not inside:
+                cells.append(cell)
+                cell = ""
+            else:
+                cell += sign
+        cells.append(cell)
+    return cells
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
+@pytest.mark.parametrize("text", [*HOSTILE, *SPLIT_OPEN], ids=ascii)
+def test_no_cell_is_a_formula_whatever_separates_the_list(
+    name: str, separator: str, text: str
+) -> None:
+    out, _ = written(FORMATS[name], [hostile_entry(text), entry(student="after")])
+    for quotes in (True, False):
+        for cell in opened(out, separator, quotes=quotes):
+            shown = cell.lstrip(' "\t')
+            assert not shown.startswith(STARTS_OF_FORMULAS) or shown == "-", cell
+
+
+@pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
+@pytest.mark.parametrize("written_with", [";", ",", "\t"])
+@pytest.mark.parametrize("text", SPLIT_OPEN, ids=ascii)
+def test_what_a_template_holds_is_no_formula_either(
+    written_with: str, separator: str, text: str
+) -> None:
+    out = io.BytesIO()
+    Table(out, written_with).kept([text, "Ada", text])
+    for quotes in (True, False):
+        for cell in opened(out.getvalue().decode(), separator, quotes=quotes):
+            shown = cell.lstrip(' "\t')
+            assert not shown.startswith(STARTS_OF_FORMULAS) or shown == "-", cell
+
+
+@pytest.mark.parametrize(
+    "text", ["Smith, Ada", "Jean-Luc", "a+b@example.org", "2026-09-01T10:00:00Z", "x; y", "1 - 2"]
+)
+def test_what_is_harmless_stays_as_it_is(text: str) -> None:
+    assert guarded(text) == text
 
 
 def test_a_row_a_student_and_a_column_an_exercise() -> None:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.exports.verdicts import decimal, hundredths, overall, shares, total
+from grader.exports.verdicts import overall, total
+from grader.judge.scoring import hundredths, shares
 from grader.results import Outcome, Status
+from grader.text import number
 
 from .entries import checked, entry, exercise, unjudged
 
@@ -74,4 +76,4 @@ def test_one_status_for_all_exercises(exercises: list[object], status: Status) -
     ("value", "text"), [(15.0, "15"), (7.5, "7.5"), (0.0, "0"), (0.333, "0.33"), (100.0, "100")]
 )
 def test_points_as_a_person_writes_them(value: float, text: str) -> None:
-    assert decimal(value) == text
+    assert number(value) == text

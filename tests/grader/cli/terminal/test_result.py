@@ -25,7 +25,8 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.student.advice import Asked, Guide, findings
+from grader.student.advice import Asked, Guide
+from grader.student.blocks import findings
 from grader.student.progress import Standing
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"

@@ -48,7 +48,6 @@ def test_none_and_all_are_only_said_of_none_and_all(share: float, text: str) -> 
 
 
 def test_numbers_read_as_a_person_writes_them() -> None:
-    assert [render.points(value) for value in (15.0, 7.5, 1 / 3)] == ["15", "7.5", "0.33"]
     assert [render.seconds(value) for value in (0.034, 12.4)] == ["0.03 s", "12 s"]
     assert render.correlation(-0.001) == "+0.00"
     assert render.correlation(-0.25) == "\N{MINUS SIGN}0.25"

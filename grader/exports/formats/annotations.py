@@ -11,12 +11,12 @@ import msgspec
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import command_data, command_property, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status, TestResult
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status
+from grader.student.blocks import Where, explained, findings
 
 # GitHub shows this many of a kind and step, and is silent about the rest.
 _MOST = 10
 _LONGEST_MESSAGE = 1000
-_SAID_ELSEWHERE = (Outcome.PASSED, Outcome.SKIPPED, Outcome.NOT_IMPLEMENTED)
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -47,17 +47,15 @@ def _notes(exercise: ExerciseResult) -> list[_Note]:
     if exercise.message and exercise.tests:
         return [_Note(exercise.title, exercise.message, exercise.tests[0].place)]
     notes: dict[tuple[str, Place | None], _Note] = {}
-    for test in exercise.tests:
-        if test.outcome not in _SAID_ELSEWHERE:
+    for finding in findings(exercise):
+        test = finding.first
+        if test.outcome is not Outcome.NOT_IMPLEMENTED:
             cause = (test.message.partition("\n")[0], test.place)
-            notes.setdefault(
-                cause, _Note(f"{exercise.title}: {test.title}", _told(test), test.place)
-            )
+            # The place is a property of the command.
+            texts = [block.text for block in explained(test) if not isinstance(block, Where)]
+            title = f"{exercise.title}: {test.title}"
+            notes.setdefault(cause, _Note(title, "\n".join(texts), test.place))
     return list(notes.values())
-
-
-def _told(test: TestResult) -> str:
-    return f"{test.message}\n{test.hint}" if test.hint else test.message
 
 
 def _command(kind: str, note: _Note, submission: Path) -> str:
@@ -79,4 +77,4 @@ def _in_repository(place: Place, submission: Path) -> str:
     return name.as_posix()
 
 
-FORMAT = StudentFormat("GitHub annotations at the student's lines", ".txt", render)
+FORMAT = StudentFormat("GitHub annotations at the student's lines", ".txt", render, ("submission",))

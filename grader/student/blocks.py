@@ -1,0 +1,208 @@
+"""A result as blocks: what there is to say about an exercise, worked out once for every renderer.
+
+Terminal, notebook, report and Markdown draw the same sections, each in its own way and each escaping
+what it shows: every text in a block may be a stranger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
+from grader.text import counted
+
+# The first exercise that does not hold shows this many findings: one cause at a time.
+FIRST_FINDINGS = 3
+
+# How an exercise or a test ended: the kind of its mark, and the word beside it.
+STATUS = {
+    Status.PASSED: ("good", "passed"),
+    Status.PARTIAL: ("part", "partly passed"),
+    Status.FAILED: ("bad", "failed"),
+    Status.NOT_ATTEMPTED: ("quiet", "to do"),
+    Status.ERROR: ("bad", "error"),
+    Status.TIMEOUT: ("bad", "timeout"),
+    Status.UNJUDGED: ("look", "not judged"),
+}
+OUTCOME = {
+    Outcome.PASSED: ("good", "passed"),
+    Outcome.FAILED: ("bad", "failed"),
+    Outcome.NOT_IMPLEMENTED: ("part", "to do"),
+    Outcome.ERROR: ("bad", "error"),
+    Outcome.TIMEOUT: ("bad", "timeout"),
+    Outcome.SKIPPED: ("quiet", "not run"),
+}
+
+
+def status_text(status: Status) -> str:
+    """The word of a status where nothing else explains it."""
+    fault = ": a fault of the grader" if status is Status.UNJUDGED else ""
+    return STATUS[status][1] + fault
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What is wrong: a first line that says it, and details below."""
+
+    text: str
+
+
+class Where(msgspec.Struct, frozen=True):
+    """The line to look at."""
+
+    place: Place
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """What to try."""
+
+    text: str
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A remark of the grader's own."""
+
+    text: str
+
+
+Block = Message | Where | Hint | Note
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A test with what is said about it, or the file as a whole, which has no test and no title."""
+
+    blocks: tuple[Block, ...]
+    test: TestResult | None = None
+    title: str = ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part still to be written: its title is then what that part says."""
+        return self.test is not None and self.title != self.test.title
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The first findings of an exercise; how many tests more do not hold, and what waits for them."""
+
+    sections: tuple[Section, ...]
+    more: int = 0
+    waiting: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Tests that end alike at the same place; the first of them speaks for all."""
+
+    tests: tuple[TestResult, ...]
+
+    @property
+    def first(self) -> TestResult:
+        """The test to show."""
+        return self.tests[0]
+
+
+def is_untouched(exercise: ExerciseResult) -> bool:
+    """Whether nothing at all is written yet."""
+    # One that was judged has no message of its own: something is written in it.
+    return exercise.status is Status.NOT_ATTEMPTED and bool(exercise.message)
+
+
+def findings(exercise: ExerciseResult) -> list[Finding]:
+    """What does not hold, in the order of the tests; parts still to be written come last."""
+    alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
+    for test in exercise.tests:
+        if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
+            alike.setdefault((test.outcome, test.message, test.place), []).append(test)
+    in_order = [Finding(tuple(tests)) for tests in alike.values()]
+    return sorted(in_order, key=lambda finding: finding.first.outcome is Outcome.NOT_IMPLEMENTED)
+
+
+def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
+    """The first findings, each cause once: all of them, or at most `shown`."""
+    if is_untouched(exercise):
+        return Summary(())
+    if exercise.message:
+        return Summary((fault(exercise),))
+    causes = findings(exercise)
+    shown = len(causes) if shown is None else shown
+    return Summary(
+        tuple(_finding(finding) for finding in causes[:shown]),
+        sum(len(finding.tests) for finding in causes[shown:]),
+        _waiting(exercise, "this one" if len(causes) == 1 else "these"),
+    )
+
+
+def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
+    """Every test; of a file that is at fault as a whole that fault alone, as every test says it."""
+    if exercise.message and not is_untouched(exercise):
+        return (fault(exercise),)
+    return every_test(exercise, exercise.tests)
+
+
+def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
+    """These tests of an exercise; what was said above is not said again."""
+    above: set[tuple[Block, ...]] = set()
+    sections = []
+    for test in tests:
+        blocks = () if is_untouched(exercise) else explained(test)
+        cause = tuple(block for block in blocks if not isinstance(block, Hint))
+        if test.message == exercise.message:
+            blocks = ()
+        elif cause in above and test.outcome is not Outcome.SKIPPED:
+            blocks = (Note("The same as above."), *blocks[len(cause) :])
+        above.add(cause)
+        sections.append(Section(blocks, test, test.title))
+    return tuple(sections)
+
+
+def fault(exercise: ExerciseResult) -> Section:
+    """What is said of the file as a whole, and where."""
+    place = exercise.tests[0].place if exercise.tests else None
+    return Section((Message(exercise.message), *_where(place)))
+
+
+def explained(test: TestResult) -> tuple[Block, ...]:
+    """What is said about a test: nothing if it passed, else the message, the place and the hint."""
+    if test.outcome is Outcome.PASSED:
+        return ()
+    blocks: list[Block] = [Message(test.message)] if test.message else []
+    if test.outcome is not Outcome.SKIPPED:
+        blocks += _where(test.place)
+    # A hint is for the mistake that the test looks for, not for a crash or a lack of time.
+    if test.hint and test.outcome in (Outcome.FAILED, Outcome.NOT_IMPLEMENTED):
+        blocks.append(Hint(test.hint))
+    return tuple(blocks)
+
+
+def plain(blocks: Iterable[Block]) -> str:
+    """The blocks as lines of text, for formats that know nothing else."""
+    lines = []
+    for block in blocks:
+        match block:
+            case Where(place):
+                lines.append(f"{place.file}:{place.line}")
+            case Hint(text):
+                lines.append(f"Hint: {text}")
+            case Message(text) | Note(text):
+                lines.append(text)
+    return "\n".join(lines)
+
+
+def _finding(finding: Finding) -> Section:
+    test, count = finding.first, len(finding.tests)
+    if test.outcome is Outcome.NOT_IMPLEMENTED:
+        # Its own words say more than the tests that meet it.
+        needs = Note(f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it.")
+        return Section((*_where(test.place), needs), test, test.message)
+    same = (Note(f"The same in {counted(count - 1, 'more test')}."),) if count > 1 else ()
+    return Section((*explained(test), *same), test, test.title)
+
+
+def _where(place: Place | None) -> tuple[Where, ...]:
+    return () if place is None else (Where(place),)
+
+
+def _waiting(exercise: ExerciseResult, which: str) -> str:
+    count = sum(test.outcome is Outcome.SKIPPED for test in exercise.tests)
+    wait = "waits" if count == 1 else "wait"
+    return f"{counted(count, 'more test')} {wait} for {which}." if count else ""
