@@ -15,7 +15,9 @@ from grader.submissions import tar as tars
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = (ROOT / "docs" / "intake.md").read_text(encoding="utf-8")
-SOURCE = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "grader/intake").glob("*.py"))
+SOURCE = "".join(
+    path.read_text(encoding="utf-8") for path in (ROOT / "grader/submissions").glob("*.py")
+)
 
 
 @pytest.mark.parametrize("column", sorted(set(roster._COLUMNS.values()) - {"first", "last"}))
