@@ -11,17 +11,18 @@ import enum
 import functools
 import io
 import re
+import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored
-from grader.submissions.member import Member, check_path, read_member
+from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored, open_regular
 from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
-from grader.submissions.tar import BLOCK, Decompressed, Plain, is_tar, tar_members
-from grader.submissions.zip import zip_members
+from grader.submissions.tar import BLOCK, Decompressed, Plain, Section, is_tar, tar_members
+from grader.submissions.zip import Member, Readable, ZipArchive, check_path, read_member
 
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
@@ -87,17 +88,47 @@ def format_of(file: BinaryIO) -> Format:
     raise Unreadable("is no zip or tar, or its beginning is damaged: pack the folder as a zip.")
 
 
-def stored_members(file: BinaryIO, max_entries: int, max_table_bytes: int) -> Iterator[Member]:
-    """Every entry of an archive whose members can be read one by one later, where they lie.
+class StoredArchive:
+    """An archive of a class, which stays open: its members are read one by one later, where they lie.
 
     Raises Unreadable for a compressed tar, and where an archive is broken or too large.
     """
-    match format_of(file):
-        case Format.ZIP:
-            return zip_members(file, max_entries=max_entries, max_table_bytes=max_table_bytes)
-        case Format.TAR:
-            return tar_members(Plain(file), max_entries=max_entries)
-    raise Unreadable("is a compressed tar, which can only be read from its beginning.")
+
+    def __init__(self, path: Path, max_entries: int, max_table_bytes: int) -> None:
+        self._max_entries = max_entries
+        file = open_regular(path, path.name)
+        # Closed with this object, which its members hold.
+        weakref.finalize(self, file.close)
+        format_ = format_of(file)
+        if format_ not in (Format.ZIP, Format.TAR):
+            raise Unreadable("is a compressed tar, which can only be read from its beginning.")
+        self._file = file
+        self._zip = None
+        if format_ is Format.ZIP:
+            self._zip = ZipArchive(file, max_entries=max_entries, max_table_bytes=max_table_bytes)
+
+    def members(self) -> Iterator[Member]:
+        """Every entry, in the order of the archive."""
+        if self._zip is not None:
+            for member in self._zip.members():
+                yield self._held(member, member.open)
+        else:
+            stream = Plain(self._file)
+            for member in tar_members(stream, max_entries=self._max_entries):
+                section = functools.partial(Section, self._file, stream.at, member.size)
+                yield self._held(member, section)
+
+    def forget(self) -> None:
+        """Let go of what no member needs that is held."""
+        if self._zip is not None:
+            self._zip.forget()
+
+    def _held(self, member: Member, opener: Callable[[], Readable]) -> Member:
+        # Bound to this object: the file stays open for as long as a member of it is held.
+        return msgspec.structs.replace(member, open=functools.partial(self._open, opener))
+
+    def _open(self, opener: Callable[[], Readable]) -> Readable:
+        return opener()
 
 
 def list_archive(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> Listing:
@@ -147,46 +178,40 @@ class _Contents:
         self.kept.append(member)
         return True
 
-    def listing(self, reader: Callable[[Member], Callable[[], bytes]]) -> Listing:
-        """What was kept, to be read by what `reader` gives for each member."""
-        found = [
-            Candidate(member.path, self._clash(member) or reader(member)) for member in self.kept
+    def listing(self) -> Listing:
+        """The candidates that were kept, and the names of others."""
+        candidates = [
+            Candidate(member.path, functools.partial(self._read, member)) for member in self.kept
         ]
-        return Listing(found, self.others)
+        return Listing(candidates, self.others)
 
-    def _clash(self, member: Member) -> Callable[[], bytes] | None:
-        """How a member is refused whose name, or that of a folder above it, is another thing too."""
+    def _read(self, member: Member) -> bytes:
+        """The bytes of a member, unless its name or that of a folder above it is another thing too."""
         above = member.path.split("/")[:-1]
         both = ["/".join(above[: end + 1]) for end in range(len(above))]
         names = [path for path in both if hash(path) in self._files]
         if hash(member.path) in self._folders:
             names.append(member.path)
-        return _refusal(f"{shown(names[0])} is both a file and a folder.") if names else None
-
-
-def _refusal(problem: str) -> Callable[[], bytes]:
-    def read() -> bytes:
-        raise Unreadable(problem)
-
-    return read
+        if names:
+            raise Unreadable(f"{shown(names[0])} is both a file and a folder.")
+        return read_member(member, MAX_FILE_BYTES)
 
 
 def _list_zip(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Listing:
+    archive = ZipArchive(file, max_entries=MAX_ENTRIES, max_table_bytes=_MAX_TABLE_BYTES)
     contents = _Contents(is_wanted)
-    for member in zip_members(file, max_entries=MAX_ENTRIES, max_table_bytes=_MAX_TABLE_BYTES):
+    for member in archive.members():
         contents.add(member)
-    return contents.listing(
-        lambda member: functools.partial(read_member, file, member, MAX_FILE_BYTES)
-    )
+    return contents.listing()
 
 
 def _list_tar(stream: Plain | Decompressed, is_wanted: Callable[[str], bool]) -> Listing:
     contents = _Contents(is_wanted)
-    readers: dict[int, Callable[[], bytes]] = {}
     for member in tar_members(stream, max_entries=MAX_ENTRIES):
         if contents.add(member):
             # Read as it passes by, but judged with the rules that hold for every member.
-            data = io.BytesIO(stream.read(min(member.size, MAX_FILE_BYTES)))
-            there = msgspec.structs.replace(member, offset=0)
-            readers[id(member)] = functools.partial(read_member, data, there, MAX_FILE_BYTES)
-    return contents.listing(lambda member: readers[id(member)])
+            data = stream.read(min(member.size, MAX_FILE_BYTES))
+            contents.kept[-1] = msgspec.structs.replace(
+                member, open=functools.partial(io.BytesIO, data)
+            )
+    return contents.listing()

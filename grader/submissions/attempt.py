@@ -28,10 +28,10 @@ from grader.submissions.archive import (
     looks_packed,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
-from grader.submissions.member import Member, read_member
 from grader.submissions.names import shown
 from grader.submissions.source import is_untouched
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
+from grader.submissions.zip import Member, read_member
 
 # An archive within a class's archive is unpacked into memory.
 MAX_NESTED_BYTES = 32 << 20
@@ -244,7 +244,7 @@ class _Gathering:
         code = [name for name in self._others if looks_like_code(name)]
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
         if names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
-            problem += f" ExerciseFile in besides: {names}."
+            problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
     def _is_wanted(self, name: str) -> bool:
@@ -255,8 +255,7 @@ class _Gathering:
 
     def _read(self, piece: AttemptFile) -> bytes:
         if isinstance(piece.place, Member):
-            with open_regular(self._path, self._path.name) as file:
-                return read_member(file, piece.place, MAX_FILE_BYTES)
+            return read_member(piece.place, MAX_FILE_BYTES)
         with open_regular(piece.place, piece.path) as file:
             source = file.read(MAX_FILE_BYTES + 1)
         if len(source) > MAX_FILE_BYTES:
@@ -271,5 +270,4 @@ class _Gathering:
                 f"{shown(piece.path)} is larger than {MAX_NESTED_BYTES >> 20} MiB within the "
                 "download: unpack the download, and grade its folder."
             )
-        with open_regular(self._path, self._path.name) as file:
-            return io.BytesIO(read_member(file, piece.place, MAX_NESTED_BYTES))
+        return io.BytesIO(read_member(piece.place, MAX_NESTED_BYTES))

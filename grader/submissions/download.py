@@ -20,7 +20,6 @@ from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import Download, Item, open_download
 from grader.submissions.folder import EntryKind, Unreadable, open_regular
 from grader.submissions.gradescope import Submitted, read_metadata
-from grader.submissions.member import Member, MemberStream
 from grader.submissions.names import shown, written
 from grader.submissions.people import Person, settle_ids
 from grader.submissions.platforms import (
@@ -34,6 +33,7 @@ from grader.submissions.platforms import (
     platform_of,
 )
 from grader.submissions.roster import Roster
+from grader.submissions.zip import Member, MemberReader
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 _LISTED = 5
@@ -153,17 +153,19 @@ class _Finding:
                     self._people[key].submitted_at[item.name] = known.submitted_at
 
     def _metadata(self) -> dict[str, Submitted]:
-        place, path = self._download.metadata, self._download.path
+        place = self._download.metadata
         if place is None:
             self._notes.append(f"There is no {METADATA}: nobody's name is known, only numbers.")
             return {}
         try:
-            with open_regular(place if isinstance(place, Path) else path, METADATA) as file:
-                return read_metadata(
-                    MemberStream(file, place) if isinstance(place, Member) else file
-                )
+            if isinstance(place, Member):
+                return read_metadata(MemberReader(place))
+            with open_regular(place, METADATA) as file:
+                return read_metadata(file)
         except Unreadable as problem:
-            self._notes.append(f"{METADATA} {problem}: nobody's name is known, only numbers.")
+            self._notes.append(
+                f"{METADATA} {str(problem).partition(':')[0]}: nobody's name is known, only numbers."
+            )
             return {}
 
     def _add_by_name(self, item: Item) -> None:

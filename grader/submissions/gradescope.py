@@ -10,13 +10,14 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from grader.results import Student
 from grader.submissions.folder import Unreadable
 from grader.submissions.names import written
+from grader.submissions.zip import Readable
 
 MAX_BYTES = 1 << 30
 _MAX_DEPTH = 50
@@ -38,13 +39,6 @@ class Submitted(msgspec.Struct, frozen=True):
 
     students: tuple[Student, ...]
     submitted_at: str = ""
-
-
-class Readable(Protocol):
-    """An open file, or a member of an archive."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes, at most so many; none at the end."""
 
 
 class _Bounded:

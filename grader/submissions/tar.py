@@ -1,21 +1,23 @@
 """The members of a tar, plain or compressed, header by header in one pass.
 
-`tarfile` reads a header's extension whole, however large it says that it is, and follows what it says
-about sparse files; of all that only the name of a member is wanted here.
+`tarfile` takes a header apart, but does not walk from one to the next: it keeps all that a header's extension
+holds. One tar of 67 KB, 64 KiB of it the records `2 2 2 2 ... =`, costs it 1.6 s and 1,039 MiB, and 64 KiB of
+digits 4 s, for each such header (Python 3.11). Here the name and the size are taken from an extension.
 """
 
 from __future__ import annotations
 
 import bz2
 import lzma
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
 from grader.submissions.folder import EntryKind, Unreadable
-from grader.submissions.member import Compression, Member, member_path
+from grader.submissions.zip import Member, member_path
 
-BLOCK = 512
+BLOCK = tarfile.BLOCKSIZE
 _CHUNK = 1 << 16
 # Of an extension (a long name, pax records) so much is read; the rest is skipped.
 MAX_EXTENSION = 1 << 16
@@ -31,15 +33,14 @@ _UNPACKERS: dict[str, Callable[[], Any]] = {
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
 }
 
+_EXTENSIONS = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+)
+_WITHOUT_BYTES = b"123456"
+_MORE_HOLES_AT = 482
+
 _BROKEN = "is cut off or damaged: pack it again and hand it in."
-_KINDS = {
-    b"0": EntryKind.FILE,
-    b"\0": EntryKind.FILE,
-    b"7": EntryKind.FILE,
-    b"5": EntryKind.FOLDER,
-    b"1": EntryKind.LINK,
-    b"2": EntryKind.LINK,
-}
 
 
 class Stream(Protocol):
@@ -79,6 +80,19 @@ class Plain:
 
     def finish(self) -> None:
         pass
+
+
+class Section:
+    """A part of a file, wherever the file stands."""
+
+    def __init__(self, file: BinaryIO, at: int, size: int) -> None:
+        self._file, self._at, self._end = file, at, at + size
+
+    def read(self, size: int, /) -> bytes:
+        self._file.seek(self._at)
+        data = self._file.read(min(size, self._end - self._at))
+        self._at += len(data)
+        return data
 
 
 class Decompressed:
@@ -144,13 +158,7 @@ class Decompressed:
 
 def is_tar(block: bytes) -> bool:
     """Whether this is the header of a tar's member: its sum of bytes must be right."""
-    if len(block) < BLOCK:
-        return False
-    try:
-        stated = _number(block[148:156])
-    except ValueError:
-        return False
-    return sum(block[:148]) + 8 * 32 + sum(block[156:BLOCK]) == stated
+    return _header(block) is not None
 
 
 def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
@@ -159,7 +167,7 @@ def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
     Raises Unreadable for a broken or huge one. A sparse file is no regular one here: nobody's exercise
     has holes.
     """
-    count, extended = 0, _Extended()
+    count, extension = 0, _Extension()
     while True:
         block = stream.read(BLOCK)
         if not block.strip(b"\0"):
@@ -167,86 +175,81 @@ def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
                 stream.finish()
                 return
             raise Unreadable("is empty: pack the folder again and hand it in.")
-        if not is_tar(block):
+        header = _header(block)
+        if header is None:
             raise Unreadable(_BROKEN if count else "holds no folder: pack one as a zip or a tar.")
         count += 1
         if count > max_entries:
             raise Unreadable(
                 f"holds more than {max_entries:,} files: hand in those of the exercises."
             )
-        size, flag = _size(block), block[156:157]
-        if flag in b"LKxgX":
-            if size > MAX_EXTENSION:
+        if header.size < 0:
+            raise Unreadable(_BROKEN)
+        if header.type in _EXTENSIONS:
+            if header.size > MAX_EXTENSION:
                 raise Unreadable("holds a name or a note of absurd length: pack it again.")
-            extended.read(flag, stream.read(size))
-            stream.skip(-size % BLOCK)
+            extension.read(header.type, stream.read(header.size))
+            stream.skip(-header.size % BLOCK)
             continue
-        if flag == b"S" and block[482]:
+        if header.type == tarfile.GNUTYPE_SPARSE and block[_MORE_HOLES_AT]:
             raise Unreadable("holds a file with holes: pack it again as a zip.")
-        member = extended.member(block, stream.at, size)
-        begin = stream.at
-        yield member
-        stream.skip(begin + member.packed + -member.packed % BLOCK - stream.at)
-        extended = _Extended()
+        begin, size = stream.at, extension.size_of(header)
+        yield Member(
+            member_path(extension.name or _raw(header.name), utf8=False),
+            EntryKind.SPECIAL if extension.is_sparse else _kind(header),
+            size,
+        )
+        stream.skip(begin + size + -size % BLOCK - stream.at)
+        extension = _Extension()
 
 
-class _Extended:
+def _header(block: bytes) -> tarfile.TarInfo | None:
+    """One header, taken apart; None if it is none."""
+    try:
+        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return None
+
+
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _kind(header: tarfile.TarInfo) -> EntryKind:
+    if header.isdir() or header.name.endswith("/"):
+        return EntryKind.FOLDER
+    if header.issym() or header.islnk():
+        return EntryKind.LINK
+    is_plain = header.isreg() and header.type != tarfile.GNUTYPE_SPARSE
+    return EntryKind.FILE if is_plain else EntryKind.SPECIAL
+
+
+class _Extension:
     """What stands before a header and belongs to it: a long name, a size, a mark of sparse files."""
 
     def __init__(self) -> None:
-        self._name: bytes | None = None
+        self.name = b""
+        self.is_sparse = False
         self._size: int | None = None
-        self._sparse = False
 
-    def read(self, flag: bytes, data: bytes) -> None:
-        if flag == b"L":
-            self._name = data.rstrip(b"\0")
-        elif flag in b"xX":
+    def read(self, kind: bytes, data: bytes) -> None:
+        """Take what an extension of this type says."""
+        if kind == tarfile.GNUTYPE_LONGNAME:
+            self.name = data.rstrip(b"\0")
+        elif kind in (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE):
             for key, value in _records(data):
                 if key == b"path":
-                    self._name = value
+                    self.name = value
                 elif key == b"size" and value.isdigit() and len(value) < 20:
                     self._size = int(value)
                 elif key.startswith(b"GNU.sparse."):
-                    self._sparse = True
+                    self.is_sparse = True
 
-    def member(self, block: bytes, at: int, size: int) -> Member:
-        name, flag = self._name, block[156:157]
-        if name is None:
-            name = block[:100].split(b"\0")[0]
-            prefix = block[345:500].split(b"\0")[0]
-            if block[257:263] == b"ustar\0" and prefix:
-                name = prefix + b"/" + name
-        kind = _KINDS.get(flag, EntryKind.SPECIAL)
-        if flag in b"0\0" and name.endswith(b"/"):
-            kind = EntryKind.FOLDER
-        if self._sparse:
-            kind = EntryKind.SPECIAL
-        # A link or a device has no bytes, whatever size its header states.
-        size = 0 if flag in b"123456" else size if self._size is None else self._size
-        path = member_path(name, utf8=False)
-        return Member(path, kind, offset=at, packed=size, size=size, packing=Compression.PLAIN)
-
-
-def _size(block: bytes) -> int:
-    try:
-        size = _number(block[124:136])
-    except ValueError as error:
-        raise Unreadable(_BROKEN) from error
-    if size < 0:
-        raise Unreadable(_BROKEN)
-    return size
-
-
-def _number(field: bytes) -> int:
-    """A number of a header: octal digits, or for large ones a binary number behind a set bit."""
-    if field[:1] in (b"\x80", b"\xff"):
-        number = int.from_bytes(field[1:], "big")
-        return number - (1 << 8 * (len(field) - 1)) if field[:1] == b"\xff" else number
-    digits = field.split(b"\0")[0].strip(b" ")
-    if digits.strip(b"01234567"):
-        raise ValueError("no octal number")
-    return int(digits or b"0", 8)
+    def size_of(self, header: tarfile.TarInfo) -> int:
+        """How many bytes follow a header: a link or a device has none, whatever it states."""
+        if header.type in _WITHOUT_BYTES:
+            return 0
+        return header.size if self._size is None else self._size
 
 
 def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -1,136 +1,203 @@
-"""The table of contents of a zip, entry by entry, without believing how many it says there are.
+"""The members of an archive, and those of a zip: read by `zipfile`, which is given no table that hurts.
 
-`zipfile` makes an object of every entry before it answers: a hundred thousand of them, or a table that says
-that it has four billion, are its caller's memory. Here an entry is read, looked at and forgotten.
+`zipfile` reads a table of contents whole, makes an object of 0.7 KiB of every entry, and copies the rest of
+an entry's extra fields for each of them (30 ms for 64 KiB). So the table is looked over before it gets it.
+The size that an archive states is believed only as a reason to refuse.
 """
 
 from __future__ import annotations
 
+import functools
+import io
 import struct
-from collections.abc import Iterator
-from typing import BinaryIO
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Protocol
+
+import msgspec
 
 from grader.submissions.folder import EntryKind, Unreadable, kind_of_mode
-from grader.submissions.member import Member, member_path
+from grader.submissions.names import shown
 
-_END = struct.Struct("<4s4H2LH")
-_END_64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR_64 = struct.Struct("<4sLQL")
-_ENTRY = struct.Struct("<4s6H3L5H2L")
-_LONGEST_COMMENT = (1 << 16) - 1
-_UNKNOWN = 0xFFFFFFFF
+MAX_PATH = 1000
+_LONGEST_EXTRA = 2048
+_ENTRY_MARK = b"PK\x01\x02"
+_ENTRY_SIZE = 46
+_LENGTHS = struct.Struct("<3H")  # of an entry's name, extra fields and comment
+_LENGTHS_AT = 28
+# The record at a zip's end, behind which a comment may stand.
+_LONGEST_END = 22 + (1 << 16)
 _UNIX, _DARWIN = 3, 19
-_ZIP64 = 1
+_ENCRYPTED = 0x2041
 
 _NO_END = "is cut off or damaged: its table of contents is missing. Pack it again and hand it in."
 _BROKEN = "is damaged: its table of contents cannot be read. Pack it again and hand it in."
+_DAMAGED = "is damaged in its archive: pack it again."
+# All that a damaged zip makes the standard library say.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
+    *(NotImplementedError, RuntimeError, ValueError, KeyError, IndexError, OverflowError),
+)
 
 
-def zip_members(file: BinaryIO, *, max_entries: int, max_table_bytes: int) -> Iterator[Member]:
-    """Every entry of a zip in the order of its table; raises Unreadable for a broken or huge one."""
-    try:
-        start, size, shift = _table(file)
-    except (struct.error, OSError, ValueError) as error:
-        raise Unreadable(_BROKEN) from error
-    if size > max_table_bytes:
-        raise Unreadable(f"holds more than {max_entries:,} files: hand in those of the exercises.")
-    file.seek(start)
-    position, count = start, 0
-    while position + _ENTRY.size <= start + size:
-        count += 1
-        if count > max_entries:
-            raise Unreadable(
-                f"holds more than {max_entries:,} files: hand in those of the exercises."
-            )
+class Readable(Protocol):
+    """An open file, or a member of an archive."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most so many; none at the end."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """An entry of an archive; `problem` says why its bytes cannot be read, as the end of a sentence."""
+
+    path: str
+    kind: EntryKind
+    size: int
+    open: Callable[[], Readable] = io.BytesIO
+    problem: str = ""
+
+
+class ZipArchive:
+    """An open zip; raises Unreadable for a broken or huge one."""
+
+    def __init__(self, file: BinaryIO, *, max_entries: int, max_table_bytes: int) -> None:
         try:
-            member, length = _entry(file, shift)
-        except (struct.error, IndexError) as error:
+            if not zipfile.is_zipfile(file):
+                raise Unreadable(_NO_END)
+            self._zip = zipfile.ZipFile(_Bounded(file, max_entries, max_table_bytes))
+        except _DAMAGE as error:
             raise Unreadable(_BROKEN) from error
-        position += length
-        yield member
-        # Whoever takes the member may have read it meanwhile.
-        file.seek(position)
+
+    def members(self) -> Iterator[Member]:
+        """Every entry in the order of the table."""
+        for info in self._zip.infolist():
+            if info.volume:
+                raise Unreadable("is one part of several: pack it again in one piece.")
+            if info.header_offset < 0:
+                raise Unreadable(_BROKEN)
+            yield self._member(info)
+
+    def forget(self) -> None:
+        """Let go of the table; a member that is held can still be read."""
+        self._zip.filelist.clear()
+        self._zip.NameToInfo.clear()
+
+    def _member(self, info: zipfile.ZipInfo) -> Member:
+        # Names without the flag are of any encoding; `zipfile` takes them for cp437, which has every byte.
+        raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
+        problem = ""
+        if info.flag_bits & _ENCRYPTED:
+            problem = "is encrypted: pack it again without a password."
+        elif info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            problem = "is compressed in a rare way: pack it again as an ordinary zip."
+        elif info.compress_size > 2 * info.file_size + _LONGEST_END:
+            # No packer makes a file grow so; blocks that hold nothing could go on for ever.
+            problem = _DAMAGED
+        path = member_path(raw, utf8=bool(info.flag_bits & 0x800))
+        opener = functools.partial(self._zip.open, info)
+        return Member(path, _kind(raw, info), info.file_size, opener, problem)
 
 
-def _table(file: BinaryIO) -> tuple[int, int, int]:
-    """Where the table begins, its size, and how far all offsets are off (a file may have a front)."""
-    length = file.seek(0, 2)
-    tail_size = min(length, _END.size + _LONGEST_COMMENT)
-    file.seek(length - tail_size)
-    tail = file.read(tail_size)
-    at = tail.rfind(b"PK\x05\x06")
-    if at < 0 or len(tail) - at < _END.size:
-        raise Unreadable(_NO_END)
-    _, disk, table_disk, _, entries, size, offset, _ = _END.unpack_from(tail, at)
-    end = length - tail_size + at
-    if _UNKNOWN in (size, offset) or 0xFFFF in (entries, disk):
-        end, size, offset = _table_64(file, end, size, offset)
-    elif disk or table_disk:
-        raise Unreadable("is one part of several: pack it again in one piece.")
-    start = end - size
-    if start < 0 or offset > start:
-        raise Unreadable(_BROKEN)
-    return start, size, start - offset
+class _Bounded:
+    """A file that refuses to be read where `zipfile` is about to read a table that is too large."""
+
+    def __init__(self, file: BinaryIO, max_entries: int, max_table_bytes: int) -> None:
+        self._file, self._max_entries, self._max_bytes = file, max_entries, max_table_bytes
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > self._max_bytes:
+            raise self._too_many()
+        data = self._file.read(_LONGEST_END if size < 0 else size)
+        if data.startswith(_ENTRY_MARK):
+            self._check(data)
+        return data
+
+    def _check(self, table: bytes) -> None:
+        at = count = 0
+        while at + _ENTRY_SIZE <= len(table):
+            count += 1
+            if count > self._max_entries:
+                raise self._too_many()
+            lengths = _LENGTHS.unpack_from(table, at + _LENGTHS_AT)
+            if lengths[1] > _LONGEST_EXTRA:
+                raise Unreadable(_BROKEN)
+            at += _ENTRY_SIZE + sum(lengths)
+
+    def _too_many(self) -> Unreadable:
+        return Unreadable(
+            f"holds more than {self._max_entries:,} files: hand in those of the exercises."
+        )
 
 
-def _table_64(file: BinaryIO, end: int, size: int, offset: int) -> tuple[int, int, int]:
-    """The same from the large end record, if there is one before the small one."""
-    if end < _LOCATOR_64.size + _END_64.size:
-        return end, size, offset
-    file.seek(end - _LOCATOR_64.size)
-    mark, _, _, _ = _LOCATOR_64.unpack(file.read(_LOCATOR_64.size))
-    if mark != b"PK\x06\x07":
-        return end, size, offset
-    end -= _LOCATOR_64.size + _END_64.size
-    file.seek(end)
-    mark, *_, size, offset = _END_64.unpack(file.read(_END_64.size))
-    if mark != b"PK\x06\x06":
-        raise Unreadable(_BROKEN)
-    return end, size, offset
-
-
-def _entry(file: BinaryIO, shift: int) -> tuple[Member, int]:
-    """The entry at which the file stands, and its length in the table."""
-    fixed = _ENTRY.unpack(file.read(_ENTRY.size))
-    mark, made_by, _, flags, packing, _, _, crc, packed, size = fixed[:10]
-    name_size, extra_size, comment_size, _, _, attributes, offset = fixed[10:]
-    if mark != b"PK\x01\x02":
-        raise Unreadable(_BROKEN)
-    raw, extra = file.read(name_size), file.read(extra_size)
-    if len(raw) != name_size or len(extra) != extra_size:
-        raise Unreadable(_BROKEN)
-    if _UNKNOWN in (size, packed, offset):
-        size, packed, offset = _large(extra, size, packed, offset)
-    member = Member(
-        path=member_path(raw, utf8=bool(flags & 0x800)),
-        kind=_kind(raw, made_by >> 8, attributes),
-        offset=offset + shift,
-        packed=packed,
-        size=size,
-        packing=packing,
-        crc=crc,
-        encrypted=bool(flags & 0x2041),
-    )
-    return member, _ENTRY.size + name_size + extra_size + comment_size
-
-
-def _kind(raw: bytes, system: int, attributes: int) -> EntryKind:
+def _kind(raw: bytes, info: zipfile.ZipInfo) -> EntryKind:
     if raw.endswith((b"/", b"\\")):
         return EntryKind.FOLDER
-    if system in (_UNIX, _DARWIN):
-        return kind_of_mode(attributes >> 16)
-    return EntryKind.FOLDER if attributes & 0x10 else EntryKind.FILE
+    if info.create_system in (_UNIX, _DARWIN):
+        return kind_of_mode(info.external_attr >> 16)
+    return EntryKind.FOLDER if info.external_attr & 0x10 else EntryKind.FILE
 
 
-def _large(extra: bytes, *numbers: int) -> tuple[int, ...]:
-    """The numbers with those filled in that did not fit into 32 bits."""
-    at, filled = 0, list(numbers)
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<2H", extra, at)
-        field, at = extra[at + 4 : at + 4 + length], at + 4 + length
-        if kind == _ZIP64:
-            for index, number in enumerate(filled):
-                if number == _UNKNOWN:
-                    (filled[index],) = struct.unpack_from("<Q", field)
-                    field = field[8:]
-    return tuple(filled)
+def member_path(raw: bytes, *, utf8: bool) -> str:
+    """A member's name as a path with slashes; the encoding is guessed where it is not stated.
+
+    A path that is absolute, or goes up, stays so: see `check_path`.
+    """
+    raw = raw[: 4 * MAX_PATH + 4]
+    # Neither composed nor replaced: two names that differ in their bytes are those of two people.
+    text = raw.decode("utf-8", "surrogateescape")
+    if not utf8 and not text.isprintable() and any("\udc80" <= char <= "\udcff" for char in text):
+        text = raw.decode("cp437")
+    path = text.replace("\\", "/")
+    inside = "/".join(part for part in path.split("/") if part not in ("", "."))
+    return "/" * path.startswith("/") + inside
+
+
+def check_path(path: str) -> None:
+    """Raise Unreadable for a path that leads out of the archive, or is no path of a person's.
+
+    Nothing would be written there; but nobody packs such a thing by accident.
+    """
+    if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
+        raise Unreadable(
+            f"holds {shown(path, 80)}, which leads out of it: pack the folder itself, from within."
+        )
+    if len(path) > MAX_PATH:
+        raise Unreadable(f"holds a name of more than {MAX_PATH:,} characters: use shorter ones.")
+
+
+def read_member(member: Member, limit: int) -> bytes:
+    """All bytes of a member, at most `limit`; raises Unreadable, with its name, if that cannot be."""
+    name = shown(member.path)
+    if member.kind is not EntryKind.FILE:
+        raise Unreadable(f"{name} is a {member.kind.value}; hand in the file itself.")
+    if member.problem:
+        raise Unreadable(f"{name} {member.problem}")
+    if member.size > limit:
+        raise Unreadable(f"{name} is larger than {limit:,} bytes.")
+    try:
+        data = MemberReader(member).read(member.size + 1)
+    except Unreadable as problem:
+        raise Unreadable(f"{name} {problem}") from problem
+    if len(data) != member.size:
+        raise Unreadable(f"{name} {_DAMAGED}")
+    return data
+
+
+class MemberReader:
+    """A member read from front to end; raises Unreadable, without its name."""
+
+    def __init__(self, member: Member) -> None:
+        if member.problem:
+            raise Unreadable(member.problem)
+        self._member = member
+        self._file: Readable | None = None
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most so many; none at the end."""
+        try:
+            self._file = self._file or self._member.open()
+            return self._file.read(size)
+        except _DAMAGE as error:
+            raise Unreadable(_DAMAGED) from error

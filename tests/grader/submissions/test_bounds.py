@@ -141,6 +141,26 @@ def test_a_table_of_contents_of_a_hundred_megabytes(told: Told) -> None:
     )
 
 
+def test_a_table_of_contents_of_countless_extra_fields(told: Told) -> None:
+    """`zipfile` alone copies what is left of an entry's fields for each of them: eight seconds."""
+    fields = struct.pack("<2H", 0x5555, 0) * 16_383
+    entry = b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", 1, len(fields), 0, 0, 0, 0, 0) + b"x"
+    table = (entry + fields) * 250
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 250, 250, len(table), 4, 0)
+    assert told(b"PK\x03\x04" + table + end, "alice.zip") == (
+        "alice.zip is damaged: its table of contents cannot be read. Pack it again and hand it in."
+    )
+
+
+def test_a_small_table_of_the_same(told: Told) -> None:
+    fields = struct.pack("<2H", 0x5555, 0) * 15_000
+    entry = b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", 1, len(fields), 0, 0, 0, 0, 0) + b"x"
+    end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry + fields), 4, 0)
+    assert "its table of contents cannot be read" in told(
+        b"PK\x03\x04" + entry + fields + end, "alice.zip"
+    )
+
+
 def test_names_of_sixty_thousand_characters(told: Told) -> None:
     name = b"a/" * 30_000
     entry = b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", len(name), 0, 0, 0, 0, 0, 0) + name
@@ -219,6 +239,17 @@ def test_a_header_whose_extension_has_gigabytes(told: Told, flag: bytes) -> None
     assert told(data, "alice.tgz") == (
         "alice.tgz holds a name or a note of absurd length: pack it again."
     )
+
+
+@pytest.mark.parametrize("records", [b"2 " * 32_767 + b"=\n", b"1" * 65_536])
+def test_an_extension_that_is_costly_to_take_apart(told: Told, records: bytes) -> None:
+    """`tarfile` alone needs a gigabyte for one of the first kind, and four seconds for one of the other."""
+    block = bytearray(header("note", len(records)))
+    block[156:157] = b"x"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    data = gz_of(iter([bytes(block) + records + header("glu.py", 0)] * 40))
+    assert told(data, "alice.tgz") == "glu.py is there 40 times: hand in one."
 
 
 def test_extensions_without_end(told: Told) -> None:
