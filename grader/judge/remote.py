@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -119,7 +120,7 @@ class RemoteModule(nn.Module):
         on_mutation: Callable[[tuple[str, ...]], None],
     ) -> None:
         super().__init__()
-        packing = Packing()
+        packing = Packing(strided=True)
         session.refuse_forbidden(class_name)
         request = Build(class_name, packing.pack(list(arguments)), packing.pack(keywords))
         reply, unpacking = session.ask(request, packing)
@@ -143,23 +144,40 @@ class RemoteModule(nn.Module):
         object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        session, handle, on_mutation = self.__dict__["_remote"]
-        packing = Packing()
+        session, _, on_mutation = self.__dict__["_remote"]
+        packing = Packing(strided=True)
+        request = self._request(packing, arguments, keywords)
+        inputs, positions = wanted(packing)
+        reply, unpacking = session.ask(msgspec.structs.replace(request, wants=positions), packing)
+        assert isinstance(reply, Returned)
+        on_mutation(reply.mutated)
+        learning = [tensor for tensor in self.parameters() if tensor.requires_grad]
+        own = learning if torch.is_grad_enabled() else []
+        return attach(session, reply, unpacking, [*own, *inputs])
+
+    def observed(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int
+    ) -> tuple[Returned, Unpacking]:
+        """Call forward with seeded random states; the reply reports how it left everything."""
+        packing = Packing(strided=True)
+        request = self._request(packing, arguments, keywords)
+        own = {name: tensor.grad for name, tensor in self.named_parameters()}
+        request = msgspec.structs.replace(request, observe=seed, gradients=packing.pack(own))
+        reply, unpacking = self.__dict__["_remote"][0].ask(request, packing)
+        assert isinstance(reply, Returned)
+        return reply, unpacking
+
+    def _request(
+        self, packing: Packing, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Forward:
         parameters = packing.pack(dict(self.named_parameters()))
         buffers = packing.pack(dict(self.named_buffers()))
         # The positions of wanted gradients count the arguments alone.
         packing.tensors.clear()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
-        inputs, positions = wanted(packing)
-        trainable = {name: each for name, each in self.named_parameters() if each.requires_grad}
-        request = Forward(
-            handle, parameters, buffers, tuple(trainable), self.training, *packed, wants=positions
-        )
-        reply, unpacking = session.ask(request, packing)
-        assert isinstance(reply, Returned)
-        on_mutation(reply.mutated)
-        own = list(trainable.values()) if torch.is_grad_enabled() else []
-        return attach(session, reply, unpacking, [*own, *inputs])
+        trainable = tuple(name for name, each in self.named_parameters() if each.requires_grad)
+        handle = self.__dict__["_remote"][1]
+        return Forward(handle, parameters, buffers, trainable, self.training, *packed)
 
 
 _ODD_PARAMETERS = (

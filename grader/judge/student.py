@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import marshal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import structs
+
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.session import Session
 from grader.sandbox.wire.messages import PROBE_FILE, Call, Returned
 from grader.sandbox.wire.packing import Packing
+from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
+    from grader.sandbox.wire.unpacking import Unpacking
 
 T = TypeVar("T")
 
@@ -44,36 +49,44 @@ class Student:
 
         return RemoteModule(self._session, class_name, arguments, keywords, self._note)
 
-    def function(self, name: str) -> Callable[..., Any]:
+    def function(self, name: str) -> RemoteFunction:
         """The student's function of this name: tensors in and out carry gradients as usual.
 
         gelu = student.function("gelu")
         gelu(x).sum().backward()
         """
+        return RemoteFunction(self, name)
 
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            return self._call(name, arguments, keywords)
+    def probe(self, name: str, file: Path | None = None) -> RemoteFunction:
+        """A function of the probe module beside the suite (or of another file), run in the sandbox.
 
-        call.__name__ = name
-        return call
-
-    def run(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
-        """Call a function of the probe module beside the suite, in the sandbox.
-
-        It gets the student's module first, then these arguments, and returns plain data.
+        It gets the student's module first, then its arguments, and returns plain data.
         """
-        session, name = self._session, self._probe.stem
+        path = file or self._probe
         try:
-            file = self._probe.stat()
+            status = path.stat()
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{probe} is to be run, and there is no {self._probe.name} beside the suite"
+                f"{name} is to be run, and there is no {path.name} beside the suite"
             ) from None
-        session.keep_probe(name, _compiled(self._probe, file.st_mtime_ns, file.st_size))
-        packing = Packing()
-        packed = packing.pack(list(arguments)), packing.pack(keywords)
-        reply, unpacking = session.ask(Call(probe, *packed, probe=name), packing)
-        return unpacking.unpack(_returned(reply).value)
+        self._session.keep_probe(path.stem, _compiled(path, status.st_mtime_ns, status.st_size))
+        return RemoteFunction(self, name, path.stem)
+
+    def run(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a function of the probe module beside the suite, in the sandbox."""
+        return self.probe(probe)(*arguments, **keywords)
+
+    def made(self, probe: str, *arguments: Any, **keywords: Any) -> Made:
+        """A live argument: what a function of the suite's probe makes, in the sandbox.
+
+        network = student.made("network", state)
+        student.function("train")(network, student.made("sgd", network))
+        """
+        return self.probe(probe).made(*arguments, **keywords)
+
+    def own(self, name: str, *arguments: Any, **keywords: Any) -> Made:
+        """A live argument: what a function or class of the student's own makes."""
+        return self.function(name).made(*arguments, **keywords)
 
     def once(self, name: str, ask: Callable[[], T]) -> T:
         """What `ask` gave to the first test of this submission that asked under this name.
@@ -95,24 +108,75 @@ class Student:
             raise raised
         return value  # type: ignore[no-any-return]  # what was kept under this name
 
-    def _call(self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        session = self._session
-        session.refuse_forbidden(name)
-        packing = Packing()
-        packed = packing.pack(list(arguments)), packing.pack(keywords)
-        if "torch" not in sys.modules:
-            reply, unpacking = session.ask(Call(name, *packed), packing)
+    def _call(
+        self, called: RemoteFunction, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        session, packing = self._session, Packing(strided=True)
+        request = self._request(called, packing, arguments, keywords)
+        if called.probe is not None or "torch" not in sys.modules:
+            reply, unpacking = session.ask(request, packing)
             return unpacking.unpack(_returned(reply).value)
         from grader.judge.remote import attach, wanted
 
         inputs, positions = wanted(packing)
-        reply, unpacking = session.ask(Call(name, *packed, wants=positions), packing)
+        reply, unpacking = session.ask(structs.replace(request, wants=positions), packing)
         self._note(_returned(reply).mutated)
         return attach(session, _returned(reply), unpacking, inputs)
+
+    def _observe(
+        self,
+        called: RemoteFunction,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        seed: int,
+    ) -> tuple[Returned, Unpacking]:
+        packing = Packing(strided=True)
+        request = self._request(called, packing, arguments, keywords)
+        request = structs.replace(request, observe=seed)
+        reply, unpacking = self._session.ask(request, packing)
+        return _returned(reply), unpacking
+
+    def _request(
+        self,
+        called: RemoteFunction,
+        packing: Packing,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> Call:
+        if called.probe is None:
+            self._session.refuse_forbidden(called.name)
+        packed = packing.pack(list(arguments)), packing.pack(keywords)
+        return Call(called.name, *packed, probe=called.probe)
 
     def _note(self, mutated: tuple[str, ...]) -> None:
         # Of an honest reply these are the names of arguments and parameters.
         self.mutated = list(dict.fromkeys([*self.mutated, *(name[:80] for name in mutated)]))[:1000]
+
+
+class RemoteFunction:
+    """A function that runs in the sandbox: the student's, or one of a probe module."""
+
+    def __init__(self, student: StudentCode, name: str, probe: str | None = None) -> None:
+        self._student = student
+        self.name = self.__name__ = name
+        self.probe = probe
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._student._call(self, arguments, keywords)
+
+    def observed(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int
+    ) -> tuple[Returned, Unpacking]:
+        """Call it with seeded random states; the reply reports how it left its arguments."""
+        return self._student._observe(self, arguments, keywords, seed)
+
+    def made(self, *arguments: Any, **keywords: Any) -> Made:
+        """A live argument: what a call of this function makes, in the sandbox."""
+        return Made(next(_numbers), self.probe, self.name, list(arguments), keywords)
+
+
+# One live object for each number, in one call.
+_numbers = itertools.count()
 
 
 # A judge sends the same probes to every submission's sandbox.

@@ -7,15 +7,17 @@ expected value, no suite and no secret; whatever it says is checked by the judge
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import marshal
 import os
-import random
 import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grader.sandbox.inside import observation
 from grader.sandbox.inside.guard import OperatorWatch, own_frames, raised, watching
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
@@ -34,17 +36,7 @@ from grader.sandbox.wire.messages import (
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
-
-if TYPE_CHECKING:
-    import torch
-
-import inspect
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-from typing import TYPE_CHECKING
+from grader.sandbox.wire.values import Made, Record
 
 if TYPE_CHECKING:
     import torch
@@ -136,25 +128,80 @@ class Worker:
             return
         # A new test begins: what the last one kept for its backward passes is of no use any more.
         self._graphs.clear()
-        random.seed(seed)
-        if (torch := sys.modules.get("torch")) is not None:
-            # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
-            torch.default_generator.manual_seed(seed)
-        if (numpy := sys.modules.get("numpy")) is not None:
-            numpy.random.seed(seed % 2**32)
+        observation.seed_all(seed)
 
     # --- calls ----------------------------------------------------------------------------------
 
     def _call(self, request: Call, unpacking: Unpacking, packing: Packing) -> Reply:
-        arguments = unpacking.unpack(request.arguments)
-        keywords = unpacking.unpack(request.keywords)
+        arguments, keywords = self._arguments(request, unpacking)
+        function: Callable[..., Any]
         if request.probe is not None:
             probe = getattr(self._probes[request.probe], request.function)
-            return Returned(packing.pack(probe(self._student, *arguments, **keywords)))
-        function = self._attribute(request.function)
-        watches = self._watches.get(request.function, [])
+            function = functools.partial(probe, self._student)
+            if request.observe is None:
+                return Returned(packing.pack(function(*arguments, **keywords)))
+        else:
+            function = self._attribute(request.function)
+        watches = self._watches.get(request.function, []) if request.probe is None else []
+        if request.observe is not None:
+            return self._observed(function, arguments, keywords, request.observe, watches, packing)
         inputs = [unpacking.tensors[index].requires_grad_() for index in request.wants]
         return self._run(function, arguments, keywords, inputs, unpacking, watches, packing)
+
+    def _arguments(
+        self, request: Call | Build | Forward, unpacking: Unpacking
+    ) -> tuple[list[Any], dict[str, Any]]:
+        objects: dict[int, Any] = {}
+        arguments = unpacking.unpack(request.arguments)
+        keywords = unpacking.unpack(request.keywords)
+        return self._live(arguments, objects), self._live(keywords, objects)
+
+    def _live(self, value: Any, objects: dict[int, Any], depth: int = 0) -> Any:
+        """The value with a live object in the place of each `Made`."""
+        if isinstance(value, Record) and value.type_name == Made.__name__:
+            made = Made(*value.fields.values())
+            if made.number not in objects:
+                arguments = self._live(made.arguments, objects)
+                keywords = self._live(made.keywords, objects)
+                if made.probe is None:
+                    make = self._attribute(made.function)
+                else:
+                    make = getattr(self._probes[made.probe], made.function)
+                    arguments = [self._student, *arguments]
+                objects[made.number] = make(*arguments, **keywords)
+            return objects[made.number]
+        if depth > 4 or not isinstance(value, (list, tuple, dict)) or len(value) > 1000:
+            return value
+        if isinstance(value, dict):
+            return {key: self._live(item, objects, depth + 1) for key, item in value.items()}
+        return type(value)(self._live(item, objects, depth + 1) for item in value)
+
+    def _observed(
+        self,
+        function: Callable[..., Any],
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        seed: int,
+        watches: list[OperatorWatch],
+        packing: Packing,
+    ) -> Reply:
+        """Call a function and report, raw, how what it was given was before and is now."""
+        observation.seed_all(seed)
+        before = observation.facts_of_call(function, arguments, keywords)
+        value, error = None, None
+        with watching(watches):
+            try:
+                value = function(*arguments, **keywords)
+            except Exception as exception:  # noqa: BLE001 (the border to the student's code)
+                error = raised(exception, self._file)
+        report = {
+            "draws": observation.draws(),
+            "names": parameter_names(function, arguments),
+            "before": before,
+            "after": observation.facts_of_call(function, arguments, keywords),
+            "value": observation.facts(value),
+        }
+        return Returned(packing.pack(value), left=packing.pack(report), raised=error)
 
     def _run(
         self,
@@ -184,8 +231,7 @@ class Worker:
         return Returned(packed, len(self._graphs) - 1, positions, mutated)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
-        arguments = unpacking.unpack(request.arguments)
-        keywords = unpacking.unpack(request.keywords)
+        arguments, keywords = self._arguments(request, unpacking)
         module = self._attribute(request.class_name)(*arguments, **keywords)
         torch = sys.modules["torch"]
         if not isinstance(module, torch.nn.Module):
@@ -209,12 +255,16 @@ class Worker:
         _set_state(module, parameters, buffers, frozenset(request.trainable), request.training)
         # Only the arguments are looked at for changes from here on.
         unpacking.tensors.clear()
-        arguments = unpacking.unpack(request.arguments)
-        keywords = unpacking.unpack(request.keywords)
+        arguments, keywords = self._arguments(request, unpacking)
+        watches = self._watches.get(self._built_by[request.handle], [])
+        if request.observe is not None:
+            gradients = unpacking.unpack(request.gradients)
+            for name, parameter in module.named_parameters():
+                parameter.grad = gradients.get(name)
+            return self._observed(module, arguments, keywords, request.observe, watches, packing)
         own = [each for each in module.parameters() if each.requires_grad]
         inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
         before = {name: state_of(each) for name, each in module.named_parameters()}
-        watches = self._watches.get(self._built_by[request.handle], [])
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
         changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
@@ -340,6 +390,15 @@ def names_of(
     return tuple(
         name for name, value in bound.items() if any(_holds(value, each) for each in changed)
     )
+
+
+def parameter_names(function: Callable[..., Any], arguments: list[Any]) -> list[str]:
+    """What the function calls its positional arguments, as far as that can be told."""
+    try:
+        names = list(inspect.signature(getattr(function, "forward", function)).parameters)
+    except (TypeError, ValueError):
+        return []
+    return names[: len(arguments)]
 
 
 def _holds(value: Any, tensor: torch.Tensor) -> bool:

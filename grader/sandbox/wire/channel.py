@@ -89,7 +89,7 @@ class Channel:
         """Wait for the next request (in the sandbox, which trusts the judge)."""
         self._set_timeout(None)
         structure, blob = self._receive(lambda: None)
-        return _decode_request(structure), Unpacking(blob)
+        return _decode_request(structure), Unpacking(blob, strided=True)
 
     def receive_reply(
         self, deadline: float, idle: Callable[[float], None]

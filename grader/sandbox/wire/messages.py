@@ -44,7 +44,8 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     """Call a function of the student's module, or of a probe module if `probe` names one.
 
     `seed` seeds the sandbox first (None: go on). `wants` are the positions of tensors, in the order
-    in which they were packed, for which the judge needs gradients.
+    in which they were packed, for which the judge needs gradients. With `observe`, a seed for the
+    random states, the call is reported raw: see `inside/observation.py`.
     """
 
     function: str
@@ -53,6 +54,7 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     probe: str | None = None
     seed: int | None = None
     wants: tuple[int, ...] = ()
+    observe: int | None = None
 
 
 class Build(msgspec.Struct, frozen=True, tag="build"):
@@ -65,7 +67,10 @@ class Build(msgspec.Struct, frozen=True, tag="build"):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="forward"):
-    """Call a built module with this state: parameters and buffers by name, and the training mode."""
+    """Call a built module with this state: parameters and buffers by name, and the training mode.
+
+    An observed call also sets the parameters' `.grad`.
+    """
 
     handle: int
     parameters: Any
@@ -76,6 +81,8 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
     keywords: Any
     seed: int | None = None
     wants: tuple[int, ...] = ()
+    observe: int | None = None
+    gradients: Any = None
 
 
 class Backward(msgspec.Struct, frozen=True, tag="backward"):
@@ -117,19 +124,6 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
     training: bool
 
 
-class Returned(msgspec.Struct, frozen=True, tag="returned"):
-    """A call returned.
-
-    `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
-    positions of those among the packed tensors; `mutated` names the arguments changed in place.
-    """
-
-    value: Any
-    graph: int | None = None
-    differentiable: tuple[int, ...] = ()
-    mutated: tuple[str, ...] = ()
-
-
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
     """A call raised: the type, the names of its bases, and the lines of the student's own file."""
 
@@ -138,6 +132,22 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     text: str
     frames: tuple[tuple[int, str], ...]
     in_probe: bool = False
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    """A call returned.
+
+    `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
+    positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
+    observed call `left` is the report, and `raised` the exception where it raised one.
+    """
+
+    value: Any
+    graph: int | None = None
+    differentiable: tuple[int, ...] = ()
+    mutated: tuple[str, ...] = ()
+    left: Any = None
+    raised: Raised | None = None
 
 
 class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):

@@ -33,9 +33,13 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Packing:
-    """The tensors and arrays of one frame, in the order in which they were met."""
+    """The tensors and arrays of one frame, in the order in which they were met.
 
-    def __init__(self) -> None:
+    With `strided`, for requests, tensors keep their strides and their offset in the storage.
+    """
+
+    def __init__(self, strided: bool = False) -> None:
+        self._strided = strided
         self.blobs: list[bytes] = []
         self.tensors: list[torch.Tensor] = []
 
@@ -104,15 +108,21 @@ class Packing:
         if value.dtype is torch.bfloat16:
             plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
         self.tensors.append(value)
+        if self._strided and (not plain.is_contiguous() or plain.storage_offset()):
+            shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
+            last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+            span = plain.as_strided((last + 1 if plain.numel() else 0,), (1,), offset)
+            return self._blob(TENSOR, dtype, shape, span.numpy().tobytes(), strides, offset)
         return self._blob(TENSOR, dtype, value.shape, plain.numpy().tobytes())
 
     def _pack_array(self, value: numpy.ndarray[Any, Any]) -> Any:
         little = value.astype(value.dtype.newbyteorder("<"), copy=False)
         return self._blob(ARRAY, little.dtype.str, value.shape, little.tobytes())
 
-    def _blob(self, code: int, dtype: str, shape: Any, data: bytes) -> Any:
+    def _blob(self, code: int, dtype: str, shape: Any, data: bytes, *layout: Any) -> Any:
         self.blobs.append(data)
-        return msgspec.msgpack.Ext(code, _encode(TensorHead(dtype, tuple(shape), len(data))))
+        head = TensorHead(dtype, tuple(shape), len(data), *layout)
+        return msgspec.msgpack.Ext(code, _encode(head))
 
 
 def _text(value: str) -> str:

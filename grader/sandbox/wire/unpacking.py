@@ -39,9 +39,13 @@ _decode_list = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 class Unpacking:
-    """The values of one received frame; `tensors` lists its tensors in the order of the sender."""
+    """The values of one received frame; `tensors` lists its tensors in the order of the sender.
 
-    def __init__(self, blob: bytearray) -> None:
+    `strided` are the frames of the judge: strides of an enemy would make much memory of a few bytes.
+    """
+
+    def __init__(self, blob: bytearray, strided: bool = False) -> None:
+        self._strided = strided
         self._blob = memoryview(blob)
         self._position = 0
         self._values = 0
@@ -118,6 +122,10 @@ class Unpacking:
         dtype = getattr(torch, head.dtype, None)
         if head.dtype not in DTYPES or not isinstance(dtype, torch.dtype):
             raise ProtocolError(f"unknown dtype {head.dtype[:40]!r}")
+        if head.strides is not None:
+            tensor = self._unpack_strided(head, dtype)
+            self.tensors.append(tensor)
+            return tensor
         data = self._take(head, dtype.itemsize)
         if data.nbytes:
             # Through bytes of its own: offsets in the frame need not suit the dtype's alignment.
@@ -126,6 +134,21 @@ class Unpacking:
             tensor = torch.empty(head.shape, dtype=dtype)
         self.tensors.append(tensor)
         return tensor
+
+    def _unpack_strided(self, head: TensorHead, dtype: torch.dtype) -> torch.Tensor:
+        import torch
+
+        if not self._strided or head.strides is None:
+            raise ProtocolError("a tensor has strides")
+        flat = TensorHead(head.dtype, (head.nbytes // dtype.itemsize,), head.nbytes)
+        data = self._take(flat, dtype.itemsize)
+        storage = torch.zeros(head.offset + flat.shape[0], dtype=dtype)
+        if data.nbytes:
+            storage[head.offset :] = torch.frombuffer(bytearray(data), dtype=dtype)
+        # Its own tensor and no view, so that it is a leaf like any other.
+        return torch.empty(0, dtype=dtype).set_(
+            storage.untyped_storage(), head.offset, head.shape, head.strides
+        )
 
     def _unpack_array(self, head: TensorHead) -> Any:
         import numpy

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -104,12 +104,32 @@ class Record(msgspec.Struct, frozen=True):
         return len(self.fields)
 
 
+class Made(NamedTuple):
+    """A live argument: the value of a call that the sandbox makes when it carries out a request.
+
+    `function` is one of the probe module `probe`, or of the student's module if that is None. In one
+    request the same `number` is the same object.
+    """
+
+    number: int
+    probe: str | None
+    function: str
+    arguments: list[Any]
+    keywords: dict[str, Any]
+
+
 class TensorHead(msgspec.Struct, frozen=True, array_like=True):
-    """What is written of a tensor or an array; its bytes stand in the frame's second part."""
+    """A tensor's or array's head; its bytes stand in the frame's second part.
+
+    Only requests carry tensors that are not contiguous: `strides` and `offset` count elements, and the
+    bytes are those of the storage from the offset to the last element.
+    """
 
     dtype: str
     shape: tuple[int, ...]
     nbytes: int
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
 
 
 class RecordHead(msgspec.Struct, frozen=True, array_like=True):

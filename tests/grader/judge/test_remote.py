@@ -62,6 +62,15 @@ def detached(x):
 def echo(value):
     return value
 
+def layout(x):
+    return [list(x.shape), list(x.stride()), x.storage_offset(), x.is_leaf, x.clone()]
+
+def same(net, others, named, other):
+    return [others[0] is net, named["a"] is net, other is net]
+
+def flattened(x):
+    return x.view(-1)
+
 def builtin(x):
     return torch.nn.functional.relu(x)
 
@@ -110,6 +119,26 @@ CASES = {
     layer = student.module("Scale", 2)
     with torch.no_grad():
         assert not layer(torch.randn(3, 2)).requires_grad
+""",
+    "strides_are_kept": """
+    x = torch.arange(24.0).reshape(4, 6)
+    views = [x.t(), x[:, 1::2], x[2:], x[:1].expand(3, 6), x.t()[1:, ::3], x[:0], x[1, 2]]
+    for view in [*views, x.bfloat16().t(), x.long().t()]:
+        layout = student.function("layout")(view)
+        assert layout[:4] == [list(view.shape), list(view.stride()), view.storage_offset(), True]
+        assert torch.equal(layout[4], view)
+    for view in (x.t(), x[:, :3], x[:1].expand(3, 6).requires_grad_()):
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            student.function("flattened")(view)
+    layer = student.module("Scale", 4)
+    given = x.t().detach().requires_grad_()
+    layer(given).sum().backward()
+    assert torch.equal(layer(given), layer(x.t().contiguous())) and given.grad.shape == (6, 4)
+""",
+    "live_arguments": """
+    net = student.own("Scale", 3)
+    made = student.function("same")(net, [net], {"a": net}, student.own("Scale", 3))
+    assert made == [True, True, False]
 """,
     "gradcheck_untouched": """
     x = torch.randn(3, dtype=torch.float64, requires_grad=True)

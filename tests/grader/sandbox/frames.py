@@ -44,7 +44,7 @@ def read(frame: bytes, seconds: float = 5) -> Any:
         theirs.close()
         channel = Channel(ours)
         reply, unpacking = channel.receive_reply(time.monotonic() + seconds, wait_for(channel))
-    for name in ("value", "parameters", "buffers"):
+    for name in ("value", "parameters", "buffers", "left"):
         if hasattr(reply, name):
             unpacking.unpack(getattr(reply, name))
     return reply

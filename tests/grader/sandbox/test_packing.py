@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.sandbox.wire.messages import Returned
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
-from grader.sandbox.wire.values import Opaque
+from grader.sandbox.wire.values import Opaque, ProtocolError
 
 from .frames import PLAIN, frame_of, read
 
@@ -39,3 +40,33 @@ def test_nothing_is_ever_pickled() -> None:
     frame = frame_of(Returned(packing.pack([Bomb(), {"a": Bomb()}, (Bomb(),)])), packing)
     first, second, third = Unpacking(bytearray()).unpack(read(frame).value)
     assert {type(each) for each in (first, second["a"], *third)} == {Opaque}
+
+
+def test_only_the_judge_may_send_strides() -> None:
+    """Of an enemy's few bytes they would make a tensor of any size."""
+    import torch
+
+    packing = Packing(strided=True)
+    frame = frame_of(Returned(packing.pack(torch.ones(1).expand(10**9))), packing)
+    assert len(frame) < 200
+    with pytest.raises(ProtocolError, match="strides"):
+        read(frame)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_view_arrives_as_it_is(data: st.DataObject) -> None:
+    import torch
+
+    view = torch.arange(60).reshape(3, 4, 5)
+    for dimension in range(3):
+        start, step = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
+        view = view[(slice(None),) * dimension + (slice(start, None, step),)]
+    view = view.permute(data.draw(st.permutations(range(3))))
+    if data.draw(st.booleans()):
+        view = view[:1].expand(4, *view.shape[1:]) if len(view) else view
+    packing = Packing(strided=True)
+    packed = packing.pack(view)
+    (found,) = Unpacking(bytearray(b"".join(packing.blobs)), strided=True).unpack([packed])
+    assert torch.equal(found, view)
+    assert found.stride() == view.stride() and found.storage_offset() == view.storage_offset()

@@ -1,0 +1,166 @@
+"""Raw facts about live objects, before and after a call: nothing is compared here.
+
+The judge decides what they mean. Everything is plain data: a dict with a `kind`, and of a tensor a copy of
+its values. What a fact cannot be read of says so by its absence.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+_DEEPEST, _MOST = 6, 1000
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global random states of the libraries that are here."""
+    random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        # torch.manual_seed also tells the devices, which formats a stack each time (1 ms).
+        torch.default_generator.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def draws() -> dict[str, list[float]]:
+    """The next numbers of each global random state."""
+    numbers = {"Python": [random.random()]}  # noqa: S311 (a state is looked at)
+    if (torch := sys.modules.get("torch")) is not None:
+        numbers["torch"] = torch.rand(2, dtype=torch.float64).tolist()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numbers["NumPy"] = [float(numpy.random.random_sample())]
+    return numbers
+
+
+def facts_of_call(function: Any, arguments: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The facts of the arguments, of the module that is called, and of PyTorch's modes."""
+    return {
+        "arguments": [facts(value) for value in arguments],
+        "keywords": {name: facts(value) for name, value in keywords.items()},
+        "module": facts(function) if _is(function, "torch.nn", "Module") else None,
+        "modes": modes(),
+    }
+
+
+def modes() -> dict[str, Any]:
+    """PyTorch's global modes, by what a student would call them."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    module = torch.nn.modules.module
+    tables = [name for name in vars(module) if name.startswith("_global_") and "hooks" in name]
+    return {
+        "grad mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "anomaly mode": torch.is_anomaly_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "default dtype": str(torch.get_default_dtype()),
+        "global hooks": sum(len(getattr(module, name) or ()) for name in tables),
+    }
+
+
+def facts(value: Any, depth: int = 0) -> Any:
+    """What can be seen of a value: a tensor, module or optimizer, a container of these, or plain data."""
+    if _is(value, "torch", "Tensor"):
+        return _tensor(value)
+    if _is(value, "torch.nn", "Module"):
+        return _module(value)
+    if _is(value, "torch.optim", "Optimizer"):
+        return _optimizer(value, depth)
+    if _is(value, "torch", "Generator"):
+        return _tensor(value.get_state())
+    if _is(value, "torch.optim.lr_scheduler", "LRScheduler"):
+        return facts(value.state_dict(), depth)
+    if isinstance(value, (list, tuple, dict)) and depth < _DEEPEST and len(value) <= _MOST:
+        items = value.values() if isinstance(value, dict) else value
+        found = {
+            "kind": "container",
+            "id": id(value),
+            "items": [facts(i, depth + 1) for i in items],
+        }
+        return {**found, "keys": list(value)} if isinstance(value, dict) else found
+    plain = value is None or isinstance(value, (bool, int, float, str, bytes))
+    return {"kind": "object", "id": id(value), "value": value if plain else type(value).__name__}
+
+
+def _is(value: Any, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(value, kind)
+
+
+def _tensor(tensor: Any) -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    inference = tensor.is_inference()
+    found = {
+        "kind": "tensor",
+        "id": id(tensor),
+        "shape": list(tensor.shape),
+        "dtype": str(tensor.dtype),
+        "device": str(tensor.device),
+        "values": _copy(tensor),
+        "requires_grad": tensor.requires_grad,
+        "leaf": tensor.is_leaf,
+        "inference": inference,
+        "version": None if inference else tensor._version,
+        "grad": None,
+        "sources": [],
+    }
+    if tensor.is_leaf:
+        found["grad"] = None if tensor.grad is None else _copy(tensor.grad)
+    else:
+        found["sources"] = [_copy(leaf.grad) for leaf in _leaves(tensor) if leaf.grad is not None]
+    if tensor.layout is torch.strided and not tensor.is_meta:
+        found["storage"] = tensor.untyped_storage().data_ptr()
+    return found
+
+
+def _copy(tensor: Any) -> Any:
+    return tensor.detach().clone()
+
+
+def _leaves(tensor: Any) -> list[Any]:
+    """The leaves in which a backward pass from here would accumulate."""
+    nodes: set[Any] = set()
+    ahead = [tensor.grad_fn]
+    while ahead and len(nodes) < _MOST:
+        node = ahead.pop()
+        if node not in nodes:
+            nodes.add(node)
+            ahead.extend(before for before, _ in node.next_functions if before is not None)
+    return [node.variable for node in nodes if hasattr(node, "variable")]
+
+
+def _module(module: Any) -> dict[str, Any]:
+    parts = list(module.named_modules())
+    hooks = {
+        f"{name}.{table}".lstrip("."): len(registered)
+        for name, part in parts
+        for table, registered in vars(part).items()
+        if table.endswith("_hooks") and isinstance(registered, dict) and registered
+    }
+    return {
+        "kind": "module",
+        "id": id(module),
+        "training": {name: part.training for name, part in parts},
+        "parameters": {name: _tensor(tensor) for name, tensor in module.named_parameters()},
+        "buffers": {name: _tensor(tensor) for name, tensor in module.named_buffers()},
+        "hooks": hooks,
+    }
+
+
+def _optimizer(optimizer: Any, depth: int) -> dict[str, Any]:
+    """Its options and state, and which parameters it holds: by their objects."""
+    groups = optimizer.param_groups
+    options = [{name: v for name, v in group.items() if name != "params"} for group in groups]
+    return {
+        "kind": "optimizer",
+        "id": id(optimizer),
+        "options": facts(options, depth + 1),
+        "parameters": [[id(parameter) for parameter in group["params"]] for group in groups],
+        "state": [
+            facts(dict(optimizer.state.get(parameter, {})), depth + 1)
+            for group in groups
+            for parameter in group["params"]
+        ],
+    }
