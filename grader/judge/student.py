@@ -156,7 +156,7 @@ class Student:
 class RemoteFunction:
     """A function that runs in the sandbox: the student's, or one of a probe module."""
 
-    def __init__(self, student: StudentCode, name: str, probe: str | None = None) -> None:
+    def __init__(self, student: Student, name: str, probe: str | None = None) -> None:
         self._student = student
         self.name = self.__name__ = name
         self.probe = probe
