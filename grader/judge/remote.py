@@ -142,6 +142,7 @@ class RemoteModule(nn.Module):
         self.training = reply.training
         # Not as attributes of the module: nn.Module would look into them.
         object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
+        object.__setattr__(self, "saved_names", reply.saved)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         session, _, on_mutation = self.__dict__["_remote"]

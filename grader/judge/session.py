@@ -14,7 +14,14 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
-from grader.judge.outcomes import Forbidden, Frame, SandboxDied, TimedOut, student_error
+from grader.judge.outcomes import (
+    Forbidden,
+    Frame,
+    SandboxDied,
+    StudentError,
+    TimedOut,
+    student_error,
+)
 from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
@@ -214,7 +221,7 @@ class Session:
     def _meaning(self, reply: Reply) -> Reply:
         match reply:
             case Raised():
-                raise _raised(reply)
+                raise raised_error(reply)
             case ForbiddenReply(name, frames):
                 reason = next(
                     (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),
@@ -231,7 +238,8 @@ class Session:
 _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
 
 
-def _raised(reply: Raised) -> Exception:
+def raised_error(reply: Raised) -> StudentError:
+    """The exception to raise in the judge for one that the sandbox reports."""
     text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
         first = text.partition("\n")[0].rstrip(".")

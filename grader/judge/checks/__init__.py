@@ -1,150 +1,84 @@
 """The checks of a suite: each one holds, or raises CheckFailed with a message for the student."""
 
-from __future__ import annotations
-
-import re
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-from grader.judge.checks.comparison import Rule, first_mismatch, is_tensor
-from grader.judge.checks.explanation import explain, explain_type
+from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks.figures import (
+    axes_of,
+    check_axes,
+    check_leaves_pyplot,
+    figure_of,
+    lines_of,
+)
 from grader.judge.checks.gradients import gradcheck, gradgradcheck
-from grader.judge.checks.shapes import explain_dtype, explain_shape
-from grader.judge.checks.wording import message, quoted, sentence
-from grader.judge.outcomes import CheckFailed, StudentError
-from grader.text import clean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import torch
-    from torch import Tensor
+from grader.judge.checks.laws import (
+    check_changes_nothing,
+    check_errors,
+    check_layouts,
+    check_leading_dimensions,
+    check_not_used,
+    check_ordinary,
+    check_pickles,
+    check_restores,
+    check_seeded,
+    check_shapes,
+    check_shares_no_memory,
+)
+from grader.judge.checks.loaders import check_epochs, dataset_of, epochs_of
+from grader.judge.checks.modules import (
+    check_filled,
+    check_modes_inside,
+    check_parameters,
+    check_state_dict,
+)
+from grader.judge.checks.numerics import (
+    attached,
+    check_finite,
+    check_float64,
+    check_gradients,
+    check_large_inputs,
+    check_smooth,
+)
+from grader.judge.checks.observation import Observation, observe, shipped
+from grader.judge.checks.reports import entry, fields
 
 __all__ = [
+    "Observation",
     "assert_close",
     "assert_equal",
     "assert_tensor",
+    "attached",
+    "axes_of",
+    "check_axes",
+    "check_changes_nothing",
+    "check_epochs",
+    "check_errors",
+    "check_filled",
+    "check_finite",
+    "check_float64",
+    "check_gradients",
+    "check_large_inputs",
+    "check_layouts",
+    "check_leading_dimensions",
+    "check_leaves_pyplot",
+    "check_modes_inside",
+    "check_not_used",
+    "check_ordinary",
+    "check_parameters",
+    "check_pickles",
+    "check_restores",
+    "check_seeded",
+    "check_shapes",
+    "check_shares_no_memory",
+    "check_smooth",
+    "check_state_dict",
+    "dataset_of",
+    "entry",
+    "epochs_of",
+    "fields",
+    "figure_of",
     "gradcheck",
     "gradgradcheck",
+    "lines_of",
     "must_raise",
+    "observe",
+    "shipped",
 ]
-
-# From a whole sentence in the student's words to the value that this misconception gives, or to a
-# function of no arguments that computes it.
-Named = Mapping[str, Any]
-# They are of use only where a check fails: a function is not called before, and most checks hold.
-Mistakes = Named | Callable[[], Named]
-
-
-def assert_close(
-    actual: Any,
-    expected: Any,
-    *,
-    what: str = "the output",
-    mistakes: Mistakes | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-) -> None:
-    """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
-
-    `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize; one is told only
-    where it explains the whole value and the right answer would not look the same:
-
-        assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
-            "Your output equals sigmoid(value) * gate: the halves are swapped.":
-                torch.sigmoid(value) * gate,
-        })
-    """
-    _check(actual, expected, Rule(rtol=rtol, atol=atol), what, mistakes)
-
-
-def assert_equal(
-    actual: Any, expected: Any, *, what: str = "the output", mistakes: Mistakes | None = None
-) -> None:
-    """Check that plain data are equal: types and values exactly, dicts with the order of keys."""
-    _check(actual, expected, Rule(exact=True), what, mistakes)
-
-
-def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
-    found = first_mismatch(actual, expected, rule)
-    if found is None:
-        return
-    named = mistakes() if callable(mistakes) else mistakes
-    told = _recognized(actual, expected, rule, named or {})
-    # A mistake that is known by name needs no guess beside it.
-    lines = explain(found, actual, expected, rule, what, search=told is None)
-    raise CheckFailed(message(lines if told is None else [told, *lines]))
-
-
-def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
-    """The sentence of the first mistake that explains the whole value."""
-    for told, mistake in mistakes.items():
-        # An exception in here is a fault of the suite, so it is not caught.
-        value = mistake() if callable(mistake) else mistake
-        if first_mismatch(value, expected, rule) is None:
-            continue  # on this input the misconception gives the right answer
-        if first_mismatch(actual, value, rule) is None:
-            return told
-    return None
-
-
-def assert_tensor(
-    value: Any,
-    *,
-    shape: Sequence[int] | None = None,
-    dtype: torch.dtype | None = None,
-    what: str = "the output",
-) -> Tensor:
-    """Check that it is a tensor of this shape and dtype (None: any), and return it."""
-    if not is_tensor(value):
-        raise CheckFailed(message(explain_type(value, "a Tensor", what)))
-    if shape is not None and tuple(value.shape) != tuple(shape):
-        raise CheckFailed(message(explain_shape(value, tuple(shape), what)))
-    if dtype is not None and value.dtype != dtype:
-        raise CheckFailed(message(explain_dtype(value, dtype, what)))
-    return value  # type: ignore[no-any-return]  # a Tensor, as just checked
-
-
-@contextmanager
-def must_raise(
-    error: type[Exception], *, mentions: str | None = None, call: str = "the call"
-) -> Iterator[None]:
-    """Check that the student's code raises `error` and names the word `mentions` in its message.
-
-        with must_raise(ValueError, mentions="steps", call="exponential_lrs(steps=1)"):
-            student.function("exponential_lrs")(steps=1)
-
-    Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
-    time-out, a crash and a use of what is not allowed pass through unchanged.
-    """
-    try:
-        yield
-    except StudentError as raised:
-        # Also where a RuntimeError is wanted, which a NotImplementedError is by inheritance.
-        if isinstance(raised, NotImplementedError) and error is not NotImplementedError:
-            raise
-        did = _misfit(raised, error, mentions)
-        if did is None:
-            return
-    else:
-        did = "returned normally"
-    article = "an" if error.__name__[0] in "AEIOU" else "a"
-    naming = "" if mentions is None else f" that names {mentions}"
-    wanted = f"{call} {did}, it should raise {article} {error.__name__}{naming}."
-    raise CheckFailed(message([sentence(wanted)]))
-
-
-def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:
-    """What the student's code did instead, None if this is the exception that is wanted."""
-    if not isinstance(raised, error):
-        return f"raised {clean(str(raised), 200).rstrip('.')}"
-    if mentions is None or _names(raised.text, mentions):
-        return None
-    said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
-    return f"raised {clean(raised.type_name)} with {said}"
-
-
-def _names(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None

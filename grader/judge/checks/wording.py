@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grader.judge.checks.comparison import Position, is_array, is_tensor
+from grader.judge.outcomes import CheckFailed
 from grader.sandbox.wire.values import Opaque, Record
 from grader.text import LONGEST_TEXT, clean, clean_lines
 
@@ -22,6 +23,11 @@ def quoted(text: str, limit: int = LONGEST_TEXT) -> str:
 def message(lines: Iterable[str]) -> str:
     """The lines of one message, bounded and cleaned, whatever the student's text in them."""
     return clean_lines("\n".join(lines), LONGEST_MESSAGE)
+
+
+def failed(lines: Iterable[str], told: str = "") -> CheckFailed:
+    """The failure with this message, a suite's own sentence first."""
+    return CheckFailed(message([line for line in (told, *lines) if line]))
 
 
 def sentence(text: str) -> str:

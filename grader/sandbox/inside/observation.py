@@ -24,9 +24,10 @@ def seed_all(seed: int) -> None:
 
 
 def draws() -> dict[str, list[float]]:
-    """The next numbers of each global random state."""
+    """The next numbers of each global random state, and the seed that torch's was given last."""
     numbers = {"Python": [random.random()]}  # noqa: S311 (a state is looked at)
     if (torch := sys.modules.get("torch")) is not None:
+        numbers["torch seed"] = [torch.default_generator.initial_seed()]
         numbers["torch"] = torch.rand(2, dtype=torch.float64).tolist()
     if (numpy := sys.modules.get("numpy")) is not None:
         numbers["NumPy"] = [float(numpy.random.random_sample())]

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
-import random
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks import (
+    Observation,
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    check_changes_nothing,
+    check_filled,
+    check_finite,
+    check_float64,
+    check_gradients,
+    check_large_inputs,
+    check_layouts,
+    check_leading_dimensions,
+    check_parameters,
+    check_shapes,
+    check_state_dict,
+    must_raise,
+    observe,
+)
+from grader.judge.outcomes import StudentError
 from grader.judge.student import Student
 
 # The parameters of the probe's Network, sorted, and the fate of each.
@@ -33,7 +51,7 @@ def test_parameters(student: Student) -> None:
     """The layer has a weight and a bias, each with rows for the value and for the gate."""
     for in_features, out_features in [(6, 5), (4, 7)]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
-        check_parameters(layer, in_features, out_features)
+        layer_parameters(layer, in_features, out_features)
 
 
 @pytest.mark.requires("test_parameters")
@@ -51,11 +69,7 @@ def test_learnable(student: Student) -> None:
 @pytest.mark.hint("What you register as a parameter or a buffer is saved with the model.")
 def test_nothing_else(student: Student) -> None:
     """Nothing but weight and bias appears in the state_dict."""
-    layer = student.module("GatedLinearUnit", 6, 5)
-    names = student.run("state_names", 6, 5)
-    assert isinstance(names, list), "The layer has no readable state_dict."
-    extra = sorted({*map(str, names), *dict(layer.named_parameters())} - {"weight", "bias"})
-    assert not extra, f"Only weight and bias belong in the state_dict, yours also has: {extra}."
+    check_state_dict(student.module("GatedLinearUnit", 6, 5), ["weight", "bias"])
 
 
 @pytest.mark.requires("test_parameters")
@@ -87,7 +101,7 @@ def test_default_out_features(student: Student) -> None:
 def test_odd_in_features(student: Student) -> None:
     """An odd in_features without out_features is a ValueError."""
     even = student.module("GatedLinearUnit", 6)  # that this one is fine is half of it
-    new_parameter(dict(even.named_parameters()), "weight")
+    new_parameter(even, "weight")
     for in_features in (7, 1):
         call = f"GatedLinearUnit({in_features})"
         with must_raise(ValueError, mentions="in_features", call=call):
@@ -99,18 +113,13 @@ def test_odd_in_features(student: Student) -> None:
 @pytest.mark.hint("Only where out_features is None does in_features have to be even.")
 def test_explicit_out_features(student: Student) -> None:
     """With an out_features of its own, in_features may be odd and out_features any size."""
+    ignored = "out_features is ignored: it has to decide the number of rows."
     for in_features, out_features in [(7, 3), (1, 1), (3, 8)]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
         what = f"the dict of parameter shapes of GatedLinearUnit({in_features}, {out_features})"
-        ignored = layer_shapes(in_features, in_features // 2)
-        assert_equal(
-            shapes_of(layer),
-            layer_shapes(in_features, out_features),
-            what=what,
-            mistakes=lambda: {
-                "out_features is ignored: it has to decide the number of rows.": ignored,
-            },
-        )
+        mistakes = {ignored: layer_shapes(in_features, in_features // 2)}
+        right = layer_shapes(in_features, out_features)
+        assert_equal(shapes_of(layer), right, what=what, mistakes=mistakes)
     layer = student.module("GatedLinearUnit", in_features=7, out_features=3)
     what = "the dict of parameter shapes of GatedLinearUnit(in_features=7, out_features=3)"
     assert_equal(shapes_of(layer), layer_shapes(7, 3), what=what)
@@ -125,17 +134,14 @@ def test_weight_starts_within_bound(student: Student) -> None:
     # From narrow to wide: a fixed spread may fit a narrow layer and not a wide one.
     for in_features, out_features in [(64, 8), (2, 64), (4096, 1)]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
-        weight = new_parameter(dict(layer.named_parameters()), "weight")
-        call = f"GatedLinearUnit({in_features}, {out_features})"
-        what = f"the weight of a new {call}"
+        weight = new_parameter(layer, "weight")
+        what = f"the weight of a new GatedLinearUnit({in_features}, {out_features})"
         assert_tensor(weight, shape=(2 * out_features, in_features), what=what)
-        check_filled(weight, what)
-        largest = weight.abs().max().item()
-        bound = 1 / math.sqrt(in_features)
+        check_finite(weight, what=what, why="is it filled everywhere?")
+        largest, bound = weight.abs().max().item(), 1 / math.sqrt(in_features)
         assert largest <= bound * (1 + 1e-5), (
-            f"The weight of a new {call} has an entry of magnitude {largest:.4g}; it starts too "
-            f"large, the bound is 1 / sqrt(in_features) = {bound:.4g}. "
-            f"{likely_start(weight, in_features, out_features)}"
+            f"T{what[1:]} has an entry of magnitude {largest:.4g}; it starts too large, the bound is "
+            f"1 / sqrt(in_features) = {bound:.4g}. {likely_start(weight, in_features, out_features)}"
         )
 
 
@@ -144,9 +150,9 @@ def test_weight_starts_within_bound(student: Student) -> None:
 def test_weight_starts_random(student: Student) -> None:
     """Two new layers start with different weights."""
     layers = [student.module("GatedLinearUnit", 6, 5) for _ in range(2)]
-    first, second = (new_parameter(dict(each.named_parameters()), "weight") for each in layers)
+    first, second = (new_parameter(layer, "weight") for layer in layers)
     for weight in (first, second):
-        check_filled(weight, "a new weight")
+        check_finite(weight, what="a new weight", why="is it filled everywhere?")
     assert first.any() or second.any(), (
         "A new weight is all zeros: the value is then zero, and no gradient reaches the gate. "
         "It has to start random."
@@ -155,11 +161,8 @@ def test_weight_starts_random(student: Student) -> None:
         "Two new layers start with the same weight: it has to start random, each time anew. "
         "(Is it a constant, or is a seed set on the way?)"
     )
-    seeds = [new_seed(), new_seed()]
-    starts = [student.run("start", seed, 6, 5) for seed in seeds]
-    draws = [each.get("draws") if isinstance(each, dict) else None for each in starts]
-    kept = [each.get("seed") if isinstance(each, dict) else None for each in starts]
-    assert draws[0] != draws[1] and kept == seeds, (
+    starts = [observe(student, "GatedLinearUnit", 6, 5) for _ in range(2)]
+    assert starts[0].draws != starts[1].draws and not any(seen.was_seeded() for seen in starts), (
         "Making a layer sets the seed of the global random state: leave the seed alone."
     )
 
@@ -169,14 +172,8 @@ def test_weight_starts_random(student: Student) -> None:
 def test_parameters_start_finite(student: Student) -> None:
     """A new weight and a new bias hold finite numbers."""
     for in_features, out_features in [(6, 5), (64, None)]:
-        found = student.run("fresh", in_features, out_features)
-        for name in ("weight", "bias"):
-            tensor = new_parameter(found, name)
-            wrong = int((~torch.isfinite(tensor)).sum())
-            assert wrong == 0, (
-                f"{wrong} of {tensor.numel()} entries of a new {name} are not finite: is it filled "
-                "everywhere? (torch.empty leaves whatever was in memory; here that is NaN.)"
-            )
+        names = ("weight", "bias")
+        check_filled(student, "GatedLinearUnit", in_features, out_features, names=names)
 
 
 # --- forward -------------------------------------------------------------------------------------
@@ -189,7 +186,7 @@ def test_parameters_start_finite(student: Student) -> None:
 def test_forward(student: Student) -> None:
     """The value half is multiplied by the sigmoid of the gate half."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    before = [each.detach().clone() for each in check_parameters(layer, 6, 5)]
+    before = [tensor.detach().clone() for tensor in layer_parameters(layer, 6, 5)]
     x = torch.randn(4, 6)
     for mode, when in (
         ("training", "when the layer was made"),
@@ -199,7 +196,7 @@ def test_forward(student: Student) -> None:
         expected = gated(x, weight, bias)
         old = f"Your output uses the values that {{}} had {when}: use self.{{}} in forward."
         output = layer.train(mode == "training")(x)
-        check_split(output, x, 5)
+        check_split(output, x)
         assert_close(
             output,
             expected,
@@ -211,7 +208,7 @@ def test_forward(student: Student) -> None:
                 old.format("bias", "bias"): gated(x, weight, before[1]),
             },
         )
-        before = [each.detach().clone() for each in (weight, bias)]
+        before = [tensor.detach().clone() for tensor in (weight, bias)]
 
 
 @pytest.mark.points(2)
@@ -221,17 +218,7 @@ def test_forward(student: Student) -> None:
 def test_leading_dimensions(student: Student) -> None:
     """Any number of leading dimensions is fine, each row comes out as it does alone."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    rows = torch.randn(24, 6)
-    expected = layer(rows)
-    check_split(expected, rows, 5)
-    assert_tensor(expected, shape=(24, 5), what="the output for x of shape (24, 6)")
-    for lead in [(4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ()]:
-        count = math.prod(lead)
-        x = rows[:count].reshape(*lead, 6)
-        output = layer(x)
-        check_split(output, x, 5)
-        what = f"the output for x of shape {tuple(x.shape)}"
-        assert_close(output, expected[:count].reshape(*lead, 5), what=what)
+    check_leading_dimensions(student, layer, torch.randn(24, 6), shape=(5,), look=check_split)
 
 
 @pytest.mark.requires("test_forward")
@@ -240,14 +227,7 @@ def test_leading_dimensions(student: Student) -> None:
 def test_empty_input(student: Student) -> None:
     """A leading dimension may be 0."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    for lead in [(0,), (3, 0), (0, 2)]:
-        x = torch.zeros(*lead, 6)
-        assert_tensor(
-            layer(x),
-            shape=(*lead, 5),
-            dtype=torch.float32,
-            what=f"the output for x of shape {tuple(x.shape)}",
-        )
+    check_shapes(student, layer, {(0, 6): (0, 5), (3, 0, 6): (3, 0, 5), (0, 2, 6): (0, 2, 5)})
 
 
 @pytest.mark.requires("test_forward")
@@ -263,14 +243,7 @@ def test_float64(student: Student) -> None:
         with torch.no_grad():
             weight[:10] *= scale
             bias[:10] *= scale
-        output = assert_tensor(layer(x), shape=(40, 10), dtype=torch.float64)
-        expected = gated(x, weight, bias)
-        close = torch.allclose(output, expected, rtol=1e-5, atol=1e-5 * scale)
-        assert not close or torch.allclose(output, expected, rtol=1e-7, atol=1e-7), (
-            "In float64 the output is right only to the precision of float32: something on the way "
-            "is rounded to float32 (.float(), a dtype written out, a rounded constant)."
-        )
-        assert_close(output, expected)
+        check_float64(layer(x), gated(x, weight, bias).detach(), scale=scale)
 
 
 @pytest.mark.requires("test_forward")
@@ -278,17 +251,7 @@ def test_float64(student: Student) -> None:
 @pytest.mark.hint("Use reshape where you use view, or let F.linear take x as it is.")
 def test_non_contiguous(student: Student) -> None:
     """A transposed, sliced or expanded x gives what a contiguous copy of it gives."""
-    results = student.run("layouts", torch.randn(3, 3, 6), 5)
-    assert isinstance(results, dict), "Nothing readable came back."
-    for layout, pair in results.items():
-        whole = isinstance(pair, list) and len(pair) == 4
-        assert whole, "Nothing readable came back."
-        output, gradient, plain_output, plain_gradient = pair
-        expected = assert_tensor(plain_output)
-        assert_close(output, expected, what=f"the output for x {layout} in memory")
-        if plain_gradient is not None:  # if it is None, that has nothing to do with the layout
-            expected = assert_tensor(plain_gradient, what="x.grad")
-            assert_close(gradient, expected, what=f"x.grad for x {layout} in memory")
+    check_layouts(student, student.module("GatedLinearUnit", 6, 5), torch.randn(3, 3, 6))
 
 
 @pytest.mark.requires("test_forward")
@@ -299,15 +262,13 @@ def test_saturated_gates(student: Student) -> None:
     for dtype in (torch.float32, torch.float64):
         layer, x, (weight, bias) = saturated(student, dtype)
         output = assert_tensor(layer(x), shape=(4, 8), dtype=dtype)
-        assert not output.isnan().any(), (
-            f"The output holds NaN for large gates in {name_of(dtype)}: exp overflows to inf "
-            "there, and inf / inf is NaN."
-        )
+        why = "exp overflows to inf there, and inf / inf is NaN"
+        check_finite(output, what="the output for large gates", why=why)
         value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
         assert_close(
             output,
             value * torch.sigmoid(gate),
-            what=f"the output for large gates in {name_of(dtype)}",
+            what=f"the output for large gates in {dtype}",
             mistakes=lambda: {
                 f"Your gates are clamped to {limit}, so that none closes fully.": clamped
                 for limit in (1, 5, 6, 10, 15, 20)
@@ -322,18 +283,10 @@ def test_saturated_gates(student: Student) -> None:
 @pytest.mark.hint("Between x and the output nothing may leave the graph: no detach, no .data.")
 def test_gradient_of_x(student: Student) -> None:
     """Gradients flow back to x, through the value and through the gate."""
-    layer, x, (weight, bias), upstream = backward_case(student)
-    local = x.clone().requires_grad_()
+    layer, x, weight, bias = backward_case(student)
     x.requires_grad_()
-    check_backward(layer(x), upstream)
-    expected, mistakes = gradients(local, weight.detach(), bias.detach(), [local], upstream)
-    check_reached(x.grad, "x")
-    assert_close(
-        x.grad,
-        expected[0],
-        what="x.grad",
-        mistakes=lambda: {told: mistake[0] for told, mistake in mistakes().items()},
-    )
+    right, mistakes = gradient_formulas(weight=weight.detach(), bias=bias.detach())
+    check_gradients(layer(x), {"x": x}, lambda x: right(x=x), mistakes=mistakes("x"))
 
 
 @pytest.mark.points(3)
@@ -342,14 +295,12 @@ def test_gradient_of_x(student: Student) -> None:
 @pytest.mark.hint("Use self.weight and self.bias as they are: no detach, no .data, no new tensors.")
 def test_gradient_of_parameters(student: Student) -> None:
     """Gradients flow back to weight and bias, in both halves."""
-    layer, x, (weight, bias), upstream = backward_case(student)
-    check_backward(layer(x), upstream)
-    local = [each.detach().clone().requires_grad_() for each in (weight, bias)]
-    expected, mistakes = gradients(x, local[0], local[1], local, upstream)
-    check_reached(weight.grad, "weight")
-    check_reached(bias.grad, "bias")
-    what = "the list of weight.grad and bias.grad"
-    assert_close([weight.grad, bias.grad], expected, what=what, mistakes=mistakes)
+    layer, x, weight, bias = backward_case(student)
+    right, mistakes = gradient_formulas(x=x)
+    leaves = {"weight": weight, "bias": bias}
+    check_gradients(
+        layer(x), leaves, lambda w, b: right(weight=w, bias=b), mistakes=mistakes("weight", "bias")
+    )
 
 
 @pytest.mark.points(2)
@@ -364,12 +315,8 @@ def test_saturated_gradients(student: Student) -> None:
         layer, x, (weight, bias) = saturated(student, dtype)
         x.requires_grad_()
         output = assert_tensor(layer(x), shape=(4, 8), dtype=dtype)
-        check_backward(output, torch.ones(4, 8, dtype=dtype))
-        for name, gradient in (("x", x.grad), ("weight", weight.grad), ("bias", bias.grad)):
-            assert gradient is None or gradient.isfinite().all(), (
-                f"In {name_of(dtype)}, {name}.grad holds NaN or inf for gates of about -1000 and "
-                "1000: a sigmoid written with exp overflows there, torch.sigmoid does not."
-            )
+        why = "a sigmoid written with exp overflows at gates of -1000, torch.sigmoid does not"
+        check_large_inputs(output, {"x": x, "weight": weight, "bias": bias}, why=why)
 
 
 @pytest.mark.requires("test_forward")
@@ -377,43 +324,14 @@ def test_saturated_gradients(student: Student) -> None:
 @pytest.mark.hint("Compute with new tensors: no x.mul_(), no +=, on what you were given.")
 def test_forward_changes_nothing(student: Student) -> None:
     """Forward leaves x, the parameters, the mode and the random state as they were."""
-    inputs = [torch.randn(4, 6), torch.randn(4, 6), torch.randn(6), torch.randn(2, 3, 6)]
-    values, seed = {"weight": torch.randn(10, 6), "bias": torch.randn(10)}, new_seed()
-    reports = student.run("forward_leaves", inputs, values, 5, seed)
-    assert isinstance(reports, list) and len(reports) == 4, "Nothing readable came back."
-    changed: list[str] = []
-    for x, training, report in zip(inputs, (True, False) * 2, reports, strict=True):
-        if report is not None or x.dim() == 2:
-            changed += forward_changes(report, x, values, training, seed)
-    told = ", ".join(dict.fromkeys(changed))
-    assert not changed, f"One call of forward changed {told}."
-
-
-def forward_changes(
-    report: Any, x: Tensor, values: dict[str, Tensor], training: bool, seed: int
-) -> list[str]:
-    """What a call of forward left changed, of what the probe reports."""
-    parts = ("x", "x.requires_grad", "training", "values", "requires_grad", "gradients")
-    report = readable(report, *parts)
-    given = assert_tensor(report["x"], what="x after forward")
-    changed = []
-    if report["training"] is not training:
-        changed.append("the layer's training mode")
-    for name, before in values.items():
-        left = [readable(report[part], name)[name] for part in parts[3:]]
-        if not same(left[0], before):
-            changed.append(f"the values of {name}")
-        if left[1] is not True:
-            changed.append(f"{name}.requires_grad")
-        if not same(left[2], torch.full_like(before, STALE)):
-            changed.append(f"{name}.grad")
-    if given.shape != x.shape:
-        changed.append("the shape of x")
-    elif not same(given, x):
-        changed.append("the values of x")
-    if report["x.requires_grad"] is not False:
-        changed.append("x.requires_grad")
-    return changed + [f"{name}'s random state" for name in drawn_from(report.get("draws"), seed)]
+    layer = student.module("GatedLinearUnit", 6, 5)
+    for parameter in randomize(layer, 6, 5):
+        parameter.grad = torch.full_like(parameter, STALE)
+    for training in (True, False):
+        check_changes_nothing(student, layer.train(training), torch.randn(4, 6), call="forward")
+    for x in (torch.randn(6), torch.randn(2, 3, 6)):
+        with contextlib.suppress(StudentError):  # which shapes forward takes is not the question
+            check_changes_nothing(student, layer, x, call="forward")
 
 
 # --- gradient_flow -------------------------------------------------------------------------------
@@ -426,7 +344,7 @@ def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
     right = reached_by(LEARNING)
     check_answer(
-        run_flow(student)["answer"],
+        flow(student).value,
         right,
         {
             "Every parameter is True, those that forward does not use or detaches too: look at "
@@ -459,15 +377,13 @@ def test_flow_tells_who_learns(student: Student) -> None:
 def test_flow_zero_gradient(student: Student) -> None:
     """A gradient that is all zeros is a gradient."""
     # With an input of zeros the weight of the first layer has a gradient of zeros.
-    report = run_flow(student, x=torch.zeros(5, 4))
-    check_answer(
-        report["answer"],
-        reached_by(LEARNING),
-        {
-            "A gradient of zeros counts as none in your answer: ask whether .grad is None, not "
-            "whether it is zero.": reached_by([n for n in LEARNING if n != "body.0.weight"]),
-        },
+    told = (
+        "A gradient of zeros counts as none in your answer: ask whether .grad is None, not whether it "
+        "is zero."
     )
+    mistake = reached_by([name for name in LEARNING if name != "body.0.weight"])
+    answer = flow(student, x=torch.zeros(5, 4)).value
+    check_answer(answer, reached_by(LEARNING), {told: mistake})
 
 
 @pytest.mark.points(2)
@@ -477,9 +393,10 @@ def test_flow_zero_gradient(student: Student) -> None:
 def test_flow_stale_gradients(student: Student) -> None:
     """A gradient from before never counts, and is not added to the fresh one."""
     state, x = network_state(), torch.randn(5, 4)
-    clean = run_flow(student, "gradients", state=state, x=x)["gradients"]
-    report = run_flow(student, "gradients", state=state, x=x, stale=NAMES)
-    left = report["gradients"].get("unused.weight")
+    clean = gradients_after(flow(student, state=state, x=x))
+    seen = flow(student, state=state, x=x, stale=NAMES)
+    after = gradients_after(seen)
+    left = after["unused.weight"]
     zeroed = isinstance(left, Tensor) and not left.any()
     told = (
         "Old gradients were set to zero, not cleared, and a zero gradient is not None: stale "
@@ -487,20 +404,18 @@ def test_flow_stale_gradients(student: Student) -> None:
         if zeroed
         else "Stale gradients counted: clear every .grad to None before the run."
     )
-    check_answer(report["answer"], reached_by(LEARNING), {told: reached_by(NAMES)})
+    check_answer(seen.value, reached_by(LEARNING), {told: reached_by(NAMES)})
     # Compared with what a clean module gets: whether that is right is another test.
-    fresh = {name: each for name, each in clean.items() if isinstance(each, Tensor)}
+    fresh = {name: gradient for name, gradient in clean.items() if isinstance(gradient, Tensor)}
+    added = "The fresh gradients are added to the old ones, which have to be cleared first."
+    back = "The old gradients are back on the module instead of the fresh ones."
     assert_close(
-        {name: report["gradients"].get(name) for name in fresh},
+        {name: after[name] for name in fresh},
         fresh,
         what="the dict of the gradients left on a module with old gradients",
-        mistakes=lambda: {
-            "The fresh gradients are added to the old ones, which have to be cleared first.": {
-                name: each + STALE for name, each in fresh.items()
-            },
-            "The old gradients are back on the module instead of the fresh ones.": {
-                name: torch.full_like(each, STALE) for name, each in fresh.items()
-            },
+        mistakes={
+            added: {name: gradient + STALE for name, gradient in fresh.items()},
+            back: {name: torch.full_like(gradient, STALE) for name, gradient in fresh.items()},
         },
     )
 
@@ -514,7 +429,7 @@ def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
     frozen = ["body.0.weight", "head.bias", "unused.bias"]
     check_answer(
-        run_flow(student, frozen=frozen)["answer"],
+        flow(student, frozen=frozen).value,
         reached_by([name for name in LEARNING if name not in frozen]),
         {
             "A frozen parameter is True in your answer.": reached_by(LEARNING),
@@ -532,13 +447,16 @@ def test_flow_frozen(student: Student) -> None:
 )
 def test_flow_all_frozen(student: Student) -> None:
     """Where every parameter is frozen, everything is False."""
-    answer = student.run("flow_frozen", packed(network_state()), torch.randn(5, 4))
-    assert not isinstance(answer, str), (
-        f"Where all parameters are frozen gradient_flow raised {answer}: there is nothing to go "
-        "backward through then, which is an answer, not an error."
+    network = made_network(student, frozen=NAMES)
+    seen = observe(student, "gradient_flow", network, torch.randn(5, 4))
+    assert not isinstance(seen.error, (RuntimeError, ValueError)), (
+        f"Where all parameters are frozen gradient_flow raised {str(seen.error)[:200]}: there is "
+        "nothing to go backward through then, which is an answer, not an error."
     )
+    if seen.error is not None:
+        raise seen.error
     check_answer(
-        answer,
+        seen.value,
         reached_by([]),
         {
             "Where all are frozen your answer is empty: every name belongs there, as False.": {},
@@ -554,15 +472,15 @@ def test_flow_all_frozen(student: Student) -> None:
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")
 def test_flow_stale_frozen(student: Student) -> None:
     """The old gradient of a frozen parameter is cleared too."""
+    told = (
+        "The old gradients of frozen parameters counted: clear the gradients of the frozen "
+        "parameters too."
+    )
     for frozen in (["body.0.weight", "head.bias", "unused.bias"], NAMES):
         right = [name for name in LEARNING if name not in frozen]
-        report = run_flow(student, "gradients", frozen=frozen, stale=NAMES)
-        told = (
-            "The old gradients of frozen parameters counted: clear the gradients of the frozen "
-            "parameters too."
-        )
-        check_answer(report["answer"], reached_by(right), {told: reached_by([*right, *frozen])})
-        left = [name for name in frozen if report["gradients"].get(name) is not None]
+        seen = flow(student, frozen=frozen, stale=NAMES)
+        check_answer(seen.value, reached_by(right), {told: reached_by([*right, *frozen])})
+        left = [name for name in frozen if gradients_after(seen)[name] is not None]
         assert not left, (
             f"After gradient_flow the frozen {left[0]} still has a .grad: clear the gradients of "
             "the frozen parameters too, to None."
@@ -575,11 +493,11 @@ def test_flow_stale_frozen(student: Student) -> None:
 def test_flow_leaves_gradients(student: Student) -> None:
     """The fresh gradients of the output's sum are left on the module."""
     state, x = network_state(), torch.randn(5, 4)
-    expected = network_gradients(state, x)
-    report = run_flow(student, "gradients", state=state, x=x)
-    left, outputs = "The gradients left on the module are", 5 * 2
+    expected, outputs = network_gradients(state, x), 5 * 2
+    after = gradients_after(flow(student, state=state, x=x))
+    left = "The gradients left on the module are"
     assert_close(
-        {name: report["gradients"].get(name) for name in LEARNING},
+        {name: after[name] for name in LEARNING},
         expected,
         what="the dict of the gradients left on the module",
         mistakes=lambda: {
@@ -590,7 +508,7 @@ def test_flow_leaves_gradients(student: Student) -> None:
             f"{left} those of the output's mean, not of its sum.": scaled(expected, 1 / outputs),
             f"{left} twice those of the sum: did backward run twice?": scaled(expected, 2),
             f"{left} those of the sum of the squares, not of the plain sum.": network_gradients(
-                state, x, torch.square
+                state, x, squared=True
             ),
             f"{left} those for an input of ones.": network_gradients(state, torch.ones_like(x)),
             f"{left} those for the first row of x alone.": network_gradients(state, x[:1]),
@@ -604,30 +522,18 @@ def test_flow_leaves_gradients(student: Student) -> None:
 @pytest.mark.hint("Run the module on x.detach(): it shares the values, but not the graph.")
 def test_flow_leaves_x(student: Student) -> None:
     """x, its .grad, its requires_grad and what it was computed from are left alone."""
-    x = torch.randn(5, 4)
-    report = readable(student.run("flow_inputs", packed(network_state()), x), "requires_grad")
-    assert_equal(
-        report["requires_grad"],
-        [False, True, True, True],
-        what="the list of requires_grad of the inputs afterwards",
-        mistakes=lambda: {
-            "x.requires_grad is changed, x is detached in place: x.detach() makes a tensor of its "
-            "own, x.detach_() changes the one that you were given.": [False, False, True, False],
-            "x.requires_grad is switched off: use x.detach().": [False, False, True, True],
-            "x.requires_grad is set where it was not: leave x as it is.": [True] * 4,
-        },
-    )
-    assert report.get("leaf_gradient") is not None, "x.grad of before is cleared: leave it."
-    left = assert_tensor(report.get("leaf_gradient"), shape=(5, 4), dtype=x.dtype, what="x.grad")
-    assert torch.equal(left, torch.full_like(x, STALE)), (
-        "x.grad of before has changed: leave it as it is, and run the module on x.detach(), so that "
-        "no gradient flows into x."
-    )
-    assert report.get("plain_gradient") is None, "x has a .grad afterwards that it did not have."
-    assert report.get("source_gradient") is None, (
-        "A gradient flowed through x to what x was computed from: run the module on x.detach()."
-    )
-    assert_close(report.get("values"), [x, x, x, x], what="the values of x afterwards")
+    plain, leaf = torch.randn(5, 4), torch.randn(5, 4, requires_grad=True)
+    leaf.grad = torch.full_like(leaf, STALE)
+    result = torch.randn(5, 4, requires_grad=True) * 1.0
+    for x in (plain, leaf, result):
+        check_changes_nothing(
+            student,
+            "gradient_flow",
+            made_network(student),
+            x,
+            only=("1.values", "1.grad", "1.requires_grad"),
+            told="Leave x as it is: run the module on x.detach(), which has no graph.",
+        )
 
 
 @pytest.mark.points(2)
@@ -636,39 +542,15 @@ def test_flow_leaves_x(student: Student) -> None:
 @pytest.mark.hint("Only the gradients change: no train() or eval(), no step, no seed.")
 def test_flow_leaves_the_rest(student: Student) -> None:
     """Parameters, requires_grad, modes and the random state are left alone."""
-    state, frozen = network_state(), ["head.bias", "unused.weight"]
-    modules = ["", "body", "body.0", "body.1", "cut", "head", "unused"]
-    leave = "leave the mode of each submodule as it was."
-    parts, seed = ("training", "requires_grad", "values", "draws"), new_seed()
+    frozen = ["head.bias", "unused.weight"]
     for evaluating in (["body", "body.1", "unused"], ["", "body", "body.0", "cut", "head"]):
-        report = run_flow(
-            student, *parts, state=state, seed=seed, frozen=frozen, evaluating=evaluating
-        )
-        assert_equal(
-            in_order(report["training"]),
-            {name: name not in evaluating for name in modules},
-            what="the dict of the submodules' training modes afterwards",
-            mistakes=lambda: {
-                f"The module is left in evaluation mode: {leave}": dict.fromkeys(modules, False),
-                f"All of the module is left in training mode: {leave}": dict.fromkeys(
-                    modules, True
-                ),
-            },
-        )
-        assert_equal(
-            in_order(report["requires_grad"]),
-            {name: name not in frozen for name in NAMES},
-            what="the dict of the parameters' requires_grad afterwards",
-            mistakes=lambda: {
-                "Frozen parameters are unfrozen afterwards.": dict.fromkeys(NAMES, True),
-                "All parameters are frozen afterwards.": dict.fromkeys(NAMES, False),
-            },
-        )
-        trained = "the dict of the module's values afterwards, which only training may change,"
-        assert_close(in_order(report["values"]), state, what=trained)
-        changed = drawn_from(report["draws"], seed)
-        assert not changed, (
-            f"gradient_flow changed {changed[0]}'s global random state: it neither seeds nor draws."
+        network = made_network(student, frozen=frozen, evaluating=evaluating)
+        check_changes_nothing(
+            student,
+            "gradient_flow",
+            network,
+            torch.randn(5, 4),
+            allow=("0.grad", "1.values", "1.grad"),
         )
 
 
@@ -677,10 +559,9 @@ def test_flow_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("Hand x to the module in the dtype in which it came.")
 def test_flow_float64(student: Student) -> None:
     """gradient_flow also works with a module and an x in float64."""
-    state = {name: each.double() for name, each in network_state().items()}
-    x = torch.randn(5, 4, dtype=torch.float64)
-    report = run_flow(student, state=state, x=x)
-    check_answer(report["answer"], reached_by(LEARNING), {})
+    state = {name: tensor.double() for name, tensor in network_state().items()}
+    seen = flow(student, state=state, x=torch.randn(5, 4, dtype=torch.float64))
+    check_answer(seen.value, reached_by(LEARNING), {})
 
 
 # --- the layer, locally --------------------------------------------------------------------------
@@ -701,67 +582,47 @@ def half_shapes(in_features: int, out_features: int) -> dict[str, list[int]]:
 
 
 def shapes_of(layer: nn.Module) -> dict[str, list[int]]:
-    return {name: list(each.shape) for name, each in sorted(layer.named_parameters())}
+    return {name: list(tensor.shape) for name, tensor in sorted(layer.named_parameters())}
 
 
-def check_parameters(
-    layer: nn.Module, in_features: int, out_features: int
-) -> tuple[Tensor, Tensor]:
+def layer_parameters(layer: nn.Module, in_features: int, out_features: int) -> list[Tensor]:
     """The layer's weight and bias, after a look at names, shapes and dtypes."""
-    named, state = dict(layer.named_parameters()), layer.state_dict()
-    for name in ("weight", "bias"):
-        inside = [other for other in named if other.endswith(f".{name}")]
-        assert name in named or not inside, (
-            f"The layer has a parameter {inside[0]}, but {name} belongs on the layer itself: "
-            f"self.{name} = nn.Parameter(...), not one of a submodule."
-        )
-        assert name in named or name not in state, (
-            f"{name} is a buffer, so no optimizer sees it: make it an nn.Parameter."
-        )
-        assert name in named, (
-            f"The layer has no parameter named {name}: self.{name} has to be an nn.Parameter "
-            f"(a plain tensor does not count). It has: {', '.join(sorted(named)) or 'none'}."
-        )
-    call = f"GatedLinearUnit({in_features}, {out_features})"
-    ignored = layer_shapes(in_features, in_features // 2)
-    assert_equal(
-        {name: list(named[name].shape) for name in ("bias", "weight")},
-        layer_shapes(in_features, out_features),
-        what=f"the dict of parameter shapes of {call}",
-        mistakes=lambda: {
-            "weight is transposed: its shape is (2 * out_features, in_features), as in "
-            "nn.Linear.": {"bias": [2 * out_features], "weight": [in_features, 2 * out_features]},
+    right, rows = layer_shapes(in_features, out_features), 2 * out_features
+    parameters = check_parameters(
+        layer,
+        {"weight": right["weight"], "bias": right["bias"]},
+        call=f"GatedLinearUnit({in_features}, {out_features})",
+        mistakes={
+            "weight is transposed: its shape is (2 * out_features, in_features), as in nn.Linear.": {
+                **right,
+                "weight": [in_features, rows],
+            },
             "weight and bias have out_features rows; they need twice as many, for the value and "
             "for the gate.": half_shapes(in_features, out_features),
             "bias has only out_features entries; the gate needs its half too.": {
+                **right,
                 "bias": [out_features],
-                "weight": [2 * out_features, in_features],
             },
             "bias has a dimension too many: its shape is (2 * out_features,).": {
-                "bias": [1, 2 * out_features],
-                "weight": [2 * out_features, in_features],
+                **right,
+                "bias": [1, rows],
             },
-            "out_features is ignored: it has to decide the number of rows.": ignored,
+            "out_features is ignored: it has to decide the number of rows.": layer_shapes(
+                in_features, in_features // 2
+            ),
         },
     )
-    for name in ("weight", "bias"):
-        assert_tensor(named[name], dtype=torch.float32, what=f"the {name} of a new layer")
-    return named["weight"], named["bias"]
+    for name, tensor in zip(("weight", "bias"), parameters, strict=True):
+        assert_tensor(tensor, dtype=torch.float32, what=f"the {name} of a new layer")
+    return parameters
 
 
-def new_parameter(named: Any, name: str) -> Tensor:
+def new_parameter(layer: nn.Module, name: str) -> Tensor:
     """The parameter of this name, also one of a submodule: where it belongs is another test."""
-    assert isinstance(named, dict), "The layer has no parameters."
-    found = [each for key, each in named.items() if key == name or str(key).endswith(f".{name}")]
-    assert found, f"The layer has no parameter named {name}."
-    return floating(found[0], name).detach()
-
-
-def check_filled(tensor: Tensor, what: str) -> None:
-    wrong = int((~torch.isfinite(tensor)).sum())
-    assert wrong == 0, (
-        f"{wrong} of {tensor.numel()} entries of {what} are not finite: is it filled everywhere?"
-    )
+    named = dict(layer.named_parameters())
+    inside = [tensor for key, tensor in named.items() if f".{key}".endswith(f".{name}")]
+    assert inside, f"The layer has no parameter named {name}."
+    return floating(inside[0], name).detach()
 
 
 def floating(parameter: Any, name: str) -> Tensor:
@@ -778,56 +639,27 @@ def likely_start(weight: Tensor, in_features: int, out_features: int) -> str:
     spread, largest = weight.double().std().item(), weight.abs().max().item()
     if spread == 0:
         return "Yours is the same number everywhere."
+    both = in_features + 2 * out_features
     limits = {
         "uniform within 1 (torch.rand)": 1.0,
         "uniform within sqrt(in_features)": math.sqrt(in_features),
         "uniform within sqrt(2 / in_features)": math.sqrt(2 / in_features),
         "uniform within 1 / sqrt(out_features)": 1 / math.sqrt(out_features),
         "uniform within 1 / sqrt(2 * out_features)": 1 / math.sqrt(2 * out_features),
-        "Xavier's uniform start": math.sqrt(6 / (in_features + 2 * out_features)),
+        "Xavier's uniform start": math.sqrt(6 / both),
         "Kaiming's uniform start": math.sqrt(6 / in_features),
     }
-    for name, limit in limits.items():
-        if 0.97 * limit < largest <= 1.0001 * limit:
-            return f"Yours looks like {name}."
     normals = {
         "a standard normal start (torch.randn), which is not scaled": 1.0,
         "a normal start of that deviation, which has no bound": in_features**-0.5,
         "Kaiming's normal start": math.sqrt(2 / in_features),
-        "Xavier's normal start": math.sqrt(2 / (in_features + 2 * out_features)),
+        "Xavier's normal start": math.sqrt(2 / both),
         "a normal start of deviation 0.02, whatever the width": 0.02,
         "a normal start of deviation 0.01, whatever the width": 0.01,
     }
-    for name, deviation in normals.items():
-        if abs(spread / deviation - 1) < 0.08:
-            return f"Yours looks like {name}."
-    return ""
-
-
-def new_seed() -> int:
-    return int(torch.randint(2**31, ()))
-
-
-def drawn_from(draws: Any, seed: int) -> list[str]:
-    """The global random states that do not go on as they do after this seed: whose, in words."""
-    expected = {
-        "torch": torch.rand(
-            2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
-        ).tolist(),
-        "Python": [random.Random(seed).random()],
-        "NumPy": [np.random.RandomState(seed).random_sample()],
-    }
-    found = draws if isinstance(draws, dict) else {}
-    return [name for name, numbers in expected.items() if found.get(name) != numbers]
-
-
-def same(actual: Any, expected: Tensor) -> bool:
-    """Whether this is a tensor of the same dtype, shape and numbers."""
-    return (
-        isinstance(actual, Tensor)
-        and actual.dtype == expected.dtype
-        and torch.equal(actual, expected)
-    )
+    likely = [name for name, limit in limits.items() if 0.97 * limit < largest <= 1.0001 * limit]
+    likely += [name for name, deviation in normals.items() if abs(spread / deviation - 1) < 0.08]
+    return f"Yours looks like {likely[0]}." if likely else ""
 
 
 def randomize(layer: nn.Module, in_features: int, out_features: int) -> tuple[Tensor, Tensor]:
@@ -855,40 +687,18 @@ def saturated(
     return layer, x, (weight, bias)
 
 
-def backward_case(
-    student: Student,
-) -> tuple[nn.Module, Tensor, tuple[Tensor, Tensor], Tensor]:
-    """A layer, an x (4, 6), its parameters and a gradient to send back."""
+def backward_case(student: Student) -> tuple[nn.Module, Tensor, Tensor, Tensor]:
+    """A layer, an x (4, 6), and the layer's parameters."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    weight, bias = randomize(layer, 6, 5)
-    return layer, torch.randn(4, 6), (weight, bias), torch.randn(4, 5)
+    return layer, torch.randn(4, 6), *randomize(layer, 6, 5)
 
 
-def check_backward(output: Any, upstream: Tensor) -> None:
-    """Send `upstream` back through the output of the layer."""
-    output = assert_tensor(output, shape=tuple(upstream.shape), dtype=upstream.dtype)
-    assert output.requires_grad, (
-        "The output does not require a gradient: something in forward cuts the graph "
-        "(detach, .data, torch.no_grad(), torch.tensor(...), NumPy)."
-    )
-    # A sum, not backward(upstream): that imports sympy on its first use, in 0.3 s.
-    (output * upstream).sum().backward()
-
-
-def check_reached(gradient: Tensor | None, name: str) -> None:
-    reached = gradient is not None and bool(gradient.any())
-    assert reached, (
-        f"No gradient reaches {name}: something in forward cuts it off (detach, .data, "
-        "torch.no_grad(), a new tensor made of its values)."
-    )
-
-
-def check_split(output: Any, x: Tensor, out_features: int) -> None:
-    """Name the dimension along which the projection was split, if it was not the last one."""
+def check_split(output: Any, x: Tensor) -> None:
+    """Name the dimension along which the projection to 10 was split, if it was not the last one."""
     if not isinstance(output, Tensor):
         return  # the comparison that follows says so
     told = f"For x of shape {tuple(x.shape)} the output has shape {tuple(output.shape)}: "
-    projected = [*x.shape[:-1], 2 * out_features]
+    projected = [*x.shape[:-1], 10]
     assert list(output.shape) != projected, (
         f"{told}the projection was not split in two halves, value and gate."
     )
@@ -897,7 +707,7 @@ def check_split(output: Any, x: Tensor, out_features: int) -> None:
         assert size % 2 or list(output.shape) != halved, (
             f"{told}the projection was split along dimension {dim}, not along the last one."
         )
-    assert not output.dim() or output.shape[-1] != 2 * out_features, (
+    assert not output.dim() or output.shape[-1] != 10, (
         f"{told}the projection was not split along its last dimension."
     )
 
@@ -972,27 +782,26 @@ def mistaken_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> dict[str, Tenso
     }
 
 
-def gradients(
-    x: Tensor, weight: Tensor, bias: Tensor, inputs: list[Tensor], upstream: Tensor
-) -> tuple[list[Tensor], Callable[[], dict[str, list[Tensor]]]]:
-    """The gradients of `inputs`, and what they are where parts of the graph are cut off."""
-    value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
-    opened = torch.sigmoid(gate)
+def gradient_formulas(**fixed: Tensor) -> tuple[Any, Any]:
+    """The layer as a function of what is not fixed, and the same where parts of the graph are cut."""
 
-    def of(output: Tensor, gradient: Tensor = upstream) -> list[Tensor]:
-        return list(torch.autograd.grad((output * gradient).sum(), inputs, retain_graph=True))
+    def layer(cut: str = "", **named: Tensor) -> Tensor:
+        value, gate = F.linear(*({**fixed, **named}[n] for n in ("x", "weight", "bias"))).chunk(
+            2, -1
+        )
+        value, gate = value.detach() if cut == "value" else value, gate.sigmoid()
+        return value * (gate.detach() if cut == "gate" else gate)
 
-    cut = "something cuts the graph there (detach, .data, torch.no_grad())."
-    behind = "The gradient ignores the one that comes in from behind (grad_output)."
-    return of(value * opened), lambda: {
-        f"The gradient does not flow through the gate: {cut}": of(value * opened.detach()),
-        f"The gradient does not flow through the value: {cut}": of(value.detach() * opened),
-        behind: of(value * opened, torch.ones_like(upstream)),
-    }
+    def mistakes(*names: str) -> dict[str, Any]:
+        return {
+            f"The gradient does not flow through the {cut}: something cuts the graph there (detach, "
+            ".data, torch.no_grad()).": functools.partial(
+                lambda cut, *tensors: layer(cut, **dict(zip(names, tensors, strict=True))), cut
+            )
+            for cut in ("gate", "value")
+        }
 
-
-def name_of(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return layer, mistakes
 
 
 # --- gradient_flow, locally ----------------------------------------------------------------------
@@ -1015,53 +824,51 @@ def network_state() -> dict[str, Tensor]:
     return {name: torch.randn(shape) for name, shape in shapes.items()}
 
 
-def packed(state: dict[str, Tensor]) -> Tensor:
-    """The values in the order of the names, as the probe takes them: one tensor travels faster."""
-    return torch.cat([each.reshape(-1) for each in state.values()])
-
-
 def network_gradients(
-    state: dict[str, Tensor], x: Tensor, of: Callable[[Tensor], Tensor] = torch.clone
+    state: dict[str, Tensor], x: Tensor, *, squared: bool = False
 ) -> dict[str, Tensor]:
-    """The gradients of the sum of (a function of) the Network's output (batch, 2), by name."""
-    values = {name: each.clone().requires_grad_(name in LEARNING) for name, each in state.items()}
+    """The gradients of the sum of the Network's output (batch, 2) or of its squares, by name."""
+    values = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
     hidden = torch.tanh(F.linear(x, values["body.0.weight"], values["body.0.bias"]))
-    hidden = hidden + F.linear(x, values["cut.weight"], values["cut.bias"])
+    hidden = hidden + F.linear(x, values["cut.weight"], values["cut.bias"]).detach()
     output = F.linear(hidden, values["head.weight"], values["head.bias"]) * values["scale"]
-    found = torch.autograd.grad(
-        of(output + state["offset"]).sum(), [values[name] for name in LEARNING]
-    )
-    return dict(zip(LEARNING, found, strict=True))
+    output = output + state["offset"]
+    total = (output**2 if squared else output).sum()
+    gradients = torch.autograd.grad(total, [values[name] for name in LEARNING])
+    return dict(zip(LEARNING, gradients, strict=True))
 
 
 def scaled(tensors: dict[str, Tensor], factor: float) -> dict[str, Tensor]:
-    return {name: each * factor for name, each in tensors.items()}
+    return {name: tensor * factor for name, tensor in tensors.items()}
 
 
-def run_flow(
+def made_network(
+    student: Student, state: dict[str, Tensor] | None = None, **setting: list[str]
+) -> Any:
+    """The probe's Network: which parameters are frozen or hold stale gradients, which parts evaluate."""
+    lists: dict[str, list[str]] = {"frozen": [], "stale": [], "evaluating": [], **setting}
+    # In the order of the names: one tensor travels faster than ten.
+    values = [tensor.reshape(-1) for tensor in (state or network_state()).values()]
+    return student.made("network", torch.cat(values), **lists, old_gradient=STALE)
+
+
+def flow(
     student: Student,
-    *parts: str,
+    *,
     state: dict[str, Tensor] | None = None,
     x: Tensor | None = None,
-    seed: int = 0,
     **setting: list[str],
-) -> dict[str, Any]:
-    """What gradient_flow answers for a Network in this setting, and these parts of how it leaves it."""
-    state = network_state() if state is None else state
-    x = torch.randn(5, 4) if x is None else x
-    given = {"parts": list(parts), "seed": seed, **setting}
-    report = readable(student.run("flow", packed(state), x, **given), "answer")
-    for part in parts:
-        readable(report.get(part), *(NAMES if part == "gradients" else ()))
-    return report
+) -> Observation:
+    """A call of gradient_flow on a Network in this setting, with its answer as `value`."""
+    network = made_network(student, state, **setting)
+    seen = observe(student, "gradient_flow", network, torch.randn(5, 4) if x is None else x)
+    if seen.error is not None:
+        raise seen.error
+    return seen
 
 
-def readable(report: Any, *keys: str) -> dict[str, Any]:
-    """The report of a probe, of which nothing is believed."""
-    told = "The parameters or submodules of the module are no longer what they were."
-    assert isinstance(report, dict), told
-    assert all(key in report for key in keys), told
-    return report
+def gradients_after(seen: Observation) -> dict[str, Any]:
+    return {name: seen.after(0, "parameters", name, "grad") for name in NAMES}
 
 
 def reached_by(names: list[str]) -> dict[str, bool]:

@@ -1,0 +1,113 @@
+"""Laws of figures: what they show, and what drawing them leaves in pyplot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grader.judge.checks import assert_equal
+from grader.judge.checks.observation import Target, name_of, shipped
+from grader.judge.checks.reports import entry
+from grader.judge.checks.wording import element, message
+from grader.judge.outcomes import CheckFailed
+from grader.judge.student import Student
+
+
+def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
+    """What the figure shows that the student's function draws: a dict of plain data.
+
+    It has `axes` (each with `title`, `x label`, `y label`, `x scale`, `y scale`, `lines` with their `label`
+    and `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (how many there are).
+    """
+    seen = shipped(student, "figure")(name_of(target), *arguments, **keywords)
+    if not entry(seen, "figure", default=False):
+        kind = str(entry(seen, "type", default="something unreadable"))
+        returned = "None" if kind == "NoneType" else f"a {element(kind)}"
+        told = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
+        raise CheckFailed(message([told]))
+    return seen
+
+
+def axes_of(figure: Any, count: int = 1) -> Any:
+    """The only Axes of a figure (or all `count` of them)."""
+    axes = entry(figure, "axes", kind=list)
+    if len(axes) != count:
+        wanted = "one" if count == 1 else str(count)
+        raise CheckFailed(f"The figure has {len(axes)} Axes; all of it belongs in {wanted}.")
+    return axes[0] if count == 1 else axes
+
+
+def check_axes(
+    figure: Any,
+    *,
+    x_scale: str | None = None,
+    y_scale: str | None = None,
+    labels: bool = True,
+    legend: Sequence[str] = (),
+    count: int = 1,
+) -> None:
+    """The Axes have these scales and labels, and a legend on them or the figure names all of `legend`."""
+    axes = axes_of(figure, count)
+    for each in [axes] if count == 1 else axes:
+        for axis, scale in (("x", x_scale), ("y", y_scale)):
+            found = entry(each, f"{axis} scale")
+            if scale is not None and found != scale:
+                how = f'ax.set_{axis}scale("{scale}")'
+                raise CheckFailed(
+                    message([f"The {axis} axis is {element(found)}, it should be {scale}: {how}."])
+                )
+            if labels and not str(entry(each, f"{axis} label")).strip():
+                raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
+    if not legend:
+        return
+    if not entry(figure, "legends"):
+        raise CheckFailed("There is no legend: call ax.legend() when the lines are drawn.")
+    named = entry(figure, "legend", kind=list)
+    for text in legend:
+        if text not in named:
+            how = "give each line its label, and make the legend after the lines"
+            raise CheckFailed(f"The legend does not name {text!r}: {how}.")
+
+
+def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
+    """The points (n, 2) of the line of each label, float64; there has to be exactly one of each."""
+    import torch
+
+    lines = [line for axes in entry(figure, "axes", kind=list) for line in entry(axes, "lines")]
+    points: dict[str, Any] = {}
+    for label in labels:
+        own = [line for line in lines if entry(line, "label") == label]
+        if len(own) != 1:
+            count = "no line" if not own else f"{len(own)} lines"
+            told = (
+                f"There is {count} with the label {label!r}, of {len(lines)}: draw it as one line."
+            )
+            raise CheckFailed(message([told]))
+        points[label] = torch.as_tensor(entry(own[0], "points"), dtype=torch.float64)
+    return points
+
+
+def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
+    """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
+    seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
+    before, after = entry(seen, "before"), entry(seen, "after")
+    old, new = (entry(state, "open", kind=list) for state in (before, after))
+    closed = [number for number in old if number not in new]
+    if closed:
+        own = "close your own figure (plt.close(figure)), not all or the current one"
+        raise CheckFailed(f"{len(closed)} of the caller's {len(old)} figures were closed: {own}.")
+    drawn = "The caller's current figure is drawn on or cleared: make a figure of your own."
+    assert_equal(
+        entry(after, "contents"),
+        entry(before, "contents"),
+        what="the list of what the caller's figures contain",
+        mistakes=lambda: {drawn: entry(after, "contents")},
+    )
+    if any(entry(after, "callers", kind=list)):
+        raise CheckFailed("The caller's figure is returned: make a figure of your own.")
+    left = [number for number in new if number not in old]
+    if left:
+        how = "close yours with plt.close(figure), or make it without pyplot"
+        raise CheckFailed(f"{len(left)} new figures are left open in pyplot: {how}.")
+    if entry(seen, "shown"):
+        raise CheckFailed("The figure is shown: call no show, return it and let the caller decide.")

@@ -1,0 +1,275 @@
+"""The probe that comes with the grader: live objects for the laws, and raw facts about them.
+
+It runs in the sandbox beside the student's code, so it compares nothing and imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# --- live arguments ---------------------------------------------------------------------------------
+
+
+def tensor(module: Any, values: Any, grad: Any, leaf: bool) -> Any:
+    """A tensor that requires a gradient: a leaf with this `.grad`, or the result of an operation."""
+    values.requires_grad_()
+    values.grad = grad
+    return values if leaf else values * 1
+
+
+def value(module: Any, dotted: str) -> Any:
+    """An object by its dotted name, as "torch.nn.functional.mse_loss"."""
+    owner, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(owner), name)
+
+
+def optimizer(module: Any, kind: str, model: Any, **options: Any) -> Any:
+    """An optimizer of torch.optim over the model's parameters."""
+    import torch
+
+    return getattr(torch.optim, kind)(model.parameters(), **options)
+
+
+def items(module: Any, values: list[Any]) -> Any:
+    """A map-style dataset of these items."""
+    from torch.utils.data import Dataset
+
+    class Items(Dataset):  # type: ignore[type-arg]  # of anything
+        def __len__(self) -> int:
+            return len(values)
+
+        def __getitem__(self, index: int) -> Any:
+            return values[index]
+
+    return Items()
+
+
+def batches(module: Any, values: list[Any]) -> Any:
+    """A loader of these batches: it has a length and can be iterated again."""
+
+    class Batches:
+        def __len__(self) -> int:
+            return len(values)
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(values)
+
+    return Batches()
+
+
+def once(module: Any, values: list[Any]) -> Any:
+    """A generator of these values."""
+    return (value for value in values)
+
+
+def recorder(module: Any, inner: Any) -> Any:
+    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
+    import torch
+
+    inner.seen = []
+    inner.register_forward_pre_hook(
+        lambda layer, _: layer.seen.append(
+            {
+                "training": [part.training for part in layer.modules()],
+                "grad": torch.is_grad_enabled(),
+                "inference": torch.is_inference_mode_enabled(),
+            }
+        )
+    )
+    return inner
+
+
+# --- calls ------------------------------------------------------------------------------------------
+
+
+def both_passes(module: Any, name: str, x: Any, grad_output: Any) -> Any:
+    """The gradient at a copy of x's leaf for this very grad_output, after a forward pass at x."""
+    import torch
+
+    class Feed(torch.autograd.Function):
+        """The end of a graph that hands this very grad_output to what comes before it."""
+
+        @staticmethod
+        def forward(ctx: Any, y: Any) -> Any:
+            return y.sum()
+
+        @staticmethod
+        def backward(ctx: Any, one: Any) -> Any:
+            return grad_output
+
+    feed: Any = Feed.apply
+    (gradient,) = torch.autograd.grad(feed(getattr(module, name)(x)), x, allow_unused=True)
+    return gradient
+
+
+def state_on_nan(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+    """The state of a new module, in memory that holds NaN wherever its code has not written."""
+    import torch
+
+    torch.set_deterministic_debug_mode("warn")  # makes torch.empty and its kin fill with NaN
+    try:
+        layer = getattr(module, name)(*arguments, **keywords)
+    finally:
+        torch.set_deterministic_debug_mode("default")
+    return {name: each.detach() for name, each in layer.state_dict().items()}
+
+
+def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
+    """What a recorder's `seen` holds after a call of the student's function with the model first."""
+    getattr(module, name)(model, *arguments, **keywords)
+    return list(model.seen)
+
+
+def pickled(module: Any, made: Any) -> dict[str, Any]:
+    """What came of pickling an object and reading it again."""
+    try:
+        again = pickle.loads(pickle.dumps(made))  # noqa: S301 (in the sandbox, what it made itself)
+    except Exception as error:  # noqa: BLE001 (whatever the object's code raises)
+        return {"raised": f"{type(error).__name__}: {error}"[:300]}
+    return {"raised": None, "value": again}
+
+
+def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
+    """The batches of each of `count` passes over a loader."""
+    return [list(loader) for _ in range(count)]
+
+
+def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, list[str]]:
+    """The operators and the functions of torch's Python files that run in a call, each once."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    operators: dict[str, None] = {}
+    functions: dict[str, None] = {}
+    root = torch.__file__.removesuffix("__init__.py")
+
+    class Mode(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False
+
+        def __torch_dispatch__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            operators[func._schema.name] = None
+            return func(*args, **(kwargs or {}))
+
+    def profile(frame: Any, event: str, _: Any) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(root) and "_python_dispatch" not in file:
+            path = file[len(root) :].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            functions[f"torch.{path}.{frame.f_code.co_qualname}"] = None
+
+    call = getattr(module, name)
+    with Mode():  # type: ignore[no-untyped-call]
+        sys.setprofile(profile)
+        try:
+            call(*arguments, **keywords)
+        finally:
+            sys.setprofile(None)
+    return {"operators": list(operators), "functions": list(functions)[:2000]}
+
+
+# --- figures ----------------------------------------------------------------------------------------
+
+
+def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+    """What the figure shows that the student's function draws."""
+    import matplotlib.pyplot as plt
+
+    plt.close("all")  # drawing on the current figure is judged elsewhere
+    try:
+        return _figure_facts(getattr(module, name)(*arguments, **keywords))
+    finally:
+        plt.close("all")
+
+
+def _figure_facts(drawn: Any) -> dict[str, Any]:
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+    if not isinstance(drawn, Figure):
+        return {"type": type(drawn).__name__, "figure": False}
+    artists = [child for owner in (*drawn.axes, drawn) for child in owner.get_children()]
+    legends = [artist for artist in artists if isinstance(artist, Legend)]
+    return {
+        "type": "Figure",
+        "figure": True,
+        "axes": [_axes_facts(axes, drawn) for axes in drawn.axes],
+        "legend": [text.get_text() for legend in legends for text in legend.get_texts()],
+        "legends": len(legends),
+    }
+
+
+def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
+    from matplotlib.collections import LineCollection, PathCollection
+
+    alone = len(drawn.axes) == 1  # then a label of the whole figure is one of its only Axes
+    curves = [(line.get_label(), line.get_xydata()) for line in axes.lines]
+    for artist in axes.collections:
+        if isinstance(artist, LineCollection):
+            curves += [(artist.get_label(), segment) for segment in artist.get_segments()]
+        elif isinstance(artist, PathCollection):
+            curves.append((artist.get_label(), artist.get_offsets()))
+    return {
+        "title": axes.get_title(),
+        "x label": axes.get_xlabel() or (drawn.get_supxlabel() if alone else ""),
+        "y label": axes.get_ylabel() or (drawn.get_supylabel() if alone else ""),
+        "x scale": axes.get_xscale(),
+        "y scale": axes.get_yscale(),
+        "lines": [{"label": str(label), "points": _points(data)} for label, data in curves],
+        "bars": [[bar.get_x(), bar.get_width(), bar.get_height()] for bar in axes.patches
+                 if hasattr(bar, "get_height")],
+        "images": [_numbers(image.get_array()) for image in axes.images],
+    }  # fmt: skip
+
+
+def _points(data: Any) -> Any:
+    return _numbers(data).reshape(-1, 2)
+
+
+def _numbers(data: Any) -> Any:
+    import numpy as np
+
+    # A copy in double: masked points are NaN.
+    return np.array(np.ma.filled(np.ma.asarray(data, dtype=np.float64), np.nan))
+
+
+def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+    """How a caller's figures fare in pyplot, which are new there, and what was shown."""
+    import warnings
+
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    plt.close("all")
+    callers = [plt.figure(), plt.figure()]
+    for each in callers:
+        each.text(0.5, 0.5, "mine")
+
+    def state() -> dict[str, Any]:
+        contents = [[type(child).__name__ for child in each.get_children()] for each in callers]
+        return {"open": plt.get_fignums(), "contents": contents}
+
+    before, shown = state(), []
+    owners: list[Any] = [plt, Figure]
+    shows: list[Callable[..., Any]] = [owner.show for owner in owners]
+    for owner in owners:
+        # By hand: unittest.mock would bring asyncio into every sandbox.
+        owner.show = lambda *_, **__: shown.append("show")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            drawn = getattr(module, name)(*arguments, **keywords)
+    finally:
+        for owner, show in zip(owners, shows, strict=True):
+            owner.show = show
+    # Where the function show itself was imported, the backend warns that it cannot show.
+    shown += ["show" for warning in caught if "cannot be shown" in str(warning.message)]
+    after = {**state(), "callers": [each is drawn for each in callers]}
+    plt.close("all")
+    return {"before": before, "after": after, "shown": len(shown)}

@@ -1,0 +1,350 @@
+"""Laws: what nearly every exercise promises, one call each inside an ordinary test of a suite.
+
+A target is the name of a function or class of the student's, or what `student.function`, `student.module`
+or `student.probe` gave. A law raises CheckFailed with a message that names what to do; `told` puts a
+sentence of the suite's own before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from grader.judge.checks.assertions import assert_close, assert_tensor, must_raise
+from grader.judge.checks.numerics import attached
+from grader.judge.checks.observation import Change, Target, called, name_of, observe, same, shipped
+from grader.judge.checks.reports import entry
+from grader.judge.checks.wording import element, failed, sentence
+from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+_ADVICE = {
+    "values": "Compute new tensors, nothing in place on what you were given: no +=, no method whose "
+    "name ends with an underscore.",
+    "buffers": "Buffers are state: only what the text names may change them.",
+    "grad": "Take gradients of a copy, x.detach().clone(), or with torch.autograd.grad.",
+    "requires_grad": "Work on a copy: x.detach() shares the values, but is a tensor of its own.",
+    "mode": "Leave the mode of each submodule as it was.",
+    "modes": "Set such a mode in a with block, which sets it back.",
+    "hooks": "Remove each hook again, in a finally: handle.remove().",
+    "random": "It neither seeds nor draws from the global random state.",
+    "options": "Set the options of every parameter group back.",
+    "state": "Restore the optimizer's state dict from a deep copy.",
+}
+
+
+# --- what a call leaves -----------------------------------------------------------------------------
+
+
+def check_changes_nothing(
+    student: Student,
+    target: Target,
+    *arguments: Any,
+    call: str = "",
+    allow: Sequence[str] = (),
+    only: Sequence[str] = (),
+    grad_output: Tensor | None = None,
+    raises: type[Exception] | None = None,
+    told: str = "",
+    **keywords: Any,
+) -> Any:
+    """A call changes nothing of what it was given, and of PyTorch's state; returns its value.
+
+    That is: values, `.grad` and `requires_grad` of tensors, those of modules' parameters and buffers,
+    training modes, hooks, an optimizer's options and state, PyTorch's modes, the three random states.
+    `allow` names what may change and `only` what is looked at: a part ("grad") or that of an argument, by
+    position, name or kind ("0.grad", "model.buffers", "optimizer.state"); the part "version" counts changes
+    in place and has to be named. With `grad_output` a backward pass follows. `raises` is what the call
+    has to end with.
+
+        check_changes_nothing(student, layer.train(training), torch.randn(4, 6), call="forward")
+    """
+    call = call or name_of(target)
+    if grad_output is not None:
+        check_changes_nothing(student, target, *arguments, call=call, allow=allow, told=told)
+        x = arguments[0].detach().requires_grad_()
+        target, arguments = shipped(student, "both_passes"), (name_of(target), x, grad_output)
+        call += " and its backward pass"
+    seen = observe(student, target, *arguments, **keywords)
+    if raises is not None:
+        with must_raise(raises, call=call):
+            if seen.error is not None:
+                raise seen.error
+    elif seen.error is not None:
+        raise seen.error
+    changes = [
+        change
+        for change in seen.changes()
+        if not change.matches(allow)
+        and (change.matches(only) if only else change.part != "version")
+    ]
+    if changes:
+        raise failed(_changed(call, changes), told)
+    return seen.value
+
+
+def _changed(call: str, changes: list[Change]) -> list[str]:
+    words = list(dict.fromkeys(change.words for change in changes))
+    more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
+    advice = [_ADVICE[part] for part in dict.fromkeys(c.part for c in changes) if part in _ADVICE]
+    remarks = list(dict.fromkeys(change.remark for change in changes if change.remark))
+    return [*remarks, f"One call of {call} changed {', '.join(words[:6])}{more}.", *advice[:3]]
+
+
+def check_restores(
+    student: Student,
+    target: Target,
+    *arguments: Any,
+    allow: Sequence[str] = ("grad",),
+    **options: Any,
+) -> Any:
+    """A call that trains or evaluates leaves model, optimizer and random states as it found them.
+
+    As `check_changes_nothing`, but gradients are free: parameters (the same objects, of the same values),
+    buffers, the mode of every submodule, the optimizer's options and state.
+
+        model = student.made("network")
+        sgd = student.made("momentum", model)
+        check_restores(student, "lr_range_test", model, sgd, loss, batches)
+    """
+    return check_changes_nothing(student, target, *arguments, allow=allow, **options)
+
+
+def check_shares_no_memory(
+    student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
+) -> Any:
+    """The result is a new tensor that shares no memory with an argument, and no view of one."""
+    seen = observe(student, target, *arguments, **keywords)
+    if seen.error is not None:
+        raise seen.error
+    assert_tensor(seen.value, what=f"the result of {name_of(target)}")
+    for i in range(len(arguments)):
+        if entry(seen.after(i), "storage", default=None) == seen.result("storage"):
+            line = f"The result of {name_of(target)} shares its memory with argument {i}: copy it."
+            raise failed([line], told)
+    return seen.value
+
+
+def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
+    """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
+    seen = observe(student, target, *arguments, **keywords)
+    if seen.error is not None:
+        raise seen.error
+    assert_tensor(seen.value, what=f"the result of {name_of(target)}")
+    if seen.result("inference") is not False:
+        raise failed(
+            ["The result is an inference tensor, which nothing can be trained on: no_grad."]
+        )
+    if seen.result("requires_grad") is not False:
+        raise failed(["The result has a graph: compute it under torch.no_grad(), or detach it."])
+    return seen.value
+
+
+# --- what comes out ---------------------------------------------------------------------------------
+
+LEADS = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())
+
+
+def check_leading_dimensions(
+    student: Student,
+    target: Target,
+    rows: Tensor,
+    *others: Any,
+    shape: Sequence[int] | None = None,
+    leads: Iterable[Sequence[int]] = LEADS,
+    look: Callable[[Any, Tensor], None] | None = None,
+    what: str = "the output",
+) -> None:
+    """Any leading dimensions are fine, and each row comes out as it does among `rows` (24, ...).
+
+    `shape` is that of one row's result; `look(output, x)` may name a mistake first.
+    """
+    call = called(student, target)
+    expected = call(rows, *others)
+    if look:
+        look(expected, rows)
+    own = None if shape is None else (len(rows), *shape)
+    where = f"{what} for x of shape"
+    expected = assert_tensor(expected, shape=own, what=f"{where} {tuple(rows.shape)}")
+    if expected.shape[:1] != rows.shape[:1]:
+        raise failed([sentence(f"{where} {tuple(rows.shape)} has another number of rows.")])
+    for lead in map(tuple, leads):
+        count = math.prod(lead)
+        x = rows[:count].reshape(*lead, *rows.shape[1:])
+        output = call(x, *others)
+        if look:
+            look(output, x)
+        wanted = expected[:count].reshape(*lead, *expected.shape[1:])
+        assert_close(output, wanted, what=f"{where} {tuple(x.shape)}")
+
+
+def check_shapes(
+    student: Student,
+    target: Target,
+    shapes: Mapping[tuple[int, ...], tuple[int, ...]] | Iterable[tuple[int, ...]],
+    *others: Any,
+    dtype: torch.dtype | None = None,
+    gradients: bool = False,
+    what: str = "the output",
+) -> None:
+    """An x of each shape, of size 0 too, gives a result of the promised shape (default: its own).
+
+    With `gradients` the gradient of x has to have the shape and dtype of x.
+
+        check_shapes(student, layer, {(0, 6): (0, 5), (3, 0, 6): (3, 0, 5)})
+    """
+    import torch
+
+    pairs = shapes if isinstance(shapes, Mapping) else {shape: shape for shape in shapes}
+    for shape, wanted in pairs.items():
+        x = torch.randn(shape, dtype=dtype, requires_grad=gradients)
+        where = f"for x of shape {shape}"
+        output = called(student, target)(x, *others)
+        output = assert_tensor(output, shape=wanted, dtype=x.dtype, what=f"{what} {where}")
+        if gradients:
+            attached(output, f"{what} {where}")
+            (gradient,) = torch.autograd.grad(output.sum(), x, allow_unused=True)
+            what_of = f"the gradient {where}"
+            assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)
+
+
+def layouts_of(x: Tensor) -> dict[str, Tensor]:
+    """Tensors like `x` that lie in memory in other ways, by the name of the way."""
+    import torch
+
+    ways = {
+        "sliced": torch.stack([x, x], dim=-1)[..., 1],
+        "with an offset": torch.cat([x.reshape(-1)[:1], x.reshape(-1)])[1:].reshape(x.shape),
+    }
+    if x.dim() > 1:
+        ways["transposed"] = x.transpose(0, 1).contiguous().transpose(0, 1)
+        ways["stored feature by feature"] = x.movedim(-1, 0).contiguous().movedim(0, -1)
+    if x.dim():
+        ways["expanded"] = x[:1].expand_as(x)
+    return ways
+
+
+def check_layouts(
+    student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
+) -> None:
+    """A transposed, sliced or expanded x gives what a contiguous copy of it gives, gradients too."""
+    import torch
+
+    call = called(student, target)
+    for layout, tensor in layouts_of(x).items():
+        results = []
+        for copy in (tensor, tensor.contiguous().clone()):
+            leaf = copy.detach()
+            leaf = leaf.requires_grad_() if leaf.is_floating_point() else leaf
+            output = call(leaf, *others)
+            attached = isinstance(output, torch.Tensor) and output.requires_grad
+            if attached:
+                (
+                    output * torch.linspace(1, 2, output.numel()).reshape(output.shape)
+                ).sum().backward()
+            results.append((output.detach() if attached else output, leaf.grad))
+        (output, gradient), (expected, expected_gradient) = results
+        assert_close(output, expected, what=f"{what} for x {layout} in memory")
+        if expected_gradient is not None:  # if it is None, that has nothing to do with the layout
+            assert_close(gradient, expected_gradient, what=f"x.grad for x {layout} in memory")
+
+
+# --- errors, seeds, files ---------------------------------------------------------------------------
+
+
+def check_errors(
+    student: Student,
+    target: Target,
+    table: Mapping[str, Iterable[Sequence[Any] | Mapping[str, Any]]],
+    *,
+    fine: Sequence[Any] | Mapping[str, Any] | None = None,
+    error: type[Exception] = ValueError,
+) -> None:
+    """Bad arguments are an error that names the argument: from its name to calls that are refused.
+
+    A call is its positional arguments, or a dict of keywords; `fine` is one that is not refused.
+
+        check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})
+    """
+    function = called(student, target)
+    if fine is not None:
+        _apply(function, fine)
+    for name, calls in table.items():
+        for call in calls:
+            shown = [f"{k}={v!r}" for k, v in call.items()] if isinstance(call, Mapping) else call
+            words = ", ".join(x if isinstance(call, Mapping) else _shown(x) for x in shown)
+            with must_raise(error, mentions=name, call=f"{name_of(target)}({words})"):
+                _apply(function, call)
+
+
+def _apply(function: Any, call: Sequence[Any] | Mapping[str, Any]) -> Any:
+    return function(**call) if isinstance(call, Mapping) else function(*call)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Made):
+        return value.function
+    shape = getattr(value, "shape", None)
+    return repr(value)[:60] if shape is None else f"a tensor of shape {tuple(shape)}"
+
+
+def check_seeded(
+    student: Student,
+    make: Callable[[int], Any],
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    what: str = "the result",
+) -> None:
+    """A seed decides the result, whatever the global random state, and other seeds give others."""
+    results = []
+    for seed in seeds:
+        pair = []
+        for _ in range(2):
+            observe(student, shipped(student, "once"), [])  # leaves other random states each time
+            pair.append(make(seed))
+        if not same(pair[0], pair[1]):
+            line = f"{what} differs between two calls with seed {seed}: draw from a generator that"
+            raise failed([sentence(f"{line} the seed decides, not from the global random state.")])
+        results.append(pair[0])
+    for i, seed in enumerate(seeds[1:], start=1):
+        if same(results[i], results[0]):
+            line = f"{what} is the same with the seeds {seeds[0]} and {seed}: it ignores the seed."
+            raise failed([sentence(line)])
+
+
+def check_pickles(student: Student, made: Made, *, what: str) -> Any:
+    """An object can be pickled and read again, as spawned workers and checkpoints need it."""
+    report = shipped(student, "pickled")(made)
+    if (raised := entry(report, "raised")) is not None:
+        line = (
+            f"{what} cannot be pickled ({element(raised)}): build it of module-level functions and "
+        )
+        raise failed([sentence(f"{line}classes, no lambda and no function inside a function.")])
+    return entry(report, "value")
+
+
+def check_not_used(
+    student: Student,
+    name: str,
+    *arguments: Any,
+    operators: Sequence[str] = (),
+    functions: Sequence[str] = (),
+    why: str = "write it yourself",
+    **keywords: Any,
+) -> None:
+    """A call runs none of these operators ("aten::item") and none of these functions of torch's files.
+
+    Functions go by a prefix: "torch.optim." stands for all of that package.
+    """
+    report = shipped(student, "used")(name, *arguments, **keywords)
+    for ran in entry(report, "operators", kind=list):
+        if ran in operators:
+            raise failed([f"{name} runs the operator {ran}: {why}."])
+    for ran in entry(report, "functions", kind=list):
+        if any(str(ran).startswith(prefix) for prefix in functions):
+            raise failed([f"{name} runs {element(ran)}: {why}."])

@@ -1,0 +1,316 @@
+"""How a call left what it was given: the judge reads the sandbox's raw report and compares.
+
+The report comes from the student's process. What the judge sent it knows itself, so its own tensors are
+what the report is compared with; only of live objects it has to take the report of before the call.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from grader.judge.checks.comparison import Rule, first_mismatch, is_tensor
+from grader.judge.checks.reports import entry
+from grader.judge.session import raised_error
+from grader.judge.student import RemoteFunction, Student
+from grader.sandbox.wire.values import Opaque
+from grader.text import clean
+
+if TYPE_CHECKING:
+    from grader.judge.remote import RemoteModule
+
+# What of the student's a law looks at: the name of a function or class, or what `student.function`,
+# `student.module` and `student.probe` gave.
+Target = Any
+
+_SHIPPED = Path(__file__).with_name("grader_probe.py")
+
+
+def shipped(student: Student, name: str) -> RemoteFunction:
+    """A function of the probe that comes with the grader."""
+    return student.probe(name, _SHIPPED)
+
+
+def called(student: Student, target: Target) -> RemoteFunction | RemoteModule:
+    """The function or module behind a target."""
+    return student.function(target) if isinstance(target, str) else target
+
+
+def name_of(target: Target) -> str:
+    """How messages call the target."""
+    return target if isinstance(target, str) else str(getattr(target, "name", "forward"))
+
+
+class Change(NamedTuple):
+    """One thing that is not as it was: in words, what part of what it is, and more about it."""
+
+    words: str
+    part: str
+    owners: frozenset[str]
+    remark: str = ""
+
+    def matches(self, names: Sequence[str]) -> bool:
+        """Whether it is named: by its part, as `grad`, or by owner and part, as `model.grad`."""
+        dotted = {f"{owner}.{self.part}" for owner in self.owners}
+        return self.part in names or not dotted.isdisjoint(names)
+
+
+class Observation:
+    """What an observed call gave, and in what it left things changed."""
+
+    def __init__(
+        self, value: Any, error: Exception | None, report: Any, known: Mapping[str, Any], seed: int
+    ) -> None:
+        self.value, self.error, self.seed = value, error, seed
+        self._report, self._known = report, known
+
+    def after(self, argument: str | int, *path: str) -> Any:
+        """A fact of an argument after the call, as `after("model", "parameters", "bias", "grad")`.
+
+        Arguments go by their position or keyword; "module" is the module that was called.
+        """
+        return entry(self._report, "after", *_place(argument), *path)
+
+    def before(self, argument: str | int, *path: str) -> Any:
+        """The same before the call."""
+        return entry(self._report, "before", *_place(argument), *path)
+
+    def result(self, *path: str) -> Any:
+        """A fact of what the call returned, as `result("requires_grad")`."""
+        return entry(self._report, "value", *path)
+
+    @property
+    def draws(self) -> Any:
+        """The next numbers of each global random state after the call, by library."""
+        return entry(self._report, "draws", kind=dict)
+
+    def changes(self) -> Iterator[Change]:
+        """All that the call left changed."""
+        report = self._report
+        names = entry(report, "names", kind=list)
+        before, after = (entry(report, when, kind=dict) for when in ("before", "after"))
+        own = self._known["arguments"]
+        count = len(own)
+        old, new = (entry(facts, "arguments", kind=list, count=count) for facts in (before, after))
+        for i in range(count):
+            name = clean(str(names[i]), 60) if i < len(names) else f"argument {i}"
+            yield from _changes(name, _known(own[i], old[i]), new[i], frozenset({name, str(i)}))
+        for name, value in self._known["keywords"].items():
+            was, now = (entry(facts, "keywords", name) for facts in (before, after))
+            yield from _changes(name, _known(value, was), now, frozenset({name}))
+        if self._known["module"] is not None:
+            was = _known_module(self._known["module"], entry(before, "module"))
+            yield from _module_changes("", was, entry(after, "module"), frozenset({"module"}))
+        modes = entry(before, "modes", kind=dict)
+        for mode, setting in modes.items():
+            if entry(after, "modes", mode) != setting:
+                yield Change(f"PyTorch's {clean(str(mode), 40)}", "modes", frozenset())
+        yield from self._random_changes()
+
+    def _random_changes(self) -> Iterator[Change]:
+        for library, numbers in _next_draws(self.seed).items():
+            if entry(self._report, "draws", library, default=numbers) != numbers:
+                yield Change(f"{library}'s global random state", "random", frozenset())
+
+    def was_seeded(self) -> bool:
+        """Whether the call gave torch's global random state another seed."""
+        return bool(entry(self._report, "draws", "torch seed") != [self.seed])
+
+
+def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Observation:
+    """Call a target as a suite calls it, and learn how it left everything it was given.
+
+    A tensor arrives as it is here: a leaf with its `.grad`, or the result of other operations. The three
+    global random states are seeded before. An exception of the student's code is kept in `.error`.
+
+        seen = observe(student, "evaluate", student.made("network"), batches)
+        assert not seen.after(0, "training", ""), "The model is left in training mode."
+    """
+    seed = random.randrange(2**31)  # noqa: S311 (each test has its own)
+    remote = called(student, target)
+    given = tuple(_alive(student, value) for value in arguments)
+    named = {name: _alive(student, value) for name, value in keywords.items()}
+    reply, unpacking = remote.observed(given, named, seed)
+    value = unpacking.unpack(reply.value)
+    report = unpacking.unpack(reply.left)
+    error = None if reply.raised is None else raised_error(reply.raised)
+    if isinstance(error, NotImplementedError):
+        raise error
+    module = None if isinstance(remote, RemoteFunction) else remote
+    known = {"arguments": arguments, "keywords": keywords, "module": module}
+    return Observation(value, error, report, known, seed)
+
+
+def _alive(student: Student, value: Any) -> Any:
+    """The value with a live tensor in the place of each one that requires a gradient."""
+    if is_tensor(value) and value.requires_grad:
+        grad = value.grad if value.is_leaf else None
+        return shipped(student, "tensor").made(value.detach(), grad, value.is_leaf)
+    if type(value) in (list, tuple):
+        return type(value)(_alive(student, item) for item in value)
+    if type(value) is dict:
+        return {name: _alive(student, item) for name, item in value.items()}
+    return value
+
+
+def _place(argument: str | int) -> tuple[str | int, ...]:
+    if argument == "module":
+        return ("module",)
+    return ("arguments" if isinstance(argument, int) else "keywords", argument)
+
+
+def _next_draws(seed: int) -> dict[str, list[float]]:
+    """What each library draws next after this seed; of those only that this process has, too."""
+    numbers = {"Python": [random.Random(seed).random()]}  # noqa: S311 (a state is looked at)
+    if (torch := sys.modules.get("torch")) is not None:
+        generator = torch.Generator().manual_seed(seed)
+        numbers["torch"] = torch.rand(2, dtype=torch.float64, generator=generator).tolist()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numbers["NumPy"] = [float(numpy.random.RandomState(seed).random_sample())]
+    return numbers
+
+
+# --- what the judge knows itself --------------------------------------------------------------------
+
+
+def _known(value: Any, reported: Any) -> Any:
+    """The facts before the call, with the judge's own in the place of those that were reported."""
+    if is_tensor(value):
+        return {**entry(reported, kind=dict), **_own_facts(value)}
+    if type(value) in (list, tuple, dict) and entry(reported, "kind", default=None) == "container":
+        items = list(value.values()) if isinstance(value, dict) else value
+        facts = entry(reported, "items", kind=list, count=len(items))
+        known = [_known(item, fact) for item, fact in zip(items, facts, strict=True)]
+        return {**reported, "items": known}
+    return reported
+
+
+def _own_facts(tensor: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"shape": list(tensor.shape), "dtype": str(tensor.dtype)}
+    if not tensor.is_meta:
+        facts["values"] = tensor.detach()
+    grad = tensor.grad if tensor.is_leaf else None
+    return {**facts, "requires_grad": tensor.requires_grad, "grad": grad, "sources": []}
+
+
+def _known_module(module: Any, reported: Any) -> Any:
+    facts = dict(entry(reported, kind=dict))
+    for kind, tensors in (
+        ("parameters", dict(module.named_parameters())),
+        ("buffers", dict(module.named_buffers())),
+    ):
+        facts[kind] = {
+            name: {**entry(reported, kind, name, kind=dict), **_own_facts(tensor)}
+            for name, tensor in tensors.items()
+        }
+    modes = entry(reported, "training", kind=dict)
+    return {**facts, "training": {**modes, "": module.training}}
+
+
+# --- what differs -----------------------------------------------------------------------------------
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
+    if isinstance(left, Opaque) or isinstance(right, Opaque):
+        return bool(left == right)
+    return first_mismatch(left, right, Rule(exact=True)) is None
+
+
+def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    kind = entry(before, "kind")
+    kinds: dict[Any, Callable[..., Iterator[Change]]] = {
+        "tensor": _tensor_changes,
+        "module": _module_changes,
+        "optimizer": _optimizer_changes,
+        "container": _container_changes,
+    }
+    if entry(after, "kind") != kind:
+        yield Change(name, "values", owners)
+    elif kind in kinds:
+        prefix = f"{name}." if kind == "module" else name
+        yield from kinds[kind](prefix, before, after, owners | {str(kind)})
+    elif not same(after, before):
+        yield Change(name, "values", owners)
+
+
+def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    for part, words in (
+        ("shape", f"the shape of {name}"),
+        ("dtype", f"the dtype of {name}"),
+        ("values", f"the values of {name}"),
+        ("requires_grad", f"{name}.requires_grad"),
+        ("grad", f"{name}.grad"),
+        ("sources", f"the .grad of what {name} was computed from"),
+    ):
+        if not same(entry(after, part), entry(before, part)):
+            yield Change(words, {"shape": "values", "sources": "grad"}.get(part, part), owners)
+            if part in ("shape", "dtype"):
+                return  # then the rest says no more
+    if entry(after, "version") != entry(before, "version"):
+        yield Change(f"{name}._version, which counts changes in place", "version", owners)
+
+
+def _module_changes(
+    prefix: str, before: Any, after: Any, owners: frozenset[str]
+) -> Iterator[Change]:
+    yield from _mode_changes(prefix, before, after, owners)
+    if entry(after, "hooks") != entry(before, "hooks"):
+        yield Change(f"the hooks of {prefix.rstrip('.') or 'the module'}", "hooks", owners)
+    for part, word in (("parameters", "parameter"), ("buffers", "buffer")):
+        old, new = (entry(facts, part, kind=dict) for facts in (before, after))
+        for name in [*old, *(key for key in new if key not in old)]:
+            words = clean(f"{prefix}{name}", 80)
+            if name not in old or name not in new:
+                yield Change(f"which {part} there are ({words})", part, owners)
+                continue
+            found = list(_tensor_changes(words, old[name], new[name], owners))
+            # A buffer may be assigned anew; an optimizer holds the parameters themselves.
+            if part == "parameters" and entry(new[name], "id") != entry(old[name], "id"):
+                found.append(Change(f"the {word} {words}, now another object", part, owners))
+            moved = {"values": "buffers", "version": "buffers"} if part == "buffers" else {}
+            for change in found:
+                yield change._replace(part=moved.get(change.part, change.part))
+
+
+def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
+    old, new = (entry(facts, "training", kind=dict) for facts in (before, after))
+    if new == old:
+        return
+    remark = ""
+    if all(mode is True for mode in new.values()):
+        remark = "All of the module is left in training mode."
+    elif all(mode is False for mode in new.values()):
+        remark = "The module is left in evaluation mode."
+    for name in old:
+        if new.get(name) is not old[name]:
+            where = clean(f"{prefix}{name}", 80).strip(".") or "the module"
+            yield Change(f"the training mode of {where}", "mode", owners, remark)
+            return
+    yield Change(f"which submodules {prefix.strip('.') or 'the module'} has", "mode", owners)
+
+
+def _optimizer_changes(
+    name: str, before: Any, after: Any, owners: frozenset[str]
+) -> Iterator[Change]:
+    if entry(after, "parameters") != entry(before, "parameters"):
+        yield Change(f"which parameters {name} holds", "parameters", owners)
+    for part, words in (("options", "options"), ("state", "state")):
+        if any(_changes("", entry(before, part), entry(after, part), owners)):
+            yield Change(f"the {words} of {name}", part, owners)
+
+
+def _container_changes(
+    name: str, before: Any, after: Any, owners: frozenset[str]
+) -> Iterator[Change]:
+    old, new = (entry(facts, "items", kind=list) for facts in (before, after))
+    keys = entry(before, "keys", default=None)
+    if len(old) != len(new) or entry(after, "keys", default=None) != keys:
+        yield Change(f"the entries of {name}", "values", owners)
+        return
+    for i, (left, right) in enumerate(zip(old, new, strict=True)):
+        label = repr(keys[i]) if keys else i
+        yield from _changes(clean(f"{name}[{label}]", 80), left, right, owners)
