@@ -8,7 +8,7 @@ and these marks, with literal arguments:
     @pytest.mark.requires("test_a")     skipped if that test, earlier in the file, did not pass
     @pytest.mark.place("Class.method")  where in the student's file to look
     @pytest.mark.hint("...")            the next step, for the student
-    @pytest.mark.unproven("...")        why no wrong module makes it fail (see `grade verify`)
+    @pytest.mark.unproven("...")        why no wrong answer makes it fail (see `grade verify`)
 """
 
 from __future__ import annotations

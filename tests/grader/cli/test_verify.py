@@ -181,7 +181,7 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
         "lost": f"its base 'tests/right/text/word_count/none.py' {stranger}",
         "strange": f"its base 'tests/wrong/text/word_count/characters.py' {stranger}",
         "characters": "another wrong answer has this id",
-        "misspelled": "Object missing required field `change`",
+        "misspelled": "Object contains unknown field `changes`",
         "half": "Expected `array` of length 2, got 1 - at `$.change[0]`",
         "still": "Expected `array` of length >= 1 - at `$.change`",
     }

@@ -10,9 +10,9 @@ class GatedLinearUnit(nn.Module):
     def __init__(self, in_features, out_features=None):
         super().__init__()
         if out_features is None:
-            if in_features % 2 != 0:
+            out_features, odd = divmod(in_features, 2)
+            if odd:
                 raise ValueError(f"in_features must be even, got {in_features}")
-            out_features = in_features // 2
         self.out_features = out_features
         bound = 1 / math.sqrt(in_features)
         self.weight = nn.Parameter(
