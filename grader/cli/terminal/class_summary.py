@@ -15,7 +15,7 @@ from rich.text import Text
 from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines
 from grader.cli.terminal.progress import Bar
 from grader.gradebook.batch import BatchProgress, Change, Summary
-from grader.gradebook.review import Attention
+from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, Student
 from grader.text import clean, counted, number
@@ -145,16 +145,24 @@ def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -
     kinds = Counter(each.kind.value for each in summary.attention)
     heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
-    for each in summary.attention[:_SHOWN_ATTENTION]:
-        print_lines(console, _attention(console, each, names))
-    if (more := len(summary.attention) - _SHOWN_ATTENTION) > 0:
-        print_lines(console, iter([Text(f"and {more} more; the report has them all.", "dim")]))
+    students = by_student(summary.attention, _SHOWN_ATTENTION)
+    for student in students[:_SHOWN_ATTENTION]:
+        print_lines(console, _attention(console, student, names))
+    if (more := len(students) - _SHOWN_ATTENTION) > 0:
+        text = f"and {counted(more, 'more student')}; the report has them all."
+        print_lines(console, iter([Text(text, "dim")]))
 
 
-def _attention(console: Console, each: Attention, names: Mapping[str, str]) -> Iterator[Text]:
-    prefix = Text.assemble("  ", (f"{each.kind.value:<10}", "yellow"), "  ")
-    text = f"{called(each.student, names)} {each.exercise}: {clean(each.what, 200)}"
-    return hang(console, prefix, Text(text))
+def _attention(
+    console: Console, student: StudentAttention, names: Mapping[str, str]
+) -> Iterator[Text]:
+    for entry in student.entries:
+        prefix = Text.assemble("  ", (f"{entry.kind.value:<10}", "yellow"), "  ")
+        text = f"{called(student.student, names)} {entry.exercise}: {clean(entry.what, 200)}"
+        yield from hang(console, prefix, Text(text))
+    if student.more:
+        text = f"and {student.more} more of {called(student.student, names)}"
+        yield from hang(console, Text(" " * 14), Text(text, "dim"))
 
 
 def show_changes(console: Console, found: Iterable[Change], names: Mapping[str, str]) -> None:
