@@ -34,7 +34,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-    from grader.cli.terminal.class_summary import each_entry
+    from grader.cli.terminal.progress import with_progress
     from grader.exports.report import write_report
     from grader.gradebook import Gradebook
     from grader.gradebook.similarity import read_similar
@@ -43,7 +43,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
     with Gradebook.open(results) as book:
         tell_unfinished(book)
         written = write_report(
-            each_entry(book, "Writing"),
+            with_progress(book, "Writing"),
             folder,
             sources=book.sources,
             similarity=read_similar(results),

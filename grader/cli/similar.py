@@ -46,8 +46,9 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
       grade similar results/ --threshold 80
     """
     course = open_course(course_path)
-    from grader.cli.terminal.class_summary import each_entry, show_similarity
+    from grader.cli.terminal.class_summary import show_similarity
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
     from grader.gradebook.batch import check_course
     from grader.gradebook.similarity import find_similar, write_similar
@@ -57,7 +58,7 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
         check_course(book, course)
         tell_unfinished(book)
         found = find_similar(
-            each_entry(book, "Reading"),
+            with_progress(book, "Reading"),
             book.sources,
             stubs,
             threshold=threshold / 100,

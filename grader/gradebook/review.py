@@ -142,6 +142,29 @@ def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
     return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 
+class StudentAttention(msgspec.Struct, frozen=True):
+    """The first entries about one student, and how many more there are."""
+
+    student: str
+    entries: tuple[Attention, ...]
+    more: int
+
+
+def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttention]:
+    """The entries student by student, of each so many that all of them are about `lines`.
+
+    Every student has the same room, at least an entry: thousands about one hide nobody else.
+    """
+    entries_of: dict[str, list[Attention]] = {}
+    for entry in attention:
+        entries_of.setdefault(entry.student, []).append(entry)
+    room = max(lines // max(len(entries_of), 1), 1)
+    return [
+        StudentAttention(student, tuple(entries[:room]), len(entries[room:]))
+        for student, entries in entries_of.items()
+    ]
+
+
 def _suspicious(source: bytes) -> dict[str, list[int]]:
     """What is suspicious, and the lines on which it stands; what stands first in the file comes first."""
     # A full-width letter writes a word in another way; the parser normalizes it.

@@ -6,110 +6,62 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import (
-    called,
-    cut,
-    hang,
-    is_plain,
-    marks_for,
-    open_console,
-    print_lines,
-)
+from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines
+from grader.cli.terminal.progress import Bar
 from grader.gradebook.batch import BatchProgress, Change, Summary
-from grader.gradebook.review import Attention
+from grader.gradebook.review import StudentAttention, by_student
+from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, Student
 from grader.text import clean, counted, number
 
 if TYPE_CHECKING:
-    import rich.progress
-
     from grader.gradebook import Attempt
-
-from pathlib import Path
-
-from rich.progress import track
-
-from grader.gradebook import Gradebook
-from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 
 _LONGEST_NAME = 60
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
 _SHOWN_STUDENTS = 40
 _SHOWN_ATTENTION = 30
 _SHOWN_MISSING = 5
+# Of an exercise; all that are kept are in the file and in the report.
+_SHOWN_PAIRS = 20
 
 
 class BatchDisplay(BatchProgress):
-    """Progress on stderr with rate and time left; a line for every hundredth where that is no terminal."""
+    """Progress on stderr with rate and time left; a line for every tenth where that is no terminal."""
 
     def __init__(self) -> None:
-        self._progress: rich.progress.Progress | None = None
-        self._task: rich.progress.TaskID | None = None
+        self._bar = Bar("graded", timed=True)
+        self._is_shown = False
         self._total = self._done = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._bar.__exit__()
 
     def begin(self, attempts: int) -> None:
         """Begin to count."""
         self._total = attempts
-        console = open_console(sys.stderr)
-        if is_plain(console):
-            return
-        self._progress = _progress(console)
-        self._task = self._progress.add_task("grading", total=attempts, student="")
-        self._progress.start()
+        self._is_shown = self._bar.start("", attempts)
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """Say who is being judged."""
-        if self._progress is not None and self._task is not None:
-            who = f"{clean(student, 30)}: {result.name}"
-            self._progress.update(self._task, student=who)
+        self._bar.describe(f"{clean(student, 30)}: {result.name}")
 
     def done(self, attempt: Attempt) -> None:  # noqa: ARG002  # as inherited
         """One more is graded."""
         self._done += 1
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task)
-        elif self._done * 10 // max(self._total, 1) != (self._done - 1) * 10 // max(self._total, 1):
+        self._bar.advance()
+        tenths = [count * 10 // max(self._total, 1) for count in (self._done - 1, self._done)]
+        if not self._is_shown and tenths[0] != tenths[1]:
             print(f"graded {self._done} of {self._total}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _progress(console: Console) -> rich.progress.Progress:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    class Rate(ProgressColumn):
-        """Submissions a minute."""
-
-        def render(self, task: Task) -> Text:
-            return Text(f"{task.speed * 60:.0f}/min" if task.speed else "", "dim")
-
-    return Progress(
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[student]}", markup=False, style="dim"),
-        console=console,
-        transient=True,
-    )
 
 
 def show_class(console: Console, entries: Iterable[Entry]) -> None:
@@ -193,16 +145,24 @@ def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -
     kinds = Counter(each.kind.value for each in summary.attention)
     heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
-    for each in summary.attention[:_SHOWN_ATTENTION]:
-        print_lines(console, _attention(console, each, names))
-    if (more := len(summary.attention) - _SHOWN_ATTENTION) > 0:
-        print_lines(console, iter([Text(f"and {more} more; the report has them all.", "dim")]))
+    students = by_student(summary.attention, _SHOWN_ATTENTION)
+    for student in students[:_SHOWN_ATTENTION]:
+        print_lines(console, _attention(console, student, names))
+    if (more := len(students) - _SHOWN_ATTENTION) > 0:
+        text = f"and {counted(more, 'more student')}; the report has them all."
+        print_lines(console, iter([Text(text, "dim")]))
 
 
-def _attention(console: Console, each: Attention, names: Mapping[str, str]) -> Iterator[Text]:
-    prefix = Text.assemble("  ", (f"{each.kind.value:<10}", "yellow"), "  ")
-    text = f"{called(each.student, names)} {each.exercise}: {clean(each.what, 200)}"
-    return hang(console, prefix, Text(text))
+def _attention(
+    console: Console, student: StudentAttention, names: Mapping[str, str]
+) -> Iterator[Text]:
+    for entry in student.entries:
+        prefix = Text.assemble("  ", (f"{entry.kind.value:<10}", "yellow"), "  ")
+        text = f"{called(student.student, names)} {entry.exercise}: {clean(entry.what, 200)}"
+        yield from hang(console, prefix, Text(text))
+    if student.more:
+        text = f"and {student.more} more of {called(student.student, names)}"
+        yield from hang(console, Text(" " * 14), Text(text, "dim"))
 
 
 def show_changes(console: Console, found: Iterable[Change], names: Mapping[str, str]) -> None:
@@ -232,24 +192,6 @@ def _word(outcome: Outcome | None) -> str:
     return outcome.value.replace("_", " ") if outcome is not None else "absent"
 
 
-# On the terminal; all that are kept are in the file and in the report.
-_MOST_SHOWN = 20
-
-
-def each_entry(book: Gradebook, what: str) -> Iterator[Entry]:
-    """The entries of a gradebook; a terminal shows how far the work on them is, nothing else does."""
-    console = open_console(sys.stderr)
-    total = sum(attempt.counted for attempt in book.attempts())
-    yield from track(
-        book.entries(),
-        what,
-        total=total,
-        console=console,
-        transient=True,
-        disable=is_plain(console),
-    )
-
-
 def show_similarity(
     console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
 ) -> None:
@@ -273,9 +215,9 @@ def _survey_lines(
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
     yield Text.assemble((survey.exercise, "bold"), "  ", ", ".join(words))
-    for pair in pairs[:_MOST_SHOWN]:
+    for pair in pairs[:_SHOWN_PAIRS]:
         left, right = called(pair.left, names), called(pair.right, names)
         # Rounded down: 100 % is for files that share everything.
         yield Text.assemble(f"  {int(100 * pair.similarity):3} %  ", f"{left}  {right}")
-    if survey.alike > _MOST_SHOWN:
-        yield Text(f"         and {survey.alike - _MOST_SHOWN} more", "dim")
+    if survey.alike > _SHOWN_PAIRS:
+        yield Text(f"         and {survey.alike - _SHOWN_PAIRS} more", "dim")

@@ -95,13 +95,15 @@ def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
         yield Text.assemble(indent if row else prefix, line)
 
 
-def checked(console: Console, holds: bool, head: str, *rows: tuple[str, Text]) -> Iterator[Text]:
-    """A line behind a green or a red mark, and below it rows, each hanging behind its prefix."""
+def checked(
+    console: Console, holds: bool, text: str, *rows: tuple[str, Text], label: str = ""
+) -> Iterator[Text]:
+    """A text behind a green or a red mark and its label; below it rows, each behind its prefix."""
     marks = marks_for(console)
     mark = Text(marks.good, "green") if holds else Text(marks.bad, "red")
-    yield from hang(console, Text.assemble(mark, " "), Text(head))
-    for prefix, text in rows:
-        yield from hang(console, Text(prefix), text)
+    yield from hang(console, Text.assemble(mark, " ", label), Text(text))
+    for prefix, row in rows:
+        yield from hang(console, Text(prefix), row)
 
 
 def cut(text: str, width: int, marks: Marks) -> Text:

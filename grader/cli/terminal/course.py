@@ -9,12 +9,21 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import DIFFICULTY, bar, cut, hang, is_plain, marks_for, print_lines
+from grader.cli.terminal.console import (
+    DIFFICULTY,
+    bar,
+    checked,
+    cut,
+    hang,
+    is_plain,
+    marks_for,
+    print_lines,
+)
 from grader.course.suite import tests_of
 from grader.results import Visibility
 from grader.student.progress import Standing
 from grader.submissions import file_of
-from grader.text import counted, number
+from grader.text import clean, counted, number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +123,6 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
 
 
 def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
-    # As in a proof: it loads what cleans the text of strangers.
     from grader.student.advice import shown_path
 
     course = workspace.course
@@ -174,24 +182,19 @@ def show_proofs(console: Console, proofs: Iterable[ExerciseProof], *, told: bool
 
 
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    # What the other listings do without loads the wire of the sandboxes.
-    from grader.text import clean
-
-    marks = marks_for(console)
-    mark = Text(marks.bad, "red") if proof.complaints else Text(marks.good, "green")
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
-    yield Text.assemble(mark, f" {proof.exercise}: {counts}: {verdict}")
-    for complaint in proof.complaints:
-        for row, line in enumerate(complaint.splitlines()):
-            prefix = Text("    " if row else "  - ")
-            yield from hang(console, prefix, Text(clean(line, 2000)))
+    rows = [
+        ("    " if row else "  - ", Text(clean(line, 2000)))
+        for complaint in proof.complaints
+        for row, line in enumerate(complaint.splitlines())
+    ]
+    holds = not proof.complaints
+    return checked(console, holds, f"{proof.exercise}: {counts}: {verdict}", *rows)
 
 
 def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    from grader.text import clean
-
     for wrong in proof.caught:
         mistake = f": {wrong.mistake}" if wrong.mistake else ""
         yield from hang(console, Text("  "), Text(clean(f"{wrong.name}{mistake}", 2000), "bold"))
@@ -207,13 +210,8 @@ def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> N
 
 
 def _wall_lines(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
-    marks = marks_for(console)
     for wall in walls:
-        mark = Text(marks.good, "green") if wall.stands else Text(marks.bad, "red")
-        prefix = Text.assemble(mark, f" {wall.name:<18} ")
-        if wall.stands:
-            yield from hang(console, prefix, Text(wall.meaning))
-            continue
-        remedy = f" {marks.arrow} {wall.remedy}" if wall.remedy else ""
-        yield from hang(console, prefix, Text(f"missing: {wall.reason}.{remedy}"))
+        remedy = f" {marks_for(console).arrow} {wall.remedy}" if wall.remedy else ""
+        text = wall.meaning if wall.stands else f"missing: {wall.reason}.{remedy}"
+        yield from checked(console, wall.stands, text, label=f"{wall.name:<18} ")
     yield Text(f"Isolation reaches the level: {level.value}.", "bold")

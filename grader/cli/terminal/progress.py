@@ -1,4 +1,4 @@
-"""What moves while a command works: progress on stderr, if that is a terminal, gone when it ends.
+"""Progress while a command works: a line on stderr, if that is a terminal, gone when it ends.
 
 Nothing of rich is imported before there is something to show: by then the judges are on their way,
 and what is imported here costs nobody a wait.
@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Self
 from grader.grading import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import rich.progress
 
     from grader.course.manifest import Course, Exercise
-    from grader.results import TestResult
+    from grader.gradebook import Gradebook
+    from grader.results import Entry, TestResult
 
 
-class _Bar:
-    """One line of progress that leaves no trace; nothing at all where stderr is no terminal."""
+class Bar:
+    """One line of progress that leaves no trace; nothing at all where stderr is no terminal.
 
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
+    `timed` adds how many are done in a minute, and the time that is left.
+    """
+
+    def __init__(self, unit: str, *, timed: bool = False) -> None:
+        self._unit, self._timed = unit, timed
         self._progress: rich.progress.Progress | None = None
 
     def __enter__(self) -> Self:
@@ -35,18 +39,25 @@ class _Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def start(self, what: str, total: int) -> None:
-        """Begin to count anew up to `total`."""
+    def start(self, text: str, total: int) -> bool:
+        """Begin to count anew up to `total`; False where nothing is shown."""
         if not sys.stderr.isatty():
-            return
+            return False
         if self._progress is None:
-            self._progress = _new_progress(self._unit)
+            self._progress = _new_progress(self._unit, timed=self._timed)
             if self._progress is None:
-                return
+                return False
             self._progress.start()
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
-        self._progress.add_task(what, total=total)
+        self._progress.add_task(text, total=total)
+        return True
+
+    def describe(self, text: str) -> None:
+        """Say beside the bar what is being done."""
+        if self._progress is not None:
+            for task in self._progress.task_ids:
+                self._progress.update(task, description=text)
 
     def advance(self) -> None:
         """One more is done."""
@@ -55,26 +66,48 @@ class _Bar:
                 self._progress.advance(task)
 
 
-def _new_progress(unit: str) -> rich.progress.Progress | None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
 
     from grader.cli.terminal.console import is_plain, open_console
+
+    class Rate(ProgressColumn):
+        """How many in a minute."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed * 60:.0f}/min" if task.speed else "", "dim")
 
     console = open_console(sys.stderr)
     if is_plain(console):
         return None
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn(unit, markup=False),
-        console=console,
-        transient=True,
-    )
+    count = (BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(unit, markup=False))
+    times = (Rate(), TimeRemainingColumn()) if timed else ()
+    text = TextColumn("{task.description}", markup=False, style="dim" if timed else "")
+    # A text that changes all the time stands at the end, where it moves nothing.
+    columns = (*count, *times, text) if timed else (text, *count)
+    return Progress(SpinnerColumn(), *columns, console=console, transient=True)
 
 
-class RunDisplay(_Bar, Progress):
+def with_progress(book: Gradebook, text: str) -> Iterator[Entry]:
+    """The entries of a gradebook, with a line of how far the work on them is."""
+    with Bar("students", timed=True) as bar:
+        bar.start(text, sum(attempt.counted for attempt in book.attempts()))
+        for entry in book.entries():
+            yield entry
+            bar.advance()
+
+
+class RunDisplay(Bar, Progress):
     """Which exercise is judged, and how many of its tests are done."""
 
     def __init__(self, exercises: Sequence[Exercise]) -> None:
@@ -93,7 +126,7 @@ class RunDisplay(_Bar, Progress):
         self.advance()
 
 
-class VerifyDisplay(_Bar):
+class VerifyDisplay(Bar):
     """Which exercise is proved, and how many of its modules have been judged."""
 
     def __init__(self, course: Course, seeds: int) -> None:

@@ -28,6 +28,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 # Of one text on one line, of a name, of a file; names are as long as somebody typed them.
 _LONGEST_TEXT = 5000
 _LONGEST_NAME = 120
+_LONGEST_SENTENCE = 300
 _LONGEST_CODE = 200_000
 _NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -72,6 +73,7 @@ class Renderer:
             spans=spans,
             page=page_name,
             short=lambda text: shown(text, _LONGEST_NAME),
+            sentence=lambda text: shown(text, _LONGEST_SENTENCE),
             moment=moment,
         )
 

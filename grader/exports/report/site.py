@@ -13,10 +13,11 @@ from grader.errors import GraderError, SubmissionError
 from grader.exports.report.overview import FEWEST_STUDENTS, exercise_view, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Entry, Student
 
+_SHOWN_ATTENTION = 200
 _README = "README.txt"
 _FIRST_LINE = "A report of Lab Bench."
 _DRAFT = ".draft-"
@@ -67,11 +68,11 @@ def write_report(
             shutil.rmtree(left)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
-            site = _Site(draft, title, sources, similarity, attempts or {})
+            site = _Site(draft, title, sources, similarity, attempts or {}, attention)
             for count, entry in enumerate(entries, start=1):
                 site.add(entry)
                 done(count)
-            site.finish(absent, attention)
+            site.finish(absent)
             _replace(folder, draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -90,6 +91,7 @@ class _Site:
         sources: Callable[[Entry], Mapping[str, bytes]],
         similarity: Similarity | None,
         attempts: Mapping[str, int],
+        attention: Sequence[Attention],
     ) -> None:
         self.tally = Tally()
         self._renderer = Renderer()
@@ -98,6 +100,11 @@ class _Site:
         self._pairs = _numbered(similarity.pairs if similarity else ())
         self._pairs_of = _by_student(self._pairs)
         self._paired: dict[tuple[str, str], bytes] = {}
+        # Faults stand where the verdicts are.
+        self._attention = [entry for entry in attention if entry.kind is not Reason.FAULT]
+        self._attention_of: dict[str, list[Attention]] = {}
+        for entry in self._attention:
+            self._attention_of.setdefault(entry.student, []).append(entry)
         self._course: CourseInfo | None = None
         for name in ("students", "staff/students", "staff/exercises", "staff/alike"):
             (folder / name).mkdir(parents=True)
@@ -128,9 +135,10 @@ class _Site:
             row=row,
             sources=sources,
             pairs=pairs,
+            attention=self._attention_of.get(student.id, []),
         )
 
-    def finish(self, absent: Sequence[Student], attention: Sequence[Attention]) -> None:
+    def finish(self, absent: Sequence[Student]) -> None:
         """Write the pages of the class."""
         course = self._course or CourseInfo(name="", version="", digest="")
         views = [exercise_view(self.tally, each) for each in self.tally.exercises.values()]
@@ -163,7 +171,8 @@ class _Site:
             pairs=pairs,
             similarity=self._similarity,
             absent=absent,
-            attention=[each for each in attention if each.kind is not Reason.FAULT],
+            attention=by_student(self._attention, _SHOWN_ATTENTION),
+            places=len(self._attention),
             **shared,
         )
         readme = self._folder / _README
