@@ -16,7 +16,7 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.source import parse
+from grader.submissions.source import decode, parse
 
 
 class Reason(enum.Enum):
@@ -65,6 +65,7 @@ _WORTH_PARSING = re.compile(
         re.escape(word.rpartition(".")[2]) for word in (*_ODD_MODULES, *_ODD_NAMES, *_ODD_WORDS)
     ).encode()
 )
+_WRITTEN_OTHERWISE = re.compile(rb"[\x80-\xff]|\\[0-7xuUN\r\n]")
 
 
 def attention(
@@ -82,7 +83,7 @@ def attention(
         yield Attention(Reason.TIMEOUT, student, exercise.id, late.message or result.message)
     if handed.source is None and (handed.path is not None or handed.seems_misnamed):
         yield Attention(Reason.UNREADABLE, student, exercise.id, handed.problem)
-    if handed.source is not None and b"\0" in handed.source:
+    if handed.source is not None and not _is_text(handed.source):
         yield Attention(Reason.UNREADABLE, student, exercise.id, result.message)
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
@@ -122,9 +123,18 @@ def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
     return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 
+def _is_text(source: bytes) -> bool:
+    try:
+        decode(source)
+    except SyntaxError:
+        return False
+    return True
+
+
 def _odd(source: bytes) -> Iterator[tuple[int, str]]:
     """The lines that a person should read, and why."""
-    if not _WORTH_PARSING.search(source):
+    # Names and texts that are written with other characters hold these words in the tree alone.
+    if not (_WORTH_PARSING.search(source) or _WRITTEN_OTHERWISE.search(source)):
         return
     try:
         tree = parse(source)
