@@ -28,7 +28,6 @@ from grader.results import (
     Visibility,
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
-from grader.submissions.source import parse
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Progress:
 
 
 def grade(
-    submission: Path | str,
+    submission: Submission | Path | str,
     *,
     course: Course | Path | str = ".",
     exercises: Iterable[str] = (),
@@ -62,7 +61,7 @@ def grade(
     """Grade one submission and return its result.
 
     Args:
-        submission: a folder with `<chapter>/<exercise>.py` files, or one such file.
+        submission: a folder with `<chapter>/<exercise>.py` files, or one such file; or what was read.
         course: the course, or a folder at or below it.
         exercises: ids of the exercises to grade; all of them by default.
         seed: seeds the inputs of every test; the same seed gives the same result.
@@ -80,10 +79,11 @@ def grade(
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):
         course = load_course(course)
-    read = read_submission(Path(submission), course)
+    if not isinstance(submission, Submission):
+        submission = read_submission(Path(submission), course)
     chosen = suites_named(suite)
-    selected = _selected(course, read, exercises, chosen)
-    grading = _Grading(course, read, seed, chosen, progress or Progress())
+    selected = _selected(course, submission, exercises, chosen)
+    grading = _Grading(course, submission, seed, chosen, progress or Progress())
     if require_isolation != "none":
         # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
         from grader.sandbox.walls.survey import Level, walls_of
@@ -95,7 +95,7 @@ def grade(
         results = [grading.result(exercise) for exercise in selected]
     return Result(
         course=course_info,
-        submission=read.info(),
+        submission=submission.info(),
         score=round(sum(result.score for result in results), 2),
         max_score=round(sum(result.max_score for result in results), 2),
         seed=seed,
@@ -222,25 +222,20 @@ def settle(
 
 def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settled | None:
     """Judge without a judge; no suite is read here, so that a judge can start before one is."""
-    match handed.state(course.stub(exercise)):
+    look = handed.look(course.stub(exercise))
+    match look.state:
         case State.MISSING | State.UNREADABLE:
             return _Settled(Outcome.ERROR, handed.problem)
+        case State.EMPTY:
+            message = f"{exercise.file} is empty: write your code into it, and save it."
+            return _Settled(Outcome.ERROR, message)
         case State.UNTOUCHED:
             message = f"Not attempted yet: {exercise.file} is still the stub."
             return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
-            line, why = _syntax_error(handed.source or b"")
-            message = f"{exercise.file} is not valid Python: line {line}: {why}."
-            return _Settled(Outcome.ERROR, message, Place(exercise.file, line, ""))
+            message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}."
+            return _Settled(Outcome.ERROR, message, Place(exercise.file, look.line, ""))
     return None
-
-
-def _syntax_error(source: bytes) -> tuple[int, str]:
-    try:
-        parse(source)
-    except SyntaxError as error:
-        return error.lineno or 1, error.msg
-    return 1, "it could not be parsed"
 
 
 def _settled(
