@@ -29,7 +29,6 @@ from grader.results import (
     Visibility,
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
-from grader.submissions.source import parse
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Progress:
 
 
 def grade(
-    submission: Path | str,
+    submission: Submission | Path | str,
     *,
     course: Course | Path | str = ".",
     exercises: Iterable[str] = (),
@@ -63,7 +62,7 @@ def grade(
     """Grade one submission and return its result.
 
     Args:
-        submission: a folder with `<chapter>/<exercise>.py` files, or one such file.
+        submission: a folder with `<chapter>/<exercise>.py` files, or one such file; or what was read.
         course: the course, or a folder at or below it.
         exercises: ids of the exercises to grade; all of them by default.
         seed: seeds the inputs of every test; the same seed gives the same result.
@@ -81,17 +80,18 @@ def grade(
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):
         course = load_course(course)
-    read = read_submission(Path(submission), course)
+    if not isinstance(submission, Submission):
+        submission = read_submission(Path(submission), course)
     options = grading_options(seed, suite, require_isolation)
-    selected = _selected(course, read, exercises, options)
-    grading = _Grading(course, read, options, progress or Progress())
+    selected = _selected(course, submission, exercises, options)
+    grading = _Grading(course, submission, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
         # While the judge loads: nobody asks for this before the end.
         course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
     return Result(
         course=course_info,
-        submission=read.info(),
+        submission=submission.info(),
         score=round(sum(result.score for result in results), 2),
         max_score=round(sum(result.max_score for result in results), 2),
         seed=seed,
@@ -223,25 +223,20 @@ def settle(
 
 def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settled | None:
     """Judge without a judge; no suite is read here, so that a judge can start before one is."""
-    match handed.state(course.stub(exercise)):
+    look = handed.look(course.stub(exercise))
+    match look.state:
         case State.MISSING | State.UNREADABLE:
             return _Settled(Outcome.ERROR, handed.problem)
+        case State.EMPTY:
+            message = f"{exercise.file} is empty: write your code into it, and save it."
+            return _Settled(Outcome.ERROR, message)
         case State.UNTOUCHED:
             message = f"Not attempted yet: {exercise.file} is still the stub."
             return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
-            line, why = _syntax_error(handed.source or b"")
-            message = f"{exercise.file} is not valid Python: line {line}: {why}."
-            return _Settled(Outcome.ERROR, message, Place(exercise.file, line, ""))
+            message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}."
+            return _Settled(Outcome.ERROR, message, Place(exercise.file, look.line, ""))
     return None
-
-
-def _syntax_error(source: bytes) -> tuple[int, str]:
-    try:
-        parse(source)
-    except SyntaxError as error:
-        return error.lineno or 1, error.msg
-    return 1, "it could not be parsed"
 
 
 def _settled(

@@ -143,7 +143,7 @@ def run(
 
     with RunDisplay(course.select(exercises)) as display:
         result = grade(
-            submission,
+            workspace.submission if workspace is not None else submission,
             course=course,
             exercises=exercises,
             seed=seed,

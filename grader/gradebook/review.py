@@ -16,7 +16,7 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.source import parse
+from grader.submissions.source import decode, parse
 from grader.text import counted
 
 
@@ -68,6 +68,7 @@ _WORTH_PARSING = re.compile(
         re.escape(word.rpartition(".")[2]) for word in (*_ODD_MODULES, *_ODD_NAMES, *_ODD_WORDS)
     ).encode()
 )
+_WRITTEN_OTHERWISE = re.compile(rb"[\x80-\xff]|\\[0-7xuUN\r\n]")
 
 
 def attention(
@@ -102,7 +103,7 @@ def _reasons(
         yield Reason.TIMEOUT, late.message or result.message
     if handed.source is None and (handed.path is not None or handed.seems_misnamed):
         yield Reason.UNREADABLE, handed.problem
-    if handed.source is not None and b"\0" in handed.source:
+    if handed.source is not None and not _is_text(handed.source):
         yield Reason.UNREADABLE, result.message
     # One that is settled as the stub has a message, one that was judged has none.
     untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
@@ -142,6 +143,14 @@ def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
     return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
 
 
+def _is_text(source: bytes) -> bool:
+    try:
+        decode(source)
+    except SyntaxError:
+        return False
+    return True
+
+
 class StudentAttention(msgspec.Struct, frozen=True):
     """The first entries about one student, and how many more there are."""
 
@@ -167,8 +176,8 @@ def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttent
 
 def _suspicious(source: bytes) -> dict[str, list[int]]:
     """What is suspicious, and the lines on which it stands; what stands first in the file comes first."""
-    # A full-width letter writes a word in another way; the parser normalizes it.
-    if source.isascii() and not _WORTH_PARSING.search(source):
+    # Names and texts that are written with other characters hold these words in the tree alone.
+    if not (_WORTH_PARSING.search(source) or _WRITTEN_OTHERWISE.search(source)):
         return {}
     try:
         tree = parse(source)

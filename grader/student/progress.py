@@ -44,6 +44,7 @@ class Standing(enum.Enum):
 _FROM_FILE = {
     State.MISSING: Standing.MISSING,
     State.UNREADABLE: Standing.UNREADABLE,
+    State.EMPTY: Standing.OPEN,
     State.UNTOUCHED: Standing.OPEN,
     State.INVALID: Standing.INVALID,
     State.EDITED: Standing.BEGUN,

@@ -23,31 +23,31 @@ class Workspace:
     def __init__(self, course: Course) -> None:
         self.course = course
         self.logbook = Logbook(course)
-        self._read = _read(course)
+        self.submission = _read(course)
 
     def handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of an exercise as it was read."""
-        return self._read.files[exercise.id]
+        return self.submission.files[exercise.id]
 
     def read_again(self) -> None:
         """Look at the files as they are now."""
-        self._read = _read(self.course)
+        self.submission = _read(self.course)
 
     def standings(self) -> dict[str, Standing]:
         """How far every exercise is."""
-        return self.logbook.standings(self._read.files)
+        return self.logbook.standings(self.submission.files)
 
     def first_open(self) -> Exercise | None:
         """The exercise to go on with; None if every one is done."""
-        return self.logbook.first_open(self._read.files)
+        return self.logbook.first_open(self.submission.files)
 
     def record(self, result: Result, suite: str) -> None:
-        """Keep the verdicts that are about all tests, and about the files as they were read here."""
+        """Keep the verdicts on the files that were read here, of those that are about all tests."""
         # Whoever has a result has loaded it; a list of exercises need not.
         from grader.grading import grading_options
 
-        if self._read.info().digest != result.submission.digest:
-            return  # a file was saved in between: which of the two was judged, nobody knows
+        if self.submission.info().digest != result.submission.digest:
+            return  # the files are others than those that were judged
         for judged in result.exercises:
             exercise = self.course.exercise(judged.name)
             if set(self.course.suites(exercise)) <= set(grading_options(suite=suite).suites):

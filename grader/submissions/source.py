@@ -4,16 +4,50 @@ from __future__ import annotations
 
 import ast
 import codecs
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from grader.course.manifest import ForbiddenRule
+from grader.errors import GraderError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Documented = _Definition | ast.Module
 # Of a dotted name; longer than all that a manifest forbids.
 _LONGEST_NAME = 500
+
+# PEP 263: where a file may name its encoding, and how Python writes UTF-8.
+_COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_COMMENT = re.compile(rb"[ \t\f]*(#.*)?")
+_UTF_8 = re.compile(rb"utf[-_]8([-_].*)?|utf8|u8|utf|cp65001", re.IGNORECASE)
+
+# What is parsed without a trial takes 0.2 s at most: an f-string of 50,000 bytes does.
+_ORDINARY_BYTES = 50_000
+_ORDINARY_LINE = 2_000
+# Of what is larger no honest file takes more than 0.4 s and 180 MiB. The child may take a second of
+# processor time and 512 MiB; the limit below is for systems that know of neither.
+_TRIAL_SECONDS = 20
+_TRIAL = """
+import sys
+try:
+    import resource
+except ImportError:
+    limits = []
+else:
+    limits = [(resource.RLIMIT_CPU, 1), (resource.RLIMIT_AS, 1 << 29), (resource.RLIMIT_CORE, 0)]
+for kind, most in limits:
+    try:
+        resource.setrlimit(kind, (most, most))
+    except ValueError:
+        pass  # there is a lower one
+try:
+    compile(sys.stdin.buffer.read().decode("utf-8-sig"), "", "exec", 1024, True)
+except (SyntaxError, ValueError, RecursionError):
+    pass
+"""
+_TOO_MUCH = "it is nested too deeply, or takes too long to be parsed"
 
 
 class ForbiddenName(msgspec.Struct, frozen=True):
@@ -25,18 +59,102 @@ class ForbiddenName(msgspec.Struct, frozen=True):
     rule: ForbiddenRule
 
 
-def parse(source: bytes) -> ast.Module:
-    """The syntax tree; raises SyntaxError (a null byte and a bad encoding among them)."""
+def decode(source: bytes) -> str:
+    """The text of a file in UTF-8, with or without a mark in front; raises SyntaxError, with the line.
+
+    Other encodings are refused, also where Python knows them: under `utf-7` code looks like a comment to
+    all that reads it as text, and under `punycode` decoding takes a time that grows with the square.
+    """
     if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise SyntaxError("it is saved as UTF-16, and has to be saved as UTF-8")
+        raise _refusal("it is saved as UTF-16; save it as UTF-8", 1)
     if b"\0" in source:
-        raise SyntaxError("it holds null bytes, which no text file does")
+        # Without a mark in front UTF-16 shows in every second byte of an ASCII text.
+        halves = source[:100:2], source[1:100:2]
+        if {not half.strip(b"\0") for half in halves} == {True, False} and not all(
+            0 in half for half in halves
+        ):
+            raise _refusal("it is saved as UTF-16; save it as UTF-8", 1)
+        line = _line_at(source, source.index(b"\0"))
+        raise _refusal(
+            "a null byte stands here, as in no text; save the file as text in UTF-8", line
+        )
+    for number, text in enumerate(source.removeprefix(codecs.BOM_UTF8).splitlines()[:2], 1):
+        if (match := _COOKIE.match(text)) and not _UTF_8.fullmatch(match[1]):
+            name = match[1].decode("ascii")[:40]
+            raise _refusal(
+                f"it names the encoding {name!r}; delete that, and save the file as UTF-8", number
+            )
+        if not _COMMENT.fullmatch(text):
+            break
     try:
-        return ast.parse(source)
+        return source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = source[error.start : error.start + 1]
+        character = byte.decode("cp1252", "replace")
+        is_known = character.isprintable() and character != "\ufffd"
+        meaning = f" ({character} in Windows-1252)" if is_known else ""
+        raise _refusal(
+            f"the byte 0x{byte.hex()}{meaning} is not UTF-8; save the file as UTF-8",
+            _line_at(source, error.start),
+        ) from None
+
+
+def is_empty(source: bytes) -> bool:
+    """Whether nothing at all is written in a file."""
+    return not source.removeprefix(codecs.BOM_UTF8).strip()
+
+
+def parse(source: bytes) -> ast.Module:
+    """The syntax tree; raises SyntaxError, also for what is not UTF-8 or takes too much to be parsed.
+
+    A large file and one with long lines are first parsed by a child that has limits: f-strings and names
+    with combining characters take a time that grows with the square of their length.
+    """
+    text = decode(source)
+    if _is_suspicious(source) and not _is_bearable(source):
+        raise _refusal(f"{_TOO_MUCH}; shorten its longest lines and literals", 1)
+    try:
+        return ast.parse(text)
     except SyntaxError:
         raise
-    except (ValueError, RecursionError, MemoryError, LookupError) as error:
-        raise SyntaxError(str(error) or "the file is nested too deeply to be parsed") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise _refusal(str(error) or _TOO_MUCH, 1) from error
+
+
+def _refusal(message: str, line: int) -> SyntaxError:
+    return SyntaxError(message, (None, line, None, None))
+
+
+def _line_at(source: bytes, position: int) -> int:
+    return len((source[:position] + b".").splitlines())
+
+
+def _is_suspicious(source: bytes) -> bool:
+    """Whether a file might take more than some 0.2 s; the longest lines are counted in bytes."""
+    longest = max(map(len, source.splitlines()), default=0)
+    return len(source) > _ORDINARY_BYTES or longest > _ORDINARY_LINE
+
+
+def _is_bearable(source: bytes) -> bool:
+    """Whether a child that has little time and memory comes to the end of parsing this."""
+    import subprocess  # 3 ms, for few files
+
+    try:
+        child = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _TRIAL],
+            input=source,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_TRIAL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    except OSError as error:
+        raise GraderError(
+            f"No process could be started to parse a file: {error.strerror}."
+        ) from error
+    return child.returncode == 0
 
 
 def is_untouched(source: bytes, stub: bytes) -> bool:
@@ -44,14 +162,21 @@ def is_untouched(source: bytes, stub: bytes) -> bool:
     if source == stub:
         return True
     try:
-        return _skeleton(source) == _skeleton(stub)
-    # A literal of thousands of digits can be parsed and not be written down.
-    except (SyntaxError, RecursionError, ValueError):
+        return has_same_code(parse(source), parse(stub))
+    except SyntaxError:
         return False
 
 
-def _skeleton(source: bytes) -> str:
-    tree = parse(source)
+def has_same_code(tree: ast.Module, other: ast.Module) -> bool:
+    """Whether two trees differ at most in docstrings, which are taken out of both."""
+    try:
+        return _skeleton(tree) == _skeleton(other)
+    # A literal of thousands of digits can be parsed and not be written down.
+    except (RecursionError, ValueError):
+        return False
+
+
+def _skeleton(tree: ast.Module) -> str:
     for node in ast.walk(tree):
         if isinstance(node, _Documented) and ast.get_docstring(node):
             node.body = node.body[1:]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 import hashlib
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from grader.results import SubmissionInfo
-from grader.submissions.source import is_untouched, parse
+from grader.submissions.source import has_same_code, is_empty, parse
 
-# Parsed in our own processes, in time and memory that nobody limits: about a second for this much.
+# Two thousand lines and more; nobody writes as much for an exercise.
 MAX_FILE_BYTES = 200_000
 
 
@@ -20,12 +21,21 @@ class State(enum.Enum):
 
     MISSING = "missing"
     UNREADABLE = "unreadable"
+    EMPTY = "empty"
     UNTOUCHED = "untouched"
     INVALID = "not valid Python"
     EDITED = "edited"
 
 
-class ExerciseFile(msgspec.Struct, frozen=True):
+class Look(NamedTuple):
+    """What a file says without being run; of what is no Python, the line and the reason."""
+
+    state: State
+    line: int = 1
+    error: str = ""
+
+
+class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
     """One exercise as it was handed in: its source, or why there is none.
 
     `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
@@ -38,19 +48,31 @@ class ExerciseFile(msgspec.Struct, frozen=True):
     seems_misnamed: bool = False
 
     def state(self, stub: Path) -> State:
-        """Where the student stands, from the syntax tree beside that of the stub.
+        """Where the student stands; see `look`."""
+        return self.look(stub).state
+
+    def look(self, stub: Path) -> Look:
+        """Where the student stands, from the syntax tree beside that of the stub; parsed once.
 
         Where the stub is the very file that was handed in, it cannot tell what was written there.
         """
+        looks: dict[Path, Look] = self.__dict__.setdefault("looks", {})
+        if stub not in looks:
+            looks[stub] = self._look(stub)
+        return looks[stub]
+
+    def _look(self, stub: Path) -> Look:
         if self.source is None:
-            return State.MISSING if self.path is None else State.UNREADABLE
-        if not self._is(stub) and is_untouched(self.source, stub.read_bytes()):
-            return State.UNTOUCHED
+            return Look(State.MISSING if self.path is None else State.UNREADABLE)
+        if is_empty(self.source):
+            return Look(State.EMPTY)
         try:
-            parse(self.source)
-        except SyntaxError:
-            return State.INVALID
-        return State.EDITED
+            tree = parse(self.source)
+        except SyntaxError as error:
+            return Look(State.INVALID, error.lineno or 1, error.msg)
+        if not self._is(stub) and has_same_code(tree, parse(stub.read_bytes())):
+            return Look(State.UNTOUCHED)
+        return Look(State.EDITED)
 
     def _is(self, stub: Path) -> bool:
         try:

@@ -36,10 +36,11 @@ def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
     assert (found.kind, found.student, found.what) == (Reason.UNREADABLE, "ada", "It is missing.")
 
 
-def test_a_file_that_is_no_utf_8_is_looked_at() -> None:
-    (found,) = looked_at(load_course(PLAIN), ExerciseFile("x = 1\n".encode("utf-16")))
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_file_that_is_no_utf_8_is_looked_at(encoding: str) -> None:
+    (found,) = looked_at(load_course(PLAIN), ExerciseFile("x = 'é'\n".encode(encoding)))
     assert found.kind is Reason.UNREADABLE
-    assert "saved as UTF-16" in found.what
+    assert "UTF-8" in found.what
 
 
 def judged(source: str, stub: str = "") -> list[Attention]:
@@ -107,3 +108,19 @@ def test_what_the_stub_holds_is_not_the_students() -> None:
 def test_a_name_in_other_letters_is_the_name(source: str) -> None:
     (entry,) = judged(source)
     assert entry.what == "line 1 imports ctypes, which reaches into the process's memory"
+
+
+@pytest.mark.parametrize("source", ["x = '\\x5fexit'\n", "x = '_\\\nexit'\n"])
+def test_odd_code_is_seen_however_it_is_written(source: str) -> None:
+    assert suspicious_in(source.encode())
+
+
+def test_an_empty_file_is_told_to_be_empty() -> None:
+    course = load_course(PLAIN)
+    for source in (b"", b" \n\n", b"\xef\xbb\xbf"):
+        result = settle(course, course.exercises[0], ExerciseFile(source), GradingOptions())
+        assert result is not None
+        assert result.score == 0
+        assert result.message == (
+            f"{course.exercises[0].file} is empty: write your code into it, and save it."
+        )

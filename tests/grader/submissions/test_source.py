@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import sys
+import time
+
 import pytest
 
 from grader.course.manifest import ForbiddenRule
@@ -64,14 +69,87 @@ def test_aliases_of_aliases_do_not_grow() -> None:
     assert set(found(source)) == {"torch.nn.functional.glu"}
 
 
+def test_a_name_in_full_width_letters_is_that_name() -> None:
+    line = "return F.glu(x)".translate({ord(c): ord(c) + 0xFEE0 for c in "Fgl"})
+    assert "gl" not in line
+    assert found(HEAD.format(line)) == ["torch.nn.functional.glu"]
+
+
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "line", "told"),
     [
-        ("x = 1\n".encode("utf-16"), "saved as UTF-16"),
-        (b"\x89PNG\r\n\x00\x00", "null bytes"),
-        (b"x = 1\x00", "null bytes"),
+        ("x = 1\n".encode("utf-16"), 1, "saved as UTF-16"),
+        ("x = 1\n".encode("utf-16-le"), 1, "saved as UTF-16"),
+        ("x = 1\n".encode("utf-16-be"), 1, "saved as UTF-16"),
+        ("x = 1\n".encode("utf-32"), 1, "saved as UTF-16"),
+        (b"\x89PNG\r\n\x00\x00", 2, "null byte"),
+        (b"x = 1\x00", 1, "null byte"),
+        (b"x = 1\r\ny = 2\rz = 3\nt\x00", 4, "null byte"),
+        ("x = 1\n# déjà vu\n".encode("latin-1"), 2, r"0xe9 \(é in Windows-1252\) is not UTF-8"),
+        (b"x = 1\n\n\n'\x81'\n", 4, "0x81 is not UTF-8"),
+        ("# coding: latin-1\nx = 'é'\n".encode("latin-1"), 1, "names the encoding 'latin-1'"),
+        (b"# coding=latin-1\nx = 1\n", 1, "delete that, and save the file as UTF-8"),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n", 2, "'cp1252'"),
+        (b"\n\t# -*- coding: utf-7 -*-\n#+AAo-import os\n", 2, "'utf-7'"),
+        (b"\xef\xbb\xbf# coding: unicode_escape\n", 1, "'unicode_escape'"),
+        (b"# coding: utf-16\n", 1, "'utf-16'"),
+        (b"# coding: utf_7_or_other\n", 1, "'utf_7_or_other'"),
+        (b"# coding:punycode\n" + b"a" * 199_000, 1, "'punycode'"),
+        (b"#" + b" " * 100_000 + b"coding: utf-7\n", 1, "'utf-7'"),
+        (b"# encoding coding : coding=hz\n", 1, "'hz'"),
+        (b"# coding:rot13\r# coding: utf-8\r", 1, "'rot13'"),
     ],
 )
-def test_a_file_in_another_encoding_is_told_what_it_is(source: bytes, told: str) -> None:
-    with pytest.raises(SyntaxError, match=told):
+def test_a_file_in_another_encoding_is_told_what_it_is(source: bytes, line: int, told: str) -> None:
+    with pytest.raises(SyntaxError, match=told) as refused:
         parse(source)
+    assert refused.value.lineno == line
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"# coding: utf-8\nx = '\xc3\xa9'",
+        b"# -*- coding: UTF8 -*-\nx = '\xc3\xa9'",
+        b"#!/usr/bin/env python\n# vim: fileencoding=utf_8\nx = '\xc3\xa9'",
+        b"# coding=utf-8-unix\nx = '\xc3\xa9'",
+        b"# coding=U8\nx = '\xc3\xa9'",
+        b"\xef\xbb\xbfx = '\xc3\xa9'",
+        b"\xef\xbb\xbf# coding: utf-8\r\nx = '\xc3\xa9'",
+        b"x = '\xc3\xa9'\n# coding: latin-1\n",
+        b"# one\n# two\n# coding: latin-1\nx = '\xc3\xa9'",
+    ],
+)
+def test_utf_8_is_read_however_it_is_named(source: bytes) -> None:
+    (assigned,) = parse(source).body
+    assert ast.unparse(assigned) == "x = 'é'"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a child has no limits there but that of time")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = f'" + "{x}" * 66_000 + "'",
+        'x = f"""' + "{x:{y}}\n" * 24_000 + '"""',
+        "a" + "\u0315\u0300" * 49_000,
+    ],
+)
+def test_what_takes_the_square_of_its_length_is_read_in_time_or_refused(source: str) -> None:
+    """f-strings are quadratic before Python 3.12; names with combining characters are everywhere."""
+    begin = time.process_time()
+    with contextlib.suppress(SyntaxError):
+        parse(source.encode())
+    assert time.process_time() - begin < 1.5
+
+
+def test_a_large_file_is_read() -> None:
+    source = b"def f(a, b):\n    return [a[i] + b[i] * 2 for i in range(10)]\n" * 2_500
+    assert len(parse(source).body) == 2_500
+
+
+@pytest.mark.parametrize(
+    "source", ["not " * 30_000 + "1", "x = " + "[" * 1000, "-" * 199_000 + "1"]
+)
+def test_what_is_nested_too_deeply_is_refused(source: str) -> None:
+    with pytest.raises(SyntaxError, match="nest"):
+        parse(source.encode())
