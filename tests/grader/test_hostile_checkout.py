@@ -32,10 +32,8 @@ from .test_ci_workflows import (
 pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
 
 # Of the standard library, of what the grader needs, of what Python looks for when it starts.
-NAMES = """
-secrets json venv subprocess pathlib tempfile pip ensurepip torch
-grader click msgspec pytest _pytest sitecustomize usercustomize
-""".split()
+NAMES = ["secrets", "json", "venv", "subprocess", "pathlib", "tempfile", "pip", "ensurepip"]
+NAMES += ["torch", "grader", "click", "msgspec", "pytest", "sitecustomize", "usercustomize"]
 TEMPLATES = ROOT / "grader" / "authoring"
 STEPS = TEMPLATES / "templates" / "workflow_commands.yml.txt"
 SCRIPTS = [*(TEMPLATES / "gradescope").iterdir(), STEPS, ACTION, *WORKFLOWS]
