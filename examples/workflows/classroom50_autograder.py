@@ -8,10 +8,15 @@ can read it: put public suites there, not hidden ones.
 
 from __future__ import annotations
 
+import sys
+
+# This script may lie in the student's checkout, whose modules must not be taken for Python's.
+if not sys.flags.safe_path:
+    del sys.path[0]
+
 import os
 import secrets
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
@@ -41,7 +46,7 @@ def main() -> int:
 
 def _install() -> None:
     venv.create(ENVIRONMENT, with_pip=True)
-    pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    pip = [str(ENVIRONMENT / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, *PIP_OPTIONS, GRADER], check=True)
 
 

@@ -207,7 +207,8 @@ def _pairs(file: Path) -> dict[str, str]:
 def put_environment(venv: Path) -> None:
     """What a cache would bring: the environment that runs these tests."""
     (venv / "bin").mkdir(parents=True)
-    for name, command in (("grade", "-m grader.cli"), ("python", "")):
+    # As the real script, it does not look for modules in the current folder.
+    for name, command in (("grade", "-P -m grader.cli"), ("python", "")):
         script = venv / "bin" / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8")
         script.chmod(0o755)

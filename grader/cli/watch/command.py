@@ -110,7 +110,7 @@ def _plotter(course: Course) -> Callable[[Exercise], str] | None:
     def plot(exercise: Exercise) -> str:
         import subprocess
 
-        command = [sys.executable, "-m", "grader.cli", "plot", exercise.id]
+        command = [sys.executable, "-P", "-m", "grader.cli", "plot", exercise.id]
         done = subprocess.run(
             [*command, *option],
             stdin=subprocess.DEVNULL,

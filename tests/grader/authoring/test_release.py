@@ -139,10 +139,11 @@ def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
     }
     stub = (folder / "tests/stubs/text/greeting.py").read_bytes()
     assert files["exercises/text/greeting.py"] == files["tests/stubs/text/greeting.py"] == stub
-    install = 'python -m pip install -c constraints.txt "lab @ git+https://example.org/x#egg=y"'
+    install = '-m pip install -c constraints.txt "lab @ git+https://example.org/x#egg=y"'
     readme, workflow = files["README.md"].decode(), files[".github/workflows/grade.yml"].decode()
-    assert install in readme
-    assert install in workflow
+    assert f"python {install}" in readme
+    # In a checkout, whose modules are not to be taken for Python's.
+    assert f"python -I {install}" in workflow
     assert "@" not in readme.replace("lab @ git", "")
     assert "| `text/greeting.py` | 2.5 | 1 minutes | A greeting [of a kind] |" in readme
 
