@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ from grader.results import (
     Student,
     SubmissionInfo,
 )
+
+T = TypeVar("T")
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -81,7 +83,7 @@ class Gradebook:
     @property
     def course(self) -> CourseInfo:
         """The course of the last grading."""
-        return msgspec.json.decode(self.fact("course"), type=CourseInfo)
+        return _decoded(_course_of, self.fact("course"))
 
     @property
     def revision(self) -> int:
@@ -100,7 +102,7 @@ class Gradebook:
 
     def attention(self) -> tuple[Attention, ...]:
         """What a person should look at, as the last grading said."""
-        return msgspec.json.decode(self.fact("attention", "[]"), type=tuple[Attention, ...])
+        return _decoded(_attention_of, self.fact("attention", "[]"))
 
     # --- students and attempts ------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Gradebook:
             " WHERE attempt = ?",
             (attempt,),
         )
-        return {exercise: zlib.decompress(deflated) for exercise, deflated in rows}
+        return {exercise: _decoded(zlib.decompress, deflated) for exercise, deflated in rows}
 
     # --- verdicts -------------------------------------------------------------------------------
 
@@ -250,9 +252,19 @@ def _common(environments: list[Environment]) -> Environment:
     return msgspec.structs.replace(judged[-1], isolation=tuple(walls))
 
 
+_course_of = msgspec.json.Decoder(CourseInfo).decode
+_attention_of = msgspec.json.Decoder(tuple[Attention, ...]).decode
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 _environment_of = msgspec.json.Decoder(Environment).decode
 _ids_of = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def _decoded(decode: Callable[[Any], T], cell: Any) -> T:
+    """What a cell holds; a damaged one is an error of the database, as `connected` tells it."""
+    try:
+        return decode(cell)
+    except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
+        raise sqlite3.DatabaseError(f"a value in it cannot be read ({error})") from error
 
 
 def written_result(result: ExerciseResult) -> bytes:
@@ -262,7 +274,7 @@ def written_result(result: ExerciseResult) -> bytes:
 
 def read_result(deflated: bytes) -> ExerciseResult:
     """The result that was written like this."""
-    return _result_of(zlib.decompress(deflated))
+    return _decoded(_result_of, _decoded(zlib.decompress, deflated))
 
 
 def written_environment(environment: Environment) -> str:
@@ -272,7 +284,7 @@ def written_environment(environment: Environment) -> str:
 
 def read_environment(text: str) -> Environment:
     """The environment that was written like this."""
-    return _environment_of(text)
+    return _decoded(_environment_of, text)
 
 
 def written_student(student: Student) -> tuple[str, str, str, str]:
@@ -282,4 +294,4 @@ def written_student(student: Student) -> tuple[str, str, str, str]:
 
 def read_student(row: tuple[Any, ...]) -> Student:
     """The student of a row that begins like one of `students`."""
-    return Student(id=row[0], name=row[1], email=row[2], ids=_ids_of(row[3]))
+    return Student(id=row[0], name=row[1], email=row[2], ids=_decoded(_ids_of, row[3]))

@@ -22,6 +22,7 @@ from grader.gradebook.book import (
     Gradebook,
     read_environment,
     read_result,
+    read_student,
     written_environment,
     written_result,
     written_student,
@@ -78,7 +79,21 @@ class Keeper(Gradebook):
     # --- students and attempts ------------------------------------------------------------------
 
     def keep_student(self, student: Student) -> None:
-        """Know a student, also one who handed in nothing; within a transaction."""
+        """Know a student, also one who handed in nothing; within a transaction.
+
+        What a roster said before stays where nothing is said now.
+        """
+        row = self._connection.execute(
+            "SELECT id, name, email, ids FROM students WHERE id = ?", (student.id,)
+        ).fetchone()
+        if row is not None:
+            before = read_student(row)
+            student = Student(
+                id=student.id,
+                name=student.name or before.name,
+                email=student.email or before.email,
+                ids={**before.ids, **student.ids},
+            )
         self._connection.execute(
             "INSERT OR REPLACE INTO students VALUES (?, ?, ?, ?)", written_student(student)
         )

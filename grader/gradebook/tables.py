@@ -14,6 +14,7 @@ FORMAT_VERSION = 1
 FILE = "gradebook.sqlite"
 _LOCK = "batch.lock"
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
+_NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -72,13 +73,28 @@ CREATE TEMP VIEW standing AS SELECT * FROM grades WHERE instr(
 def connected(file: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """The open file, made anew where `create` is set and there is none.
 
-    Raises GraderError if it is none of ours, and for whatever SQLite cannot do while it is open.
+    Raises GraderError if it is none of ours or damaged, and for whatever SQLite cannot do while it is open.
     """
     with contextlib.closing(_connect(file, create=create)) as connection:
         try:
+            # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
+            _check(connection, file)
             yield connection
         except sqlite3.DatabaseError as error:
             raise _unusable(file, error) from error
+
+
+def _check(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to none."""
+    page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+    # SQLite takes what is missing of the last page for zeros, unless the log has that page.
+    if file.stat().st_size % page_bytes and not _has_log(file):
+        raise sqlite3.DatabaseError("its end is missing")
+    (first,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if first != "ok":
+        raise sqlite3.DatabaseError(first)
+    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        raise sqlite3.DatabaseError("a row is missing")
 
 
 def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
@@ -86,11 +102,12 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
         connection = _opened(file, create=create)
         connection.execute("PRAGMA busy_timeout = 10000")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if create:
+        is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if create and (is_new or version == FORMAT_VERSION):
             connection.execute("PRAGMA journal_mode = WAL")
             # A verdict that was told stays, also when the power goes.
             connection.execute("PRAGMA synchronous = FULL")
-            if version == 0:
+            if is_new:
                 connection.executescript(
                     f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION}; COMMIT;"
                 )
@@ -110,15 +127,23 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
 
 def _opened(file: Path, *, create: bool) -> sqlite3.Connection:
     """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
-    log = file.with_name(f"{file.name}-wal")
-    if create or os.access(file.parent, os.W_OK) or (log.is_file() and log.stat().st_size):
+    if create or os.access(file.parent, os.W_OK) or _has_log(file):
         return sqlite3.connect(file)
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
 
 
+def _has_log(file: Path) -> bool:
+    """Whether something is in the write-ahead log alone."""
+    log = file.with_name(f"{file.name}-wal")
+    return log.is_file() and log.stat().st_size > 0
+
+
 def _unusable(file: Path, error: sqlite3.DatabaseError) -> GraderError:
-    """What to tell whoever grades when SQLite cannot go on."""
-    if _code(error) in _NOT_WRITABLE:
+    """What to do where SQLite cannot go on."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    # Beyond a quota, and on a network's disk, a full disk is an input/output error.
+    unwritten = _code(error) == sqlite3.SQLITE_IOERR and code not in _NOT_READABLE
+    if unwritten or _code(error) in _NOT_WRITABLE:
         return GraderError(
             f"Nothing can be written to {file.parent} ({error}): make room, or name a folder in which "
             "you may write. What was judged so far is kept; run this again."

@@ -1,0 +1,427 @@
+"""A gradebook that is killed, that finds no room, or that is damaged: nothing that was kept is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.errors import GraderError
+from grader.gradebook import Attempt, Gradebook, Keeper
+from grader.gradebook.review import Attention, Reason
+from grader.results import Student
+
+from .conftest import School
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
+
+FILE = "gradebook.sqlite"
+# All that a gradebook knows but for times, in an order that does not hang on how it is stored.
+TABLES = (
+    "SELECT * FROM facts ORDER BY name",
+    "SELECT * FROM students ORDER BY id",
+    "SELECT * FROM attempts ORDER BY id",
+    "SELECT * FROM sources ORDER BY digest",
+    "SELECT * FROM environments ORDER BY id",
+    "SELECT attempt, exercise, key, source, status, score, environment, result FROM grades ORDER BY 1, 2",
+    "SELECT revision, attempt, exercise, result FROM replaced ORDER BY 1, 2, 3",
+)
+Known = list[list[tuple[object, ...]]]
+
+
+def known(file: Path) -> Known:
+    """All that a sound gradebook file holds; of one that was never made, nothing."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        if not connection.execute("SELECT 1 FROM sqlite_master").fetchall():
+            return []
+        return [connection.execute(table).fetchall() for table in TABLES]
+
+
+def steps(school: School, book: Keeper) -> Iterator[None]:
+    """Two gradings and a stop after each transaction; Zoë hands in something else in between."""
+    attempts: dict[str, tuple[Attempt, bytes]] = {}
+    for revision, score in ((1, 4.0), (2, 10.0)):
+        # Facts are kept one by one; to do so again says the same.
+        book.begin(school.course)
+        yield
+        for student in ("ann", "Zoë 東"):
+            source = f"x = '{student}'\n".encode() * (1 if student == "ann" else revision)
+            attempt = school.hand_in(book, student, source)
+            attempts[student] = (attempt, source)
+            yield
+            school.wait_for(book, attempt, source)
+            yield
+        for student in ("ann", "Zoë 東"):
+            attempt, source = attempts[student]
+            school.keep(book, attempt, score, source)
+            yield
+        with book.transaction():
+            book.keep_student(Student(id="mia", name="Mia", ids={"canvas_id": str(revision)}))
+        yield
+        book.finish((Attention(Reason.TIMEOUT, "ann", "task", f"in {revision}"),))
+        yield
+
+
+def grade(school: School, *, done: Callable[[], object] = lambda: None) -> None:
+    with Keeper.open(school.results) as book:
+        for _ in steps(school, book):
+            done()
+
+
+def in_a_child(act: Callable[[], None]) -> int:
+    """Run this in a fork of this process; how it ended, as os.waitstatus_to_exitcode says."""
+    child = os.fork()
+    if not child:
+        try:
+            act()
+        except BaseException:  # noqa: BLE001  # the exit code tells
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def snapshots(school: School) -> list[Known]:
+    """What is known before the first step and after each one, of a grading that nothing disturbs."""
+    reference = School(school.course, school.results.with_name("undisturbed"))
+    after: list[Known] = [[]]
+    grade(reference, done=lambda: after.append(known(reference.results / FILE)))
+    return after
+
+
+def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
+    school: School, snapshots: list[Known]
+) -> None:
+    """Every SQL statement of two gradings is the last one of some child."""
+    died_within, number = set(), 0
+    while True:
+        number += 1
+        shutil.rmtree(school.results, ignore_errors=True)
+        reader, writer = os.pipe()
+
+        def act(deadly: int = number, writer: int = writer) -> None:
+            left = deadly
+
+            def count(_: str) -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with Keeper.open(school.results) as book:
+                book._connection.set_trace_callback(count)
+                for _ in steps(school, book):
+                    os.write(writer, b".")
+
+        status = in_a_child(act)
+        os.close(writer)
+        told = len(os.read(reader, 1000))
+        os.close(reader)
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        left = known(school.results / FILE)
+        died_within.add(told)
+        assert _between(left, snapshots[told], snapshots[told + 1]), (number, told)
+        if number % 20 == 0:
+            # Whoever grades again ends with what an undisturbed grading knows.
+            grade(school)
+            assert _final(school) == _entries(snapshots[-1])
+    assert died_within == set(range(len(snapshots) - 1)), "each transaction was hit"
+    assert number > 100
+
+
+def _between(left: Known, before: Known, after: Known) -> bool:
+    """Whether this is the state before a step or after it; facts alone are kept one by one."""
+    if before == []:
+        return left[1:] == [[]] * 6
+    return left[1:] in (before[1:], after[1:]) and (set(left[0]) <= set(before[0]) | set(after[0]))
+
+
+def _final(school: School) -> object:
+    return _entries(known(school.results / FILE))
+
+
+def _entries(state: Known) -> object:
+    """What counts in the end, however often it was begun: students, attempts, files, scores."""
+    return [state[1], state[2], state[3], [row[:6] for row in state[5]]]
+
+
+def test_power_that_goes_at_any_byte_of_the_log_leaves_a_state_that_was(
+    school: School, snapshots: list[Known]
+) -> None:
+    """The write-ahead log ends anywhere: what was synced before that byte is there, and no more."""
+    with Keeper.open(school.results) as book:
+        for _ in steps(school, book):
+            pass
+        log = (school.results / f"{FILE}-wal").read_bytes()
+        file = (school.results / FILE).read_bytes()
+    seen = set()
+    for length in (*range(0, len(log), 1500), len(log)):
+        copy = school.results.with_name("copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        (copy / FILE).write_bytes(file)
+        (copy / f"{FILE}-wal").write_bytes(log[:length])
+        state = known(copy / FILE)
+        places = [
+            place
+            for place, snapshot in enumerate(snapshots)
+            if (not any(state[1:]) and place < 2) or state[1:] == snapshot[1:]
+        ]
+        assert places, length
+        seen.add(places[0])
+    assert len(seen) > 8
+    assert state == snapshots[-1]
+
+
+@pytest.mark.parametrize("room", [0, 8.5, 20.25, 40.5, 60.75])
+def test_a_full_disk_is_told_and_costs_nothing_that_was_kept(
+    school: School, snapshots: list[Known], room: float
+) -> None:
+    def act() -> None:
+        # As a quota does: no file may grow beyond this.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(room * 4096), resource.RLIM_INFINITY))
+        os.close(reader)
+        try:
+            grade(school, done=lambda: os.write(writer, b"."))
+        except GraderError as error:
+            os.write(writer, str(error).encode())
+
+    reader, writer = os.pipe()
+    assert in_a_child(act) == 0
+    os.close(writer)
+    message = os.read(reader, 10_000).decode()
+    os.close(reader)
+    told = len(message) - len(message.lstrip("."))
+    assert "make room" in message or "when there is room" in message
+    assert "move it away" not in message
+    if (school.results / FILE).is_file() and told:
+        assert _between(known(school.results / FILE), snapshots[told], snapshots[told + 1])
+    grade(school)
+    assert _final(school) == _entries(snapshots[-1])
+
+
+def test_a_gradebook_that_may_not_grow_keeps_what_it_has(
+    school: School, snapshots: list[Known]
+) -> None:
+    def fill() -> None:
+        with Keeper.open(school.results) as book:
+            for number, _ in enumerate(steps(school, book), 1):
+                if number == 7:
+                    pages = book._connection.execute("PRAGMA page_count").fetchone()[0]
+                    book._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+                    school.keep(book, book.attempts()[0], 1, os.urandom(20_000))
+
+    with pytest.raises(GraderError, match=r"full.*make room"):
+        fill()
+    assert known(school.results / FILE) == snapshots[7]
+    grade(school)
+    assert _final(school) == _entries(snapshots[-1])
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gradebook(school: School) -> Path:
+    grade(school)
+    return school.results / FILE
+
+
+def read_all(folder: Path) -> object:
+    """All that commands read of a gradebook."""
+    with Gradebook.open(folder) as book:
+        entries = list(book.entries())
+        return (
+            entries,
+            [book.sources(entry) for entry in entries],
+            book.students(),
+            book.absent(),
+            book.attempt_counts(),
+            list(book.replaced()),
+            book.attention(),
+            book.course,
+        )
+
+
+def test_a_damaged_file_is_never_a_traceback_and_never_made_anew(gradebook: Path) -> None:
+    sound, expected = gradebook.read_bytes(), read_all(gradebook.parent)
+    refused = 0
+    for begin in range(0, len(sound), 1024):
+        for damage in (
+            b"\0" * 1024,
+            random.Random(begin).randbytes(1024),
+            sound[begin : begin + 1024][::-1],
+        ):
+            damaged = sound[:begin] + damage + sound[begin + 1024 :]
+            gradebook.write_bytes(damaged)
+            try:
+                read_all(gradebook.parent)
+            except GraderError:
+                refused += 1
+            with contextlib.suppress(GraderError), Keeper.open(gradebook.parent):
+                pass
+            assert gradebook.stat().st_size > 0
+    assert refused > 40
+    gradebook.write_bytes(sound)
+    assert read_all(gradebook.parent) == expected
+
+
+def test_a_file_that_ends_too_soon_is_told(gradebook: Path) -> None:
+    sound = gradebook.read_bytes()
+    for length in (*range(512, len(sound), 1024), len(sound) - 1):
+        gradebook.write_bytes(sound[:length])
+        for opened in (Gradebook, Keeper):
+            with pytest.raises(GraderError, match=FILE):
+                opened.open(gradebook.parent).__enter__()
+        assert gradebook.read_bytes() == sound[:length]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("grades", "result"),
+        ("replaced", "result"),
+        ("sources", "deflated"),
+        ("environments", "environment"),
+        ("students", "ids"),
+        ("facts", "value"),
+    ],
+)
+@pytest.mark.parametrize("damage", [b"", b"{", b"\x78\x9c\x03\x00\x00\x00\x00\x02", b"[1]", None])
+def test_a_cell_that_cannot_be_read_is_told(
+    gradebook: Path, table: str, column: str, damage: bytes | None
+) -> None:
+    with contextlib.closing(sqlite3.connect(gradebook)) as connection:
+        where = "WHERE name IN ('attention', 'course')" if table == "facts" else ""
+        connection.execute(
+            f"UPDATE OR IGNORE {table} SET {column} = ? {where}", (7 if damage is None else damage,)
+        )
+        connection.commit()
+    with pytest.raises(GraderError, match="damaged"):
+        read_all(gradebook.parent)
+
+
+def test_a_newer_format_is_left_alone(gradebook: Path) -> None:
+    with contextlib.closing(sqlite3.connect(gradebook)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+        connection.execute("ALTER TABLE grades ADD COLUMN moderated INTEGER NOT NULL DEFAULT 0")
+    before = gradebook.read_bytes()
+    for opened in (Gradebook, Keeper):
+        with pytest.raises(GraderError, match="has format 2, this grader reads 1"):
+            opened.open(gradebook.parent).__enter__()
+    assert gradebook.read_bytes() == before
+
+
+def test_the_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as connection:
+        connection.execute("CREATE TABLE marks (student TEXT)")
+    before = (tmp_path / FILE).read_bytes()
+    for opened in (Gradebook, Keeper):
+        with pytest.raises(GraderError, match="format 0"):
+            opened.open(tmp_path).__enter__()
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def test_another_process_that_writes_is_waited_for_by_nobody_and_its_end_frees_the_folder(
+    school: School,
+) -> None:
+    ready, begun = os.pipe()
+    child = os.fork()
+    if not child:
+        with Keeper.open(school.results) as book:
+            next(steps(school, book))
+            os.write(begun, b".")
+            signal.pause()
+    try:
+        os.read(ready, 1)
+        with (
+            pytest.raises(GraderError, match="Another grading writes to"),
+            Keeper.open(school.results),
+        ):
+            pass
+        with Gradebook.open(school.results) as reader:
+            assert "not at its end" in reader.unfinished
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(ready)
+        os.close(begun)
+    grade(school)
+
+
+@pytest.fixture
+def shelf() -> Iterator[Path]:
+    """A folder that everybody may look into, as pytest's own are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def as_a_reader(act: Callable[[], None]) -> int:
+    """Do this as somebody who may write nothing here."""
+
+    def without_rights() -> None:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        act()
+
+    return in_a_child(without_rights)
+
+
+def test_a_folder_that_may_only_be_read_is_read(school: School, shelf: Path) -> None:
+    grade(school)
+    expected = read_all(school.results)
+    shutil.copytree(school.results, shelf / "results")
+    for path in (*(shelf / "results").rglob("*"), shelf / "results"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = sorted(shelf.rglob("*"))
+
+    def act() -> None:
+        assert read_all(shelf / "results") == expected
+        with pytest.raises(GraderError, match="written"), Keeper.open(shelf / "results"):
+            pass
+
+    assert as_a_reader(act) == 0
+    assert sorted(shelf.rglob("*")) == before
+
+
+def test_verdicts_that_are_in_the_log_alone_are_never_passed_over(
+    school: School, shelf: Path
+) -> None:
+    """A killed batch, copied to where nothing may be written: a refusal is better than an old score."""
+    with Keeper.open(school.results) as book:
+        for _ in steps(school, book):
+            pass
+        assert (school.results / f"{FILE}-wal").stat().st_size
+        shutil.copytree(school.results, shelf / "results")
+    (shelf / "results" / f"{FILE}-shm").unlink(missing_ok=True)
+    for path in (*(shelf / "results").rglob("*"), shelf / "results"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+
+    def act() -> None:
+        with (
+            pytest.raises(GraderError, match="Nothing can be written"),
+            Gradebook.open(shelf / "results"),
+        ):
+            pass
+
+    assert as_a_reader(act) == 0
