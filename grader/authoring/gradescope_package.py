@@ -1,9 +1,8 @@
 """Packages for platforms that run a grader: one zip with the grader, the course and how to start it.
 
-The grader in it is a wheel of what is installed here, with the versions of all that it needs as
-constraints: what judges there is what the course was proved with here. Of the course it has what judges,
-and no solution.
-The same installation and course make the same bytes.
+The grader in it is a wheel of the installed one, with the versions of its requirements as constraints:
+the platform judges with the grader that proved the course here. The course in it has no solutions. The
+same installation and course make the same bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from grader.results import Visibility
 _DISTRIBUTION = "lab-bench"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PROGRAMS = ("setup.sh", "run_autograder")
 _SCRIPTS = Path(__file__).with_name("gradescope")
 # The catalogue of attacks is for `grade audit`; no submission is graded with it.
 _LEFT_OUT = {"__pycache__", "attacks"}
 
 
 class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How it runs there: the walls that have to stand, exercises (all by default), options for pip."""
+    """The level of isolation that must be reached, exercises (all by default), options for pip."""
 
     require_isolation: str = "kernel"
     exercises: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> tuple[str, ...]:
-    """Write a Gradescope autograder and return the names of what is in it.
+    """Write a Gradescope autograder and return the names of its files.
 
     Raises CourseError if the course has no hidden suite: a release for students is no course to grade by.
     """
-    if not any(Visibility.HIDDEN in course.suites(each) for each in course.exercises):
+    if not any(Visibility.HIDDEN in course.suites(exercise) for exercise in course.exercises):
         raise CourseError(
             f"{course.title} has no hidden suite: a package of it would judge by what students can see. "
             "Make it from the course, not from its release."
@@ -75,9 +75,9 @@ def _script(name: str, **values: str) -> bytes:
 
 
 def _pack(course: Course) -> bytes:
-    """The manifest, stubs and suites alone: solutions have no business where strangers' code runs."""
-    files = {path.relative_to(course.root).as_posix(): path for path in course.judged_files()}
-    manifest = (course.folder / MANIFEST).relative_to(course.root).as_posix()
+    """A pack of the manifest, stubs and suites: no solution goes where strangers' code runs."""
+    files = {course.name_of(path): path for path in course.judged_files()}
+    manifest = course.name_of(course.folder / MANIFEST)
     with tempfile.TemporaryDirectory() as folder:
         pack = Path(folder) / "course.pack"
         write_pack(pack, course.info(), manifest, files)
@@ -85,7 +85,7 @@ def _pack(course: Course) -> bytes:
 
 
 def wheel() -> tuple[str, bytes]:
-    """The name and the bytes of a wheel of the grader that runs here, however it was installed."""
+    """The name and the bytes of a wheel of the running grader, however it was installed."""
     distribution = _distribution(_DISTRIBUTION)
     about = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     scripts = distribution.read_text("entry_points.txt") or ""
@@ -118,23 +118,24 @@ def _digest(data: bytes) -> str:
 
 
 def installed_versions() -> list[str]:
-    """`name==version` of all that the grader needs and that is installed here, without local tags."""
-    found: dict[str, str] = {}
-    waiting = [_DISTRIBUTION]
-    while waiting:
-        distribution = _installed(waiting.pop())
-        if distribution is None or _canonical(distribution.name) in found:
+    """`name==version` of every installed package that the grader needs, without local tags."""
+    versions: dict[str, str] = {}
+    names = [_DISTRIBUTION]
+    while names:
+        distribution = _installed(names.pop())
+        if distribution is None or _canonical(distribution.name) in versions:
             continue
-        found[_canonical(distribution.name)] = distribution.version.partition("+")[0]
-        waiting += _requirements(distribution)
-    del found[_DISTRIBUTION]
-    return [f"{name}=={version}" for name, version in sorted(found.items())]
+        versions[_canonical(distribution.name)] = distribution.version.partition("+")[0]
+        names += _requirements(distribution)
+    del versions[_DISTRIBUTION]
+    return [f"{name}=={version}" for name, version in sorted(versions.items())]
 
 
 def _requirements(distribution: metadata.Distribution) -> Iterator[str]:
-    """The names of what it requires; extras are not asked for, other conditions decide themselves.
+    """The names of its requirements, without those of extras.
 
-    What a condition rules out is not installed here, or it is and does no harm as a constraint.
+    Other conditions are not evaluated: a package that one rules out is either not installed here,
+    or harmless as a constraint.
     """
     for requirement in distribution.requires or ():
         name = _REQUIREMENT.match(requirement)
@@ -170,11 +171,7 @@ def _write_zip(path: Path, contents: dict[str, bytes]) -> None:
                 member = zipfile.ZipInfo(name, _DATE)
                 member.compress_type = zipfile.ZIP_DEFLATED
                 member.create_system = 3  # Unix, wherever it is made
-                member.external_attr = (0o100755 if _is_program(name) else 0o100644) << 16
+                member.external_attr = (0o100755 if name in _PROGRAMS else 0o100644) << 16
                 archive.writestr(member, content)
     except OSError as error:
         raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def _is_program(name: str) -> bool:
-    return name in ("setup.sh", "run_autograder")

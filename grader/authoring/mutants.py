@@ -95,7 +95,7 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
 
 
 def _whole(course: Course, path: Path) -> WrongAnswer:
-    source, name = path.read_bytes(), path.relative_to(course.root).as_posix()
+    source, name = path.read_bytes(), course.name_of(path)
     header = _HEADER.match(source.partition(b"\n")[0].decode("utf-8", "replace"))
     if header is None:
         return WrongAnswer(path.stem, name, source)
@@ -110,13 +110,13 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
     path = course.mutants(exercise)
     if not path.is_file():
         return
-    name = path.relative_to(course.root).as_posix()
+    name = course.name_of(path)
     try:
         file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _MutantsFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         yield f"{name}: {error}."
         return
-    rights = {right.relative_to(course.root).as_posix(): right for right in course.rights(exercise)}
+    rights = {course.name_of(right): right for right in course.rights(exercise)}
     for number, entry in enumerate(file.wrong, 1):
         label = f"{name}: {entry.get('id', f'entry {number}')}"
         try:

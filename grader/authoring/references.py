@@ -1,4 +1,4 @@
-"""Names in the manifest and in marks that lead nowhere: no test fails of them, and a rule is quietly off."""
+"""Names in the manifest and in marks that lead nowhere: no test fails because of them, and a rule is off."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from importlib.machinery import PathFinder
 from pydoc import ErrorDuringImport, locate
 
 from grader.authoring.mutants import wrong_answers
-from grader.course.manifest import Course, Exercise
+from grader.course.manifest import MANIFEST, Course, Exercise
 from grader.course.suite import SuiteTest
 from grader.submissions.source import definitions, parse
 
 
 def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
-    """Complaints about functions and classes that nobody defines, and modules that are not there.
+    """Complaints about functions and classes without a definition, and about missing modules.
 
-    What a rule forbids is imported here.
+    Imports the modules that rules forbid.
     """
-    manifest = (course.folder / "course.toml").relative_to(course.root).as_posix()
-    known = _defined(course, exercise)
+    manifest = course.name_of(course.folder / MANIFEST)
+    defined = _defined(course, exercise)
     complaints = [
-        f"{manifest}: a rule of {exercise.id!r} looks inside {_lost(name, known)}"
+        f"{manifest}: a rule of {exercise.id!r} looks inside {_undefined(name, defined)}"
         for rule in exercise.forbidden
         for name in rule.inside
-        if name not in known
+        if name not in defined
     ]
     complaints += [
-        f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which there is not.{_meant(name)}"
+        f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which there is not.{_attribute_like(name)}"
         for rule in exercise.forbidden
         for name in (*rule.names, *map(_attribute_of, rule.operators))
-        if _is_installed(name.partition(".")[0]) and not _is_there(name)
+        if _is_installed(name.partition(".")[0]) and not _exists(name)
     ]
     complaints += [
         f"{exercise.id}: the place of {test.visibility.value} {test.name} is "
-        f"{_lost(test.place, known)}"
+        f"{_undefined(test.place, defined)}"
         for test in tests
-        if test.place and test.place not in known
+        if test.place and test.place not in defined
     ]
     complaints += [
         f"{manifest}: {exercise.id!r} preloads {module!r}, which is not installed here."
@@ -50,7 +50,7 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
 
 
 def _defined(course: Course, exercise: Exercise) -> set[str]:
-    """What the stub defines, or any answer: a rule may be about what a student adds."""
+    """The names that the stub or an answer defines: a rule may be about what a student adds."""
     paths = (course.stub(exercise), *course.rights(exercise))
     sources = [path.read_bytes() for path in paths if path.is_file()]
     sources += [answer.source for answer in wrong_answers(course, exercise).answers]
@@ -61,20 +61,20 @@ def _defined(course: Course, exercise: Exercise) -> set[str]:
     return names
 
 
-def _lost(name: str, known: Iterable[str]) -> str:
-    return f"{name!r}, which neither the stub nor an answer defines.{_close_to(name, known)}"
+def _undefined(name: str, defined: Iterable[str]) -> str:
+    return f"{name!r}, which neither the stub nor an answer defines.{_suggestion(name, defined)}"
 
 
-def _close_to(name: str, known: Iterable[str]) -> str:
-    meant = difflib.get_close_matches(name, sorted(known), 1)
-    return f" Did you mean {meant[0]!r}?" if meant else ""
+def _suggestion(name: str, names: Iterable[str]) -> str:
+    matches = difflib.get_close_matches(name, sorted(names), 1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
-def _is_there(name: str) -> bool:
+def _exists(name: str) -> bool:
     try:
         return locate(name) is not None
     except ErrorDuringImport:
-        return True  # it is there, and lacks something here
+        return True  # the module exists, and one that it imports is missing here
 
 
 def _attribute_of(operator: str) -> str:
@@ -82,22 +82,22 @@ def _attribute_of(operator: str) -> str:
     return f"torch.ops.{operator.replace('::', '.')}"
 
 
-def _meant(name: str) -> str:
-    """A name like it beside it, if what it would be in is there."""
-    within, _, last = name.rpartition(".")
-    return _close_to(last, dir(locate(within))) if within else ""
+def _attribute_like(name: str) -> str:
+    """Suggest an attribute of nearly this name, if the object around it exists."""
+    owner, _, attribute = name.rpartition(".")
+    return _suggestion(attribute, dir(locate(owner))) if owner else ""
 
 
 def _is_installed(module: str) -> bool:
-    """Whether there is such a module; none is imported, for that of torch takes a second."""
+    """Whether a module is installed; importing it would take a second for torch."""
     top, *parts = module.split(".")
     try:
-        found = importlib.util.find_spec(top)
+        spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
     for part in parts:
-        if found is None or found.submodule_search_locations is None:
+        if spec is None or spec.submodule_search_locations is None:
             # Some of Python's own modules are no packages and hold others all the same: os.path.
-            return found is not None and top in sys.stdlib_module_names
-        found = PathFinder.find_spec(f"{found.name}.{part}", found.submodule_search_locations)
-    return found is not None
+            return spec is not None and top in sys.stdlib_module_names
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations)
+    return spec is not None

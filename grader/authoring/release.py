@@ -1,4 +1,4 @@
-"""What students get: stubs, public suites, the manifest, and how to begin; nothing that is hidden.
+"""Write a release for students: stubs, public suites, the manifest, how to begin; nothing hidden.
 
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The same
@@ -29,13 +29,13 @@ from grader.submissions.source import is_untouched
 
 LISTING = ".release.json"
 _WIDTH = 100
-# What can stand between double quotes of a shell, and names a package, a wheel or an address.
+# A package, a wheel or an address, which can stand between double quotes of a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
 
 
 class Released(msgspec.Struct, frozen=True):
-    """What was written: every file of the release, and how many of an earlier one were removed."""
+    """The files of a release, and how many of an earlier one were removed."""
 
     files: tuple[str, ...]
     removed: int
@@ -55,7 +55,7 @@ def release(
     action: str = "",
     force: bool = False,
 ) -> Released:
-    """Write what students get to a folder that is not there or holds nothing but a `.git`.
+    """Write a release to a folder that is new, empty, or holds nothing but a `.git`.
 
     Args:
         course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
@@ -99,7 +99,7 @@ def _before(folder: Path, *, force: bool) -> dict[str, str]:
         return {}
     if not folder.is_dir():
         raise GraderError(f"{folder} is no folder; name one that is not there, or empty.")
-    if {each.name for each in folder.iterdir()} <= {".git"}:
+    if {path.name for path in folder.iterdir()} <= {".git"}:
         return {}
     if not force:
         raise GraderError(
@@ -156,24 +156,24 @@ def _contents(course: Course, requirement: str, action: str) -> dict[str, bytes]
             )
         for path in (suite, probe_of(suite), course.plot(exercise)):
             if path.is_file():
-                contents[path.relative_to(course.root).as_posix()] = path.read_bytes()
+                contents[course.name_of(path)] = path.read_bytes()
     return contents
 
 
 def _handed_out(course: Course, exercise: Exercise) -> bytes:
-    """The stub as it is handed out, after every look that can be taken at it without judging."""
-    kept = course.root / "tests" / "stubs" / exercise.file
-    if not kept.is_file():
+    """The stub as it is handed out, checked in every way that needs no judge."""
+    path = course.root / "tests" / "stubs" / exercise.file
+    if not path.is_file():
         raise CourseError(
-            f"The exercise {exercise.id!r} has no stub at {kept}, and what stands in "
+            f"The exercise {exercise.id!r} has no stub at {path}, and what stands in "
             f"{course.folder} may be somebody's work. Copy the stub to it."
         )
-    stub, solution = kept.read_bytes(), course.solution(exercise)
+    stub, solution = path.read_bytes(), course.solution(exercise)
     if not solution.is_file():
         return stub
     reference = solution.read_bytes()
     if is_untouched(reference, stub):
-        raise CourseError(f"{kept} is the solution, and no stub; students would get it.")
+        raise CourseError(f"{path} is the solution, and no stub; students would get it.")
     if has_markers(reference.decode("utf-8", "replace")):
         for complaint in drift(course, exercise):
             raise CourseError(complaint)
@@ -212,7 +212,7 @@ def _is_tables(value: Any) -> bool:
 
 def _value(value: Any) -> str:
     if isinstance(value, list):
-        items = [_value(each) for each in value]
+        items = [_value(item) for item in value]
         line = f"[{', '.join(items)}]"
         return line if len(line) <= _WIDTH else "[\n    " + ",\n    ".join(items) + ",\n]"
     # A string of JSON is one of TOML but for this character, which TOML has escaped.
@@ -221,16 +221,14 @@ def _value(value: Any) -> str:
 
 def _readme(course: Course, requirement: str) -> str:
     rows = [
-        f"| `{each.file}` | {each.points:g} | {each.minutes} minutes | {_cell(each.title)} |"
-        for each in course.exercises
+        f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
+        for e in course.exercises
     ]
-    first = course.exercises[0].id
-    title = " ".join(course.title.split())
     return fill(
         "student_readme.md",
-        title=title,
+        title=" ".join(course.title.split()),
         grader=requirement,
-        first=first,
+        first=course.exercises[0].id,
         exercises="\n".join(rows),
     )
 
@@ -244,7 +242,7 @@ def _constraints(course: Course) -> str:
     own = course.root / "constraints.txt"
     if own.is_file():
         return own.read_text(encoding="utf-8")
-    # Only for this: it takes 20 ms.
+    # Imported here, where it is needed: it takes 20 ms.
     from importlib import metadata
 
     try:

@@ -27,7 +27,7 @@ _OF_A_REPOSITORY = re.compile(r"\..*|README.*|LICEN[CS]E.*", re.IGNORECASE)
 
 
 class Scaffolded(msgspec.Struct, frozen=True):
-    """What was made: the exercise's place, and each file below the course's root with its purpose."""
+    """A new exercise: its place, and each file below the course's root with its purpose."""
 
     exercise: str
     chapter: str
@@ -40,11 +40,11 @@ def new_exercise(
 ) -> Scaffolded:
     """Write the files of a new exercise and append it to the manifest, whose comments stay.
 
-    Without a `chapter` it is put into that of the last exercise. All of it is there afterwards, or
-    nothing: a CourseError says what is in the way.
+    The `chapter` is by default that of the last exercise. If anything is in the way, a CourseError
+    names it, and nothing is written.
     """
     chapter = chapter or course.exercises[-1].chapter
-    if any(each.id == exercise for each in course.exercises):
+    if any(other.id == exercise for other in course.exercises):
         raise CourseError(f"{course.title} has an exercise {exercise!r}; an id is unique.")
     title = _checked(exercise, chapter, title)
     manifest = course.folder / "course.toml"
@@ -67,7 +67,7 @@ def new_exercise(
 def new_course(
     folder: Path, exercise: str, *, chapter: str | None = None, title: str | None = None
 ) -> Scaffolded:
-    """Make a course with one exercise in a folder that is not there or holds nothing."""
+    """Make a course with one exercise in a new or empty folder."""
     if not is_empty(folder):
         raise CourseError(
             f"{folder} is not empty and holds no course. Name a new folder, an empty one, or a course."
@@ -88,22 +88,21 @@ def new_course(
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a course may be begun here: nothing is there, or no more than in a new repository."""
+    """Whether a course may begin here: the folder is missing, empty, or a new repository."""
     if not folder.is_dir():
         return not os.path.lexists(folder)
-    return all(_OF_A_REPOSITORY.fullmatch(each.name) for each in folder.iterdir())
+    return all(_OF_A_REPOSITORY.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _checked(exercise: str, chapter: str, title: str | None) -> str:
-    """The title, if all three can stand in a manifest."""
-    for what, name in (("exercise", exercise), ("chapter", chapter)):
+    """The title; CourseError if one of the three cannot stand in a manifest."""
+    for kind, name in (("an exercise", exercise), ("a chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
             near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
             example = near if _IDENTIFIER.fullmatch(near) else "rotary_embedding"
             raise CourseError(
-                f"{name!r} cannot be the name of {'an' if what == 'exercise' else 'a'} {what}: "
-                "it is a small letter, then small letters, digits and underscores, "
-                f"at most 60 in all, as in {example}."
+                f"{name!r} cannot be the name of {kind}: it is a small letter, then small letters, "
+                f"digits and underscores, at most 60 in all, as in {example}."
             )
     if exercise in sys.stdlib_module_names or keyword.iskeyword(exercise) or exercise in _TAKEN:
         raise CourseError(
@@ -121,7 +120,7 @@ def _words(identifier: str) -> str:
 
 
 def _toml(text: str) -> str:
-    """A printable text as a basic string of TOML, which is written as one of JSON is."""
+    """A printable text as a basic string of TOML, which looks like one of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -130,7 +129,7 @@ def _entry(exercise: str, chapter: str, title: str) -> str:
 
 
 def _files(exercises: str, exercise: str, chapter: str, title: str) -> dict[str, tuple[str, str]]:
-    """Every file of a new exercise: its text, and what it is for."""
+    """The files of a new exercise: the text and the purpose of each."""
     # In a docstring a quote or a backslash of the title would mean something else.
     words = re.sub(r'["\\]', "", title)
     solution = fill("solution.py", id=exercise, title=words)
@@ -164,23 +163,23 @@ def _scaffolded(
 
 @contextlib.contextmanager
 def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
-    """Write new files; if anything fails, then or in the block, they are gone again."""
+    """Write new files, and remove them again if that or the block fails."""
     for name in texts:
         if os.path.lexists(root / name):
             raise CourseError(f"{root / name} is there already; move it, or choose another id.")
-    made: list[Path] = []
+    written: list[Path] = []
     try:
         for name, text in texts.items():
             path = root / name
-            made += reversed([each for each in path.parents if not each.exists()])
+            written += reversed([folder for folder in path.parents if not folder.exists()])
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Exclusively: between the look above and now somebody may have written one.
+            # "x": the file may have appeared since the check above.
             with path.open("x", encoding="utf-8", newline="\n") as file:
-                made.append(path)
+                written.append(path)
                 file.write(text)
         yield
     except BaseException as error:
-        for path in reversed(made):
+        for path in reversed(written):
             with contextlib.suppress(OSError):
                 path.rmdir() if path.is_dir() else path.unlink()
         if isinstance(error, OSError):

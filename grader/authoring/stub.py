@@ -1,4 +1,4 @@
-"""The stub of an exercise made from its solution by markers, and where the two have drifted apart.
+"""Make the stub of an exercise from its solution by markers, and find where the two have drifted apart.
 
 A solution marks what the student is to write, in comments that stand alone on their lines:
 
@@ -34,7 +34,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _INSTEAD = re.compile(r"#\s*stub:(?: (?P<code>.*))?$", re.IGNORECASE)
-# In how many lines a difference is shown.
+# The number of lines of a difference that are shown.
 _LONGEST_DIFF = 40
 
 
@@ -47,7 +47,7 @@ class Stub(msgspec.Struct, frozen=True):
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """What stands between two markers: lines counted from 1, both markers included."""
+    """The part between two markers: lines counted from 1, both markers included."""
 
     begin: int
     end: int
@@ -57,15 +57,15 @@ class _Block(msgspec.Struct, frozen=True):
 
 
 def has_markers(source: str) -> bool:
-    """Whether a solution says by markers what of it the student writes."""
+    """Whether a solution marks what the student writes."""
     try:
         return any(_MARKER.match(text) for _, _, text in _comments(source))
     except (SyntaxError, tokenize.TokenError):
-        return False  # whoever parses it says what is wrong with it
+        return False  # parsing it tells of the error
 
 
 def make_stub(source: str, name: str) -> str:
-    """The stub of a solution; `name` is what to call its file if it is not in order (CourseError)."""
+    """The stub of a solution; CourseError, which calls the file `name`, if it is not in order."""
     tree = _parsed(source, name)
     blocks = _blocks(source, name)
     if not blocks:
@@ -74,63 +74,63 @@ def make_stub(source: str, name: str) -> str:
             "and `# end solution` around it, each on a line of its own; see docs/authoring.md."
         )
     lines = source.split("\n")
-    made: list[str] = []
+    stub_lines: list[str] = []
     at = 0
     for block in blocks:
-        made += lines[at : block.begin - 1]
+        stub_lines += lines[at : block.begin - 1]
         at = block.end
-        instead = _instead(block, tree)
-        if not instead:
-            at = _close_gap(made, lines, at)
-        made += instead
-    stub = "\n".join([*made, *lines[at:]]).rstrip() + "\n"
+        replacement = _replacement(block, tree)
+        if not replacement:
+            at = _close_gap(stub_lines, lines, at)
+        stub_lines += replacement
+    stub = "\n".join([*stub_lines, *lines[at:]]).rstrip() + "\n"
     _parsed(stub, f"The stub that the markers of {name} make")
     return stub
 
 
-def _close_gap(made: list[str], lines: list[str], at: int) -> int:
-    """Of the two gaps around a block that is left out keep the larger one; returns where to go on."""
+def _close_gap(stub_lines: list[str], lines: list[str], at: int) -> int:
+    """Keep the larger of the two gaps around a block that is left out; returns the next line to copy."""
     before = after = 0
-    while made and not made[-1]:
-        made.pop()
+    while stub_lines and not stub_lines[-1]:
+        stub_lines.pop()
         before += 1
     while at < len(lines) and not lines[at]:
         at += 1
         after += 1
-    made += [""] * (max(before, after) if made else 0)
+    stub_lines += [""] * (max(before, after) if stub_lines else 0)
     return at
 
 
 def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> Stub:
     """Make the stub and write it to `exercises/` and to `tests/stubs/`.
 
-    Raises CourseError where the file in `exercises/` is not the stub that was handed out: somebody
-    works in it. With `force` it is replaced all the same.
+    Raises CourseError if the file in `exercises/` is not the stub that was handed out, but
+    somebody's work; `force` replaces it all the same.
     """
     path = course.solution(exercise)
     source = _text(path)
-    stub = make_stub(source, _shown(course, path)).encode()
-    here = course.folder / exercise.file
-    kept = course.root / "tests" / "stubs" / exercise.file
-    before = {file: file.read_bytes() if file.is_file() else None for file in (here, kept)}
-    if not force and before[here] not in (None, stub, before[kept]):
+    stub = make_stub(source, course.name_of(path)).encode()
+    working = course.folder / exercise.file
+    original = course.root / "tests" / "stubs" / exercise.file
+    before = {file: file.read_bytes() if file.is_file() else None for file in (working, original)}
+    if not force and before[working] not in (None, stub, before[original]):
         raise CourseError(
-            f"{_shown(course, here)} is not the stub as it was handed out: somebody has written "
+            f"{course.name_of(working)} is not the stub as it was handed out: somebody has written "
             "in it. Move it away, or replace it with --force."
         )
     changed = tuple(file for file, old in before.items() if old != stub)
     for file in changed:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(stub)
-    return Stub((here, kept), changed, stub.count(b"raise NotImplementedError"))
+    return Stub((working, original), changed, stub.count(b"raise NotImplementedError"))
 
 
 def drift(course: Course, exercise: Exercise) -> list[str]:
-    """Complaints about a stub that no longer is that of its solution.
+    """Complaints about a stub that is no longer that of its solution.
 
-    A solution with markers makes the stub, to the letter. Without them, what both define has to look
-    alike: signatures, bases and decorators, and the code of what is given. Docstrings are free
-    then: a stub explains where a reference may be brief.
+    A solution with markers makes the stub, to the letter. Without markers, the definitions in both
+    must agree in signatures, bases and decorators, and given functions in their code. Docstrings
+    may differ: a stub explains where a reference may be brief.
     """
     try:
         return _drift(course, exercise)
@@ -140,15 +140,16 @@ def drift(course: Course, exercise: Exercise) -> list[str]:
 
 def _drift(course: Course, exercise: Exercise) -> list[str]:
     solution, stub = course.solution(exercise), course.stub(exercise)
-    name, source, handed_out = _shown(course, stub), _text(solution), _text(stub)
+    name, source, handed_out = course.name_of(stub), _text(solution), _text(stub)
+    reference = course.name_of(solution)
     if has_markers(source):
-        made = make_stub(source, _shown(course, solution))
-        if made == handed_out:
+        expected = make_stub(source, reference)
+        if expected == handed_out:
             return []
-        difference = _difference(handed_out, made)
-        told = f"{name}: it is not what the markers of {_shown(course, solution)} make of it"
-        return ["\n".join([f"{told}; `grade stub {exercise.id}` writes it anew.", *difference])]
-    trees = _parsed(handed_out, name), _parsed(source, _shown(course, solution))
+        complaint = f"{name}: it is not what the markers of {reference} make of it"
+        advice = f"`grade stub {exercise.id}` writes it anew."
+        return ["\n".join([f"{complaint}; {advice}", *_difference(handed_out, expected)])]
+    trees = _parsed(handed_out, name), _parsed(source, reference)
     return [f"{name}: {text}" for text in _differences(*trees)]
 
 
@@ -157,10 +158,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CourseError(f"{path} cannot be read: {error}.") from error
-
-
-def _shown(course: Course, path: Path) -> str:
-    return path.relative_to(course.root).as_posix()
 
 
 def _parsed(source: str, name: str) -> ast.Module:
@@ -204,9 +201,9 @@ def _blocks(source: str, name: str) -> list[_Block]:
 
 
 def _comments(source: str) -> Iterator[tuple[int, str, str]]:
-    """The comments that have a line to themselves: its number, the indentation and the comment.
+    """Comments on a line of their own: its number, the indentation and the comment.
 
-    From the tokens and not from the lines: a docstring may speak of markers.
+    Read from the tokens: a docstring may hold lines that look like markers.
     """
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         indent = token.line[: token.start[1]]
@@ -214,7 +211,8 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
             yield token.start[0], indent, token.string
 
 
-def _instead(block: _Block, tree: ast.Module) -> list[str]:
+def _replacement(block: _Block, tree: ast.Module) -> list[str]:
+    """The lines of the stub in the place of a block."""
     if block.instead is not None:
         return list(block.instead)
     function = _enclosing(tree, block.begin)
@@ -238,7 +236,7 @@ def _enclosing(tree: ast.Module, line: int) -> str | None:
     return around[0] if around else None
 
 
-# --- where a stub without markers drifted ---------------------------------------------------------
+# --- how a stub without markers drifted -----------------------------------------------------------
 
 
 def _differences(stub: ast.Module, solution: ast.Module) -> Iterator[str]:
@@ -257,10 +255,10 @@ def _differences(stub: ast.Module, solution: ast.Module) -> Iterator[str]:
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    """What a caller sees of a definition, as one line of Python."""
-    decorators = "".join(f"@{ast.unparse(each)} " for each in node.decorator_list)
+    """A definition without its body, as one line of Python."""
+    decorators = "".join(f"@{ast.unparse(decorator)} " for decorator in node.decorator_list)
     if isinstance(node, ast.ClassDef):
-        bases = ", ".join(ast.unparse(each) for each in (*node.bases, *node.keywords))
+        bases = ", ".join(ast.unparse(base) for base in (*node.bases, *node.keywords))
         return f"{decorators}class {node.name}({bases})"
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
@@ -269,14 +267,14 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> s
 
 def _is_given(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     return not isinstance(node, ast.ClassDef) and not any(
-        isinstance(each, ast.Raise) and each.exc and "NotImplementedError" in ast.unparse(each.exc)
-        for each in ast.walk(node)
+        isinstance(part, ast.Raise) and part.exc and "NotImplementedError" in ast.unparse(part.exc)
+        for part in ast.walk(node)
     )
 
 
 def _code(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[str]:
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return [ast.dump(each) for each in body]
+    return [ast.dump(statement) for statement in body]
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
@@ -290,11 +288,6 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _difference(old: str, new: str) -> list[str]:
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), "stub", "made", lineterm="", n=1
-    )
-    shown = list(lines)[2:]
-    more = (
-        [f"... and {len(shown) - _LONGEST_DIFF} lines more"] if len(shown) > _LONGEST_DIFF else []
-    )
-    return shown[:_LONGEST_DIFF] + more
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1))[2:]
+    rest = len(lines) - _LONGEST_DIFF
+    return lines[:_LONGEST_DIFF] + ([f"... and {rest} lines more"] if rest > 0 else [])

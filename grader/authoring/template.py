@@ -12,9 +12,9 @@ _NAME = re.compile(r"@([a-z_]+)@")
 def fill(template: str, **values: str) -> str:
     """The text of a template with every @name@ replaced; a name without a value is a KeyError.
 
-    What is filled in is not looked through again: it may hold anything.
+    Values are not searched for names again: they may hold any text.
     """
     # Not `joinpath` with several parts, which namespace readers of Python 3.11 do not take.
     file = resources.files("grader.authoring") / "templates" / f"{template}.txt"
     text = file.read_text(encoding="utf-8")
-    return _NAME.sub(lambda found: values[found[1]], text)
+    return _NAME.sub(lambda match: values[match[1]], text)

@@ -53,9 +53,9 @@ def verify(
     seeds: int = SEEDS,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
-    """Prove the exercises one after the other; `done` is told of every module that was judged.
+    """Prove the exercises one after the other; `done` is called for every module that was judged.
 
-    Nothing is believed that was not judged: the stub too is run, although grading never needs to.
+    The stub is judged too, although grading recognizes it without.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():
@@ -81,7 +81,7 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class _Prover:
-    """Judges the modules of one exercise in whatever judge is free, and collects the complaints."""
+    """Judges the modules of one exercise, each in the next free judge, and collects complaints."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ class _Prover:
 
     def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
-        rights = {self._name(path): path.read_bytes() for path in course.rights(exercise)}
+        rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         wrongs = wrong_answers(course, exercise)
-        runs = [_Run(self._name(stub), stub.read_bytes())]
+        runs = [_Run(course.name_of(stub), stub.read_bytes())]
         runs += [_Run(*right, seed) for right in rights.items() for seed in range(self._seeds)]
         runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
         judged = list(zip(runs, self._pool.map(self._judge, runs), strict=True))
@@ -115,7 +115,7 @@ class _Prover:
         complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
         complaints += wrongs.complaints
         complaints += [_fault(fault, names) for fault, names in faults.items()]
-        complaints += self._stub_complaints(stub, results[self._name(stub)].get(0))
+        complaints += self._stub_complaints(stub, results[course.name_of(stub)].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
         caught = [
@@ -123,7 +123,7 @@ class _Prover:
         ]
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
-        # Where none could be judged, that they prove nothing is no news.
+        # If none could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
             complaints += self._unproven([result for _, result in caught])
         return ExerciseProof(
@@ -136,7 +136,7 @@ class _Prover:
         )
 
     def _judge(self, run: _Run) -> ExerciseResult | str:
-        """The result of a run, or why there is none."""
+        """The result of a run, or the reason why it has none."""
         try:
             parse(run.source)
         except SyntaxError as error:
@@ -152,25 +152,20 @@ class _Prover:
             self._free.put(judge)
             self._done(self._exercise, run.name)
 
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._course.root).as_posix()
-
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:
-        """What is wrong with the stub; `result` is None if it could not be judged."""
-        name = self._name(path)
-        file = ExerciseFile(path.read_bytes())
-        settled = settle(self._course, self._exercise, file, GradingOptions())
+        """Complaints about the stub; `result` is None if it could not be judged."""
+        course, exercise, name = self._course, self._exercise, self._course.name_of(path)
+        settled = settle(course, exercise, ExerciseFile(path.read_bytes()), GradingOptions())
         complaints = []
         if settled is None or settled.status is not Status.NOT_ATTEMPTED:
             complaints.append(f"{name}: the stub is not recognized as untouched.")
-        handed_out = self._course.folder / self._exercise.file
+        handed_out = course.folder / exercise.file
         if handed_out == path:
-            kept = self._course.root / "tests" / "stubs" / self._exercise.file
-            complaints.append(
-                f"{self._name(kept)} is missing: copy the stub to it, as it is handed out."
-            )
+            copy = f"tests/stubs/{exercise.file}"
+            complaints.append(f"{copy} is missing: copy the stub to it, as it is handed out.")
         elif not handed_out.is_file() or handed_out.read_bytes() != path.read_bytes():
-            complaints.append(f"{name}: it is not the same as {self._name(handed_out)}; copy one.")
+            original = course.name_of(handed_out)
+            complaints.append(f"{name}: it is not the same as {original}; copy one.")
         if result is None:
             return complaints
         complaints += [
@@ -205,7 +200,7 @@ class _Prover:
 
 
 def _fault(fault: str, names: Sequence[str]) -> str:
-    """Why modules could not be judged: a fault of the suite is the same for many of them."""
+    """A complaint about modules that could not be judged; a suite's fault is the same for many."""
     return f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {fault}"
 
 
@@ -216,7 +211,7 @@ def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[
     messages: dict[tuple[str, str], str] = {}
     for seed, result in results.items():
         for test in result.tests:
-            # One that is skipped has its cause in another one.
+            # A test is skipped because another one failed.
             if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
                 failure = (test.name, test.outcome.value)
                 seeds.setdefault(failure, []).append(seed)

@@ -1,4 +1,4 @@
-"""`grade new`, `stub`, `release`, `pack`: a course from its author's side, until it leaves the house."""
+"""`grade new`, `stub`, `release` and `pack`: write a course, and hand it out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EXAMPLE = "scaling"
 def new(exercise: str | None, folder: Path | None, chapter: str | None, title: str | None) -> None:
     """Begin an exercise: a small and complete one, for you to edit.
 
-    Writes solution, stub, suites, a probe, a right and two wrong answers, and the entry in the
+    Writes solution, stub, suites, a probe, a right answer and two wrong ones, and the entry in the
     course's manifest. `grade verify` proves it right away. Replaces nothing.
 
     \b
@@ -47,13 +47,13 @@ def new(exercise: str | None, folder: Path | None, chapter: str | None, title: s
       grade new softmax --course my_course              a new exercise in it
     """
     with _usage():
-        made = _new(exercise, folder, chapter, title)
-    click.echo(f"Made {made.chapter}/{made.exercise}, small and complete, in {_path(made.root)}:")
-    width = max(map(len, made.files))
-    for name, purpose in made.files.items():
+        new = _new(exercise, folder, chapter, title)
+    click.echo(f"Made {new.chapter}/{new.exercise}, small and complete, in {_path(new.root)}:")
+    width = max(map(len, new.files))
+    for name, purpose in new.files.items():
         click.echo(f"  {name:<{width}}  {purpose}")
     option = "" if folder is None else f" --course {_path(folder)}"
-    click.echo(f"Next: `grade verify {made.exercise}{option}` proves it; then edit it.")
+    click.echo(f"Next: `grade verify {new.exercise}{option}` proves it; then edit it.")
 
 
 def _new(
@@ -101,11 +101,11 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
     course = _folder_of(course_path)
     selected = known_exercises(course, exercises)
     if check:
-        drifted = [_check(course, each) for each in selected if course.solution(each).is_file()]
+        drifted = [_check(course, e) for e in selected if course.solution(e).is_file()]
         click.get_current_context().exit(ExitCode.BELOW if any(drifted) else ExitCode.FULL_MARKS)
     from grader.authoring.stub import write_stub
 
-    marked = selected if exercises else [each for each in selected if _is_marked(course, each)]
+    marked = selected if exercises else [e for e in selected if _is_marked(course, e)]
     if not marked:
         raise click.UsageError(
             "No solution of this course has markers; see docs/authoring.md.",
@@ -115,7 +115,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
         written = write_stub(course, exercise, force=force)
         for path in written.files:
             state = "written" if path in written.changed else "up to date"
-            click.echo(f"{path.relative_to(course.root).as_posix()}: {state}")
+            click.echo(f"{course.name_of(path)}: {state}")
 
 
 def _is_marked(course: Course, exercise: Exercise) -> bool:
@@ -126,7 +126,7 @@ def _is_marked(course: Course, exercise: Exercise) -> bool:
 
 
 def _check(course: Course, exercise: Exercise) -> bool:
-    """Say whether a stub has drifted."""
+    """Print how a stub has drifted, and return whether it has."""
     from grader.authoring.stub import drift
     from grader.text import clean_lines
 
@@ -197,11 +197,11 @@ def pack(course_path: Path, output: Path) -> None:
       grade pack -o course.pack
     """
     course = _folder_of(course_path)
+    from grader.course.manifest import MANIFEST
     from grader.course.pack import write_pack
 
-    manifest = f"{course.folder.name}/course.toml"
     info, files = course.info(), course.files()
-    digest = write_pack(output, info, manifest, files)
+    digest = write_pack(output, info, course.name_of(course.folder / MANIFEST), files)
     click.echo(f"{_path(output)}: {course.title}, {len(files)} files.")
     click.echo(f"course {info.digest}")
     click.echo(f"sha256 {digest}")
@@ -210,7 +210,7 @@ def pack(course_path: Path, output: Path) -> None:
 
 
 def _folder_of(path: Path) -> Course:
-    """The course, if it is one that its author can change."""
+    """The course, unless it is a pack, which its author cannot change."""
     course = open_course(path)
     if course.unpacked is not None:
         raise click.UsageError(
@@ -221,7 +221,7 @@ def _folder_of(path: Path) -> Course:
 
 @contextlib.contextmanager
 def _usage() -> Iterator[None]:
-    """What cannot be begun is a matter of what was asked for."""
+    """An exercise or course that cannot be begun is a usage error."""
     try:
         yield
     except CourseError as error:
@@ -229,7 +229,7 @@ def _usage() -> Iterator[None]:
 
 
 def _path(path: Path) -> str:
-    """A path as it is shown and typed again."""
+    """A path as a shell takes it."""
     import shlex
 
     from grader.text import clean

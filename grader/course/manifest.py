@@ -150,6 +150,10 @@ class Course(msgspec.Struct, frozen=True):
         """Where the reference stands (a release for students has none)."""
         return self.root / "solutions" / exercise.file
 
+    def name_of(self, path: Path) -> str:
+        """The path of a file of the course, from its root, as messages and packs have it."""
+        return path.relative_to(self.root).as_posix()
+
     def suite(self, exercise: Exercise, visibility: Visibility) -> Path:
         """Where the suite of this visibility stands, if there is one."""
         folder = self.root / "tests" / visibility.value / exercise.chapter
@@ -193,13 +197,12 @@ class Course(msgspec.Struct, frozen=True):
         for exercise in self.exercises:
             stub = self.stub(exercise)
             files |= {self.folder / exercise.file: stub, stub: stub}
-            read = [self.solution(exercise), self.plot(exercise)]
+            paths = [*self.rights(exercise), *self.variants(exercise, "wrong")]
+            paths += [self.mutants(exercise), self.plot(exercise)]
             for suite in self.suites(exercise).values():
-                read += [suite, probe_of(suite)]
-            read += [*self.variants(exercise, "right"), *self.variants(exercise, "wrong")]
-            read.append(self.mutants(exercise))
-            files |= {path: path for path in read if path.is_file()}
-        return {path.relative_to(self.root).as_posix(): file for path, file in files.items()}
+                paths += [suite, probe_of(suite)]
+            files |= {path: path for path in paths if path.is_file()}
+        return {self.name_of(path): file for path, file in files.items()}
 
     def judged_files(self) -> Iterator[Path]:
         """All that judges: the manifest, the stubs, the suites and their probes."""
