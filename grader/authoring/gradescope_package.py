@@ -21,12 +21,11 @@ import msgspec
 
 import grader
 from grader.course.manifest import MANIFEST, Course
-from grader.course.pack import write_pack
+from grader.course.pack import write_pack, write_zip
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 
 _DISTRIBUTION = "lab-bench"
-_DATE = (1980, 1, 1, 0, 0, 0)
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PROGRAMS = ("setup.sh", "run_autograder")
 _SCRIPTS = Path(__file__).with_name("gradescope")
@@ -63,7 +62,10 @@ def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> 
         "constraints.txt": "".join(f"{line}\n" for line in installed_versions()).encode(),
         **dict([wheel()]),
     }
-    _write_zip(path, contents)
+    try:
+        write_zip(path, contents, compression=zipfile.ZIP_DEFLATED, programs=_PROGRAMS)
+    except OSError as error:
+        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
     return tuple(contents)
 
 
@@ -101,7 +103,7 @@ def wheel() -> tuple[str, bytes]:
     contents[record] = "".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "wheel"
-        _write_zip(file, contents)
+        write_zip(file, contents, compression=zipfile.ZIP_DEFLATED)
         return f"{stem}-py3-none-any.whl", file.read_bytes()
 
 
@@ -162,16 +164,3 @@ def _distribution(name: str) -> metadata.Distribution:
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _write_zip(path: Path, contents: dict[str, bytes]) -> None:
-    try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in contents.items():
-                member = zipfile.ZipInfo(name, _DATE)
-                member.compress_type = zipfile.ZIP_DEFLATED
-                member.create_system = 3  # Unix, wherever it is made
-                member.external_attr = (0o100755 if name in _PROGRAMS else 0o100644) << 16
-                archive.writestr(member, content)
-    except OSError as error:
-        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error

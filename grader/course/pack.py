@@ -18,7 +18,7 @@ import struct
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -100,7 +100,7 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     told = msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n"
     beside = path.with_name(f".{path.name}.new")
     try:
-        _write_zip(beside, {LISTING: told, **contents})
+        write_zip(beside, {LISTING: told, **contents})
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -108,12 +108,20 @@ def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _write_zip(path: Path, contents: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+def write_zip(
+    path: Path,
+    contents: Mapping[str, bytes],
+    *,
+    compression: int = zipfile.ZIP_STORED,
+    programs: Collection[str] = (),
+) -> None:
+    """Write a zip archive of which every byte follows from the contents; `programs` can be run."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in contents.items():
             member = zipfile.ZipInfo(name, _DATE)
+            member.compress_type = compression
             member.create_system = 3  # Unix, wherever it is made
-            member.external_attr = 0o100644 << 16
+            member.external_attr = (0o100755 if name in programs else 0o100644) << 16
             archive.writestr(member, content)
 
 
