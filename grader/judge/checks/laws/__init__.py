@@ -20,6 +20,7 @@ from grader.judge.checks.laws.calls import (
     check_seeded,
     check_shapes,
     check_shares_no_memory,
+    layouts_of,
 )
 from grader.judge.checks.laws.figures import (
     axes_of,
@@ -80,6 +81,7 @@ __all__ = [
     "dataset_of",
     "epochs_of",
     "figure_of",
+    "layouts_of",
     "lines_of",
     "observe",
     "parameter_named",
