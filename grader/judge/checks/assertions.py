@@ -51,10 +51,18 @@ def assert_close(
 
 
 def assert_equal(
-    actual: Any, expected: Any, *, what: str = "the output", mistakes: Mistakes | None = None
+    actual: Any,
+    expected: Any,
+    *,
+    what: str = "the output",
+    mistakes: Mistakes | None = None,
+    ordered: bool = True,
 ) -> None:
-    """Check that plain data are equal: types and values exactly, dicts with the order of keys."""
-    _check(actual, expected, Rule(exact=True), what, mistakes)
+    """Check that plain data are equal: types and values exactly, dicts with the order of keys.
+
+    With `ordered=False` the keys may stand in any order.
+    """
+    _check(actual, expected, Rule(exact=True, ordered=ordered), what, mistakes)
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:

@@ -55,6 +55,7 @@ class Rule(NamedTuple):
     exact: bool = False
     rtol: float | None = None
     atol: float | None = None
+    ordered: bool = True
 
     def tolerance(self, dtype: str) -> Tolerance:
         default = TOLERANCES.get(dtype, EXACT)
@@ -271,7 +272,7 @@ def _compare_mappings(
         found = first_mismatch(actual[key], right, rule, (*path, key))
         if found is not None:
             return found
-    if rule.exact and given != wanted:
+    if rule.exact and rule.ordered and given != wanted:
         return Mismatch(DifferenceKind.ORDER, path, actual, expected)
     return None
 

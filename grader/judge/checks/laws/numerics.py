@@ -72,7 +72,7 @@ def check_large_inputs(
 ) -> None:
     """For large inputs an output is finite, and so are the gradients of its leaves, by name."""
     check_finite(output, what=f"{what} for large inputs", why=why)
-    attached(output, what)
+    check_attached(output, what)
     output.sum().backward()
     for name, leaf in leaves.items():
         if leaf.grad is not None:
@@ -82,7 +82,7 @@ def check_large_inputs(
 # --- gradients --------------------------------------------------------------------------------------
 
 
-def attached(output: Tensor, what: str = "the output") -> None:
+def check_attached(output: Tensor, what: str = "the output") -> None:
     """Check that a tensor hangs together with the inputs that require a gradient."""
     if not output.requires_grad:
         line = f"{what} does not require a gradient: something cuts the graph (detach, .data, "
@@ -109,7 +109,7 @@ def check_gradients(
     copies = [leaf.detach().clone().requires_grad_() for leaf in leaves.values()]
     promised = formula(*copies)
     output = assert_tensor(output, shape=promised.shape, dtype=promised.dtype, what=what)
-    attached(output, what)
+    check_attached(output, what)
     upstream = torch.randn_like(promised)
 
     def gradients(f: Callable[..., Tensor], incoming: Tensor = upstream) -> list[Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grader.judge.checks.observation import shipped
+from grader.judge.checks.laws.observation import shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import message
 from grader.judge.outcomes import CheckFailed

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from grader.judge.checks.assertions import assert_tensor
 from grader.judge.checks.comparison import Rule, first_mismatch, is_tensor
 from grader.judge.checks.reports import entry
 from grader.judge.session import raised_error
@@ -20,6 +21,8 @@ from grader.sandbox.wire.values import Opaque
 from grader.text import clean
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from grader.judge.remote import RemoteModule
 
 # What of the student's a law looks at: the name of a function or class, or what `student.function`,
@@ -81,6 +84,22 @@ class Observation:
     def result(self, *path: str) -> Any:
         """A fact of what the call returned, as `result("requires_grad")`."""
         return entry(self._report, "value", *path)
+
+    def checked(self) -> Observation:
+        """Itself; raises what the student's code raised."""
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def gradients(self, argument: str | int) -> dict[str, Any]:
+        """The `.grad` of each parameter of a module argument after the call."""
+        facts = self.after(argument, "parameters")
+        return {name: entry(fact, "grad") for name, fact in entry(facts, kind=dict).items()}
+
+    def parameters(self, argument: str | int) -> dict[str, Tensor]:
+        """The values of each parameter and buffer of a module argument before the call."""
+        tensors = {**self.before(argument, "parameters"), **self.before(argument, "buffers")}
+        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors.items()}
 
     @property
     def draws(self) -> Any:

@@ -102,6 +102,7 @@ def both_passes(module: Any, name: str, x: Any, grad_output: Any) -> Any:
             return grad_output
 
     feed: Any = Feed.apply
+    x = x if x.requires_grad else x.requires_grad_()
     (gradient,) = torch.autograd.grad(feed(getattr(module, name)(x)), x, allow_unused=True)
     return gradient
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grader.judge.checks import assert_equal
-from grader.judge.checks.observation import Target, name_of, shipped
+from grader.judge.checks.assertions import assert_equal
+from grader.judge.checks.laws.observation import Target, name_of, shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed

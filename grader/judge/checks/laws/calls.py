@@ -1,9 +1,4 @@
-"""Laws: what nearly every exercise promises, one call each inside an ordinary test of a suite.
-
-A target is the name of a function or class of the student's, or what `student.function`, `student.module`
-or `student.probe` gave. A law raises CheckFailed with a message that names what to do; `told` puts a
-sentence of the suite's own before it.
-"""
+"""Laws of calls: what one leaves as it was, what comes out whatever goes in, and what it refuses."""
 
 from __future__ import annotations
 
@@ -12,8 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_tensor, must_raise
-from grader.judge.checks.numerics import attached
-from grader.judge.checks.observation import Change, Target, called, name_of, observe, same, shipped
+from grader.judge.checks.laws.numerics import check_attached
+from grader.judge.checks.laws.observation import (
+    Change,
+    Target,
+    called,
+    name_of,
+    observe,
+    same,
+    shipped,
+)
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, failed, sentence
 from grader.judge.student import Student
@@ -73,10 +76,9 @@ def check_changes_nothing(
     seen = observe(student, target, *arguments, **keywords)
     if raises is not None:
         with must_raise(raises, call=call):
-            if seen.error is not None:
-                raise seen.error
-    elif seen.error is not None:
-        raise seen.error
+            seen.checked()
+    else:
+        seen.checked()
     changes = [
         change
         for change in seen.changes()
@@ -119,9 +121,7 @@ def check_shares_no_memory(
     student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
 ) -> Any:
     """The result is a new tensor that shares no memory with an argument, and no view of one."""
-    seen = observe(student, target, *arguments, **keywords)
-    if seen.error is not None:
-        raise seen.error
+    seen = observe(student, target, *arguments, **keywords).checked()
     assert_tensor(seen.value, what=f"the result of {name_of(target)}")
     for i in range(len(arguments)):
         if entry(seen.after(i), "storage", default=None) == seen.result("storage"):
@@ -132,9 +132,7 @@ def check_shares_no_memory(
 
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
     """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
-    seen = observe(student, target, *arguments, **keywords)
-    if seen.error is not None:
-        raise seen.error
+    seen = observe(student, target, *arguments, **keywords).checked()
     assert_tensor(seen.value, what=f"the result of {name_of(target)}")
     if seen.result("inference") is not False:
         raise failed(
@@ -207,7 +205,7 @@ def check_shapes(
         output = called(student, target)(x, *others)
         output = assert_tensor(output, shape=wanted, dtype=x.dtype, what=f"{what} {where}")
         if gradients:
-            attached(output, f"{what} {where}")
+            check_attached(output, f"{what} {where}")
             (gradient,) = torch.autograd.grad(output.sum(), x, allow_unused=True)
             what_of = f"the gradient {where}"
             assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)

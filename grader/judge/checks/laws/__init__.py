@@ -1,0 +1,89 @@
+"""Laws: what nearly every exercise promises, one call each inside an ordinary test of a suite.
+
+A target is the name of a function or class of the student's, or what `student.function`, `student.module`
+or `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a
+sentence of the suite's own before it.
+
+    layer = student.module("GatedLinearUnit", 6, 5)
+    laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")
+"""
+
+from grader.judge.checks.laws.calls import (
+    check_changes_nothing,
+    check_errors,
+    check_layouts,
+    check_leading_dimensions,
+    check_not_used,
+    check_ordinary,
+    check_pickles,
+    check_restores,
+    check_seeded,
+    check_shapes,
+    check_shares_no_memory,
+    layouts_of,
+)
+from grader.judge.checks.laws.figures import (
+    axes_of,
+    check_axes,
+    check_leaves_pyplot,
+    figure_of,
+    lines_of,
+)
+from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
+from grader.judge.checks.laws.modules import (
+    check_filled,
+    check_modes_inside,
+    check_parameters,
+    check_starts_random,
+    check_starts_within,
+    check_state_dict,
+    parameter_named,
+)
+from grader.judge.checks.laws.numerics import (
+    check_attached,
+    check_finite,
+    check_float64,
+    check_gradients,
+    check_large_inputs,
+    check_smooth,
+)
+from grader.judge.checks.laws.observation import Observation, observe, shipped
+
+__all__ = [
+    "Observation",
+    "axes_of",
+    "check_attached",
+    "check_axes",
+    "check_changes_nothing",
+    "check_epochs",
+    "check_errors",
+    "check_filled",
+    "check_finite",
+    "check_float64",
+    "check_gradients",
+    "check_large_inputs",
+    "check_layouts",
+    "check_leading_dimensions",
+    "check_leaves_pyplot",
+    "check_modes_inside",
+    "check_not_used",
+    "check_ordinary",
+    "check_parameters",
+    "check_pickles",
+    "check_restores",
+    "check_seeded",
+    "check_shapes",
+    "check_shares_no_memory",
+    "check_smooth",
+    "check_starts_random",
+    "check_starts_within",
+    "check_state_dict",
+    "dataset_of",
+    "epochs_of",
+    "figure_of",
+    "layouts_of",
+    "lines_of",
+    "observe",
+    "parameter_named",
+    "shipped",
+]

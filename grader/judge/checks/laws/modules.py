@@ -1,0 +1,186 @@
+"""Laws of modules: parameters, state dict, how they start, and the modes in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from grader.judge.checks.assertions import Mistakes, assert_equal, assert_tensor
+from grader.judge.checks.laws.numerics import check_finite
+from grader.judge.checks.laws.observation import observe, shipped
+from grader.judge.checks.reports import entry
+from grader.judge.checks.wording import failed, sentence
+from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_parameters(
+    module: Any,
+    shapes: Mapping[str, Sequence[int]],
+    *,
+    call: str = "the module",
+    mistakes: Mistakes | None = None,
+) -> list[Tensor]:
+    """A module has learnable parameters of these names and shapes; returns them in this order."""
+    named, saved = dict(module.named_parameters()), module.state_dict()
+    for name in shapes:
+        inside = [other for other in named if other.endswith(f".{name}")]
+        if name not in named and inside:
+            owner = f"{name} belongs on the module itself: self.{name} = nn.Parameter(...)"
+            raise failed(
+                [f"{call} has a parameter {inside[0]}, but {owner}, not one of a submodule."]
+            )
+        if name not in named and name in saved:
+            raise failed([f"{name} is a buffer, which no optimizer sees: make it an nn.Parameter."])
+        if name not in named:
+            has = ", ".join(sorted(named)) or "none"
+            line = f"{call} has no parameter named {name}: self.{name} has to be an nn.Parameter"
+            raise failed([sentence(f"{line} (a plain tensor does not count). It has: {has}.")])
+    own = {name: list(named[name].shape) for name in sorted(shapes)}
+    promised = {name: list(shapes[name]) for name in sorted(shapes)}
+    turned = {
+        f"{name} is transposed: its shape is {tuple(shape)}.": {**promised, name: shape[::-1]}
+        for name, shape in promised.items()
+        if len(shape) == 2
+    }
+    padded = {
+        f"{name} has a dimension too many: its shape is {tuple(shape)}.": {
+            **promised,
+            name: [1, *shape],
+        }
+        for name, shape in promised.items()
+    }
+    given = mistakes() if callable(mistakes) else mistakes or {}
+    what = f"the dict of parameter shapes of {call}"
+    assert_equal(own, promised, what=what, mistakes={**turned, **padded, **given}, ordered=False)
+    return [named[name] for name in shapes]
+
+
+def check_state_dict(module: Any, names: Iterable[str]) -> None:
+    """The state dict has exactly these names, in any order."""
+    promised = set(names)
+    saved = {*module.saved_names, *dict(module.named_parameters())}
+    extra, missing = sorted(saved - promised), sorted(promised - saved)
+    if extra:
+        belong = " and ".join(sorted(promised, reverse=True)) or "nothing"
+        raise failed([f"Only {belong} belong in the state_dict, yours also has: {extra}."])
+    if missing:
+        raise failed([f"The state_dict lacks {missing}: register what is to be saved."])
+
+
+def check_filled(
+    student: Student, class_name: str, *arguments: Any, names: Sequence[str] = ()
+) -> None:
+    """A new module's parameters and buffers were all written: none is what was in memory."""
+    state = shipped(student, "state_on_nan")(class_name, *arguments)
+    told = f"The module has no parameter named {', '.join(names)}." if names else "It has no state."
+    state = entry(state, kind=dict, told=told)
+    for name in names or state:
+        own = [tensor for key, tensor in state.items() if f".{key}".endswith(f".{name}")]
+        tensor = assert_tensor(own[0] if own else None, what=f"the {name} of a new {class_name}")
+        why = "is it filled everywhere? (torch.empty leaves whatever was in memory; here it is NaN)"
+        check_finite(tensor, what=f"a new {name}", why=why)
+
+
+def check_starts_random(
+    student: Student, class_name: str, *arguments: Any, name: str = "weight"
+) -> None:
+    """Two new modules start with other values of this parameter, not all zeros, and set no seed."""
+    import torch
+
+    starts = []
+    for _ in range(2):
+        start = parameter_named(student.module(class_name, *arguments), name)
+        check_finite(start, what=f"a new {name}", why="is it filled everywhere?")
+        starts.append(start)
+    if not any(start.any() for start in starts):
+        raise failed([f"A new {name} is all zeros: it has to start random, or no gradient flows."])
+    if torch.equal(*starts):
+        line = (
+            f"Two new modules start with the same {name}: it has to start random, each time anew."
+        )
+        raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
+    seen = [observe(student, class_name, *arguments) for _ in range(2)]
+    if seen[0].draws == seen[1].draws or any(each.was_seeded() for each in seen):
+        line = f"Making a {class_name} sets the seed of the global random state"
+        raise failed([f"{line}: leave the seed alone."])
+
+
+def check_starts_within(
+    weight: Tensor, bound: float, *, fans: tuple[int, int], what: str, formula: str
+) -> None:
+    """No entry of a new weight is larger in magnitude than `bound`, which is `formula` in words.
+
+    `fans` are its inputs and its outputs: the message names the start that the values look like.
+    """
+    check_finite(weight, what=what, why="is it filled everywhere?")
+    largest = weight.abs().max().item()
+    if not largest <= bound * (1 + 1e-5):
+        line = f"{what} has an entry of magnitude {largest:.4g}; it starts too large, the bound is"
+        raise failed([sentence(f"{line} {formula} = {bound:.4g}."), _likely_start(weight, *fans)])
+
+
+def parameter_named(module: Any, name: str) -> Tensor:
+    """A floating-point parameter of this name, of the module or of one of its submodules."""
+    inside = [p for key, p in module.named_parameters() if f".{key}".endswith(f".{name}")]
+    if not inside:
+        raise failed([f"The module has no parameter named {name}."])
+    tensor = assert_tensor(inside[0].detach(), what=f"the module's {name}")
+    if not tensor.is_floating_point():
+        raise failed([f"The module's {name} has dtype {tensor.dtype}."])
+    return tensor
+
+
+def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
+    """A sentence on where a weight that starts too large may come from; "" if unknown."""
+    if weight.numel() < 100:
+        return ""
+    spread, largest = weight.double().std().item(), weight.abs().max().item()
+    if spread == 0:
+        return "Yours is the same number everywhere."
+    limits = {
+        "uniform within 1 (torch.rand)": 1.0,
+        "uniform within sqrt(fan_in)": fan_in**0.5,
+        "uniform within sqrt(2 / fan_in)": (2 / fan_in) ** 0.5,
+        "uniform within 1 / sqrt(fan_out)": fan_out**-0.5,
+        "uniform within 1 / sqrt(fan_out / 2)": (fan_out / 2) ** -0.5,
+        "Xavier's uniform start": (6 / (fan_in + fan_out)) ** 0.5,
+        "Kaiming's uniform start": (6 / fan_in) ** 0.5,
+    }
+    normals = {
+        "a standard normal start (torch.randn), which is not scaled": 1.0,
+        "a normal start of that deviation, which has no bound": fan_in**-0.5,
+        "Kaiming's normal start": (2 / fan_in) ** 0.5,
+        "Xavier's normal start": (2 / (fan_in + fan_out)) ** 0.5,
+        "a normal start of deviation 0.02, whatever the width": 0.02,
+        "a normal start of deviation 0.01, whatever the width": 0.01,
+    }
+    likely = [name for name, limit in limits.items() if 0.97 * limit < largest <= 1.0001 * limit]
+    likely += [name for name, deviation in normals.items() if abs(spread / deviation - 1) < 0.08]
+    return f"Yours looks like {likely[0]}." if likely else ""
+
+
+def check_modes_inside(
+    student: Student,
+    name: str,
+    model: Made,
+    *arguments: Any,
+    training: bool | None = None,
+    grad: bool | None = None,
+    told: str = "",
+    **keywords: Any,
+) -> list[Any]:
+    """While a function runs `model`, its first argument, the model is in these modes, at each call."""
+    recorder = shipped(student, "recorder").made(model)
+    seen = shipped(student, "seen")(recorder, name, *arguments, **keywords)
+    for modes in entry(seen, kind=list):
+        if training is not None and any(mode is not training for mode in entry(modes, "training")):
+            wanted = "model.train()" if training else "model.eval()"
+            raise failed([f"{name} runs the model in the wrong mode: call {wanted} first."], told)
+        if grad is not None and entry(modes, "grad") is not grad:
+            wrong = "without autograd" if grad else "with autograd on, which builds a graph"
+            raise failed([f"{name} runs the model {wrong}."], told)
+    return list(seen)
