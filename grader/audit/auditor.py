@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -69,12 +68,7 @@ class Auditor:
         self._hidden = hidden_canaries(self._course)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
         self._home.cleanup()
 

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from grader.sandbox.surroundings import remove_tree
@@ -59,12 +58,7 @@ class Canaries:
         self._before = self._look()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.environ.pop(_VARIABLE, None)
         self._service.close()
         self._process.kill()

@@ -40,13 +40,8 @@ from grader.sandbox.walls.wall import Limits, Plan, Site, Wall
 class System(Protocol):
     """What isolation asks of an operating system."""
 
-    @property
-    def NAME(self) -> str:  # noqa: N802 (a constant of a module)
-        """The system's name in messages."""
-
-    @property
-    def WALLS(self) -> tuple[Wall, ...]:  # noqa: N802 (the same)
-        """The walls that it has, in the order in which they are raised."""
+    NAME: str
+    WALLS: tuple[Wall, ...]  # those that it has, in the order in which they are raised
 
     def why_not(self, wall: Wall) -> tuple[str, str]:
         """Why a wall does not stand here, and what to do about it."""
@@ -62,10 +57,18 @@ class System(Protocol):
         """The command inside the outermost wall, where there is one."""
 
     def prepare(self, readable: Sequence[Path]) -> Plan:
-        """See `prepare` below."""
+        """Make ready to confine children; to be called once, before any thread is started.
+
+        Where namespaces can be made, this returns in a child of the process that called it, which
+        itself waits for the child and ends as it ends. Sandboxes may read the `readable` paths,
+        besides the system's libraries.
+        """
 
     def fork(self, plan: Plan, limits: Limits) -> int:
-        """See `fork` below."""
+        """os.fork for a child that is going to `confine` itself to these limits.
+
+        Where nothing can be forked it returns 0, and the process itself is the one to be confined.
+        """
 
     def begin(self) -> None:
         """Make a process ready for its walls; raises SandboxError if it cannot be confined."""
@@ -88,28 +91,9 @@ def _this_system() -> System:
 
 
 SYSTEM = _this_system()
+prepare, fork = SYSTEM.prepare, SYSTEM.fork
 # All that `confine` may return on any system, in its order.
 WALLS = tuple(wall.name for wall in table.WALLS if wall.raise_ is not None)
-
-
-def prepare(readable: Sequence[Path]) -> Plan:
-    """Make ready to confine children; to be called once, before any thread is started.
-
-    Where namespaces can be made, this returns in a child of the process that called it, which
-    itself waits for the child and ends as it ends.
-
-    Args:
-        readable: what the sandboxes may read besides the system's libraries.
-    """
-    return SYSTEM.prepare(readable)
-
-
-def fork(plan: Plan, limits: Limits) -> int:
-    """os.fork for a child that is going to `confine` itself to these limits.
-
-    Where nothing can be forked it returns 0, and the process itself is the one to be confined.
-    """
-    return SYSTEM.fork(plan, limits)
 
 
 def confine(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
