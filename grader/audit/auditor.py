@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
@@ -29,7 +28,7 @@ _NO_ANSWER = "keep the names of the stub"
 
 
 class AttackResult(msgspec.Struct, frozen=True):
-    """What became of one attack: `evidence` is empty if it was stopped, and `by` is what it met."""
+    """The outcome of one attack: `evidence` is empty if it was stopped, and `by` names the obstacle."""
 
     attack: Attack
     evidence: tuple[Evidence, ...]
@@ -45,12 +44,11 @@ class AttackResult(msgspec.Struct, frozen=True):
 def audit(
     folder: Path, names: Sequence[str] = (), *, walls: bool = True, bubblewrap: bool = True
 ) -> Iterator[tuple[AttackResult, tuple[str, ...]]]:
-    """Run the catalogue in `folder`, or the named attacks of it: findings, and the walls that held."""
+    """Run the catalogue in `folder`, or the named attacks of it: results, and the walls that held."""
     attacks = read_catalogue(folder, names)
     with Auditor(folder, walls=walls, bubblewrap=bubblewrap) as auditor:
         for attack in attacks:
-            finding = auditor.run(attack)
-            yield finding, auditor.walls
+            yield auditor.run(attack), auditor.walls
 
 
 class Auditor:
@@ -69,39 +67,34 @@ class Auditor:
         self._hidden = hidden_canaries(self._course)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
         self._home.cleanup()
 
     def run(self, attack: Attack) -> AttackResult:
-        """Grade one attack and look for what it achieved.
+        """Grade one attack and look for evidence.
 
         One that was late and nothing else is tried up to twice more: a busy machine is late as well, but
         not each time.
         """
         for _ in range(_TRIES):
-            finding = self._run(attack)
-            if {each.proof for each in finding.evidence} != {Proof.TIME}:
+            result = self._run(attack)
+            if {evidence.proof for evidence in result.evidence} != {Proof.TIME}:
                 break
-        return finding
+        return result
 
     def _run(self, attack: Attack) -> AttackResult:
         if self._range is None:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
         target = self._range
         result, trial = self._grade(target, attack)
-        seen = [
+        evidence = [
             *evidence_in(trial, self._hidden | target.canaries.secrets, target.canaries.trophy),
             *target.evidence(),
         ]
-        if seen:
+        if evidence:
             self._close()
-        return AttackResult(attack, tuple(seen), _met(result, trial), trial.seconds)
+        return AttackResult(attack, tuple(evidence), _met(result, trial), trial.seconds)
 
     def _close(self) -> None:
         if self._range is not None:
@@ -110,35 +103,35 @@ class Auditor:
 
     def _grade(self, target: Field, attack: Attack) -> tuple[ExerciseResult | None, Trial]:
         exercise = self._course.exercise(attack.exercise)
-        handed = ExerciseFile(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
+        file = ExerciseFile(arm(attack, target.targets() | {"memory_mb": exercise.memory_mb}))
         begin, result, fault = time.monotonic(), None, ""
         options = GradingOptions(suites=(Visibility.HIDDEN,))
         try:
-            result = settle(self._course, exercise, handed, options)
+            result = settle(self._course, exercise, file, options)
             if result is None:
-                assert handed.source is not None
+                assert file.source is not None
                 with target.patience(exercise.seconds):
                     judged = judge_source(
-                        target.judge, self._course, exercise, handed.source, options
+                        target.judge, self._course, exercise, file.source, options
                     )
                 result, self.walls = judged.result, judged.walls
         # The border: whatever a submission makes fail in here is its success.
         except Exception as error:  # noqa: BLE001
             fault = f"{type(error).__name__}: {error}"
         seconds = time.monotonic() - begin
-        said = "\n".join(_texts(msgspec.to_builtins(result)))
+        output = "\n".join(_texts(msgspec.to_builtins(result)))
         score = result.score if result is not None else 0.0
-        return result, Trial(score, said, seconds, exercise.seconds, fault)
+        return result, Trial(score, output, seconds, exercise.seconds, fault)
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every string in a result, as whoever reads it sees it."""
+    """Every string in a result."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        yield from (text for each in value.values() for text in _texts(each))
+        yield from (text for item in value.values() for text in _texts(item))
     elif isinstance(value, (list, tuple)):
-        yield from (text for each in value for text in _texts(each))
+        yield from (text for item in value for text in _texts(item))
 
 
 def plant_course(template: Path, folder: Path) -> Course:
@@ -170,12 +163,12 @@ def hidden_canaries(course: Course) -> dict[str, str]:
 
 
 def _met(result: ExerciseResult | None, trial: Trial) -> str:
-    """What the attack itself says it met, else what the grader said of it."""
+    """The obstacle by the attack's own words, else by the grader's."""
     if result is None:
         return trial.fault
-    said = [line for line in result.output.splitlines() if line.startswith("met: ")]
-    told = [test.message.partition("\n")[0] for test in result.tests if test.message]
+    own = [line for line in result.output.splitlines() if line.startswith("met: ")]
+    messages = [test.message.partition("\n")[0] for test in result.tests if test.message]
     outcome = next((test.outcome.value for test in result.tests), "nothing")
-    met = [*(line.removeprefix("met: ") for line in said[-1:]), result.message, *told, outcome]
+    met = [*(line.removeprefix("met: ") for line in own[-1:]), result.message, *messages, outcome]
     # It did not even try to be a submission: whatever it looked for, it did not find it.
-    return next("it came to nothing" if _NO_ANSWER in each else each for each in met if each)
+    return next("it came to nothing" if _NO_ANSWER in text else text for text in met if text)

@@ -12,15 +12,14 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from grader.sandbox.surroundings import remove_tree
 
 _ANSWER_SECONDS = 5
-# In the environment of whoever judges, too.
+# In the environment of the grader, too.
 _VARIABLE = "GRADE_AUDIT_CANARY"
-# Answers each line with all that an attack could change about it; ends with whoever made it.
+# Answers each line with all that an attack could change about it; ends with the grader.
 _PROCESS = """
 import ctypes, os, resource, signal, sys
 secret = ctypes.create_string_buffer(sys.stdin.readline().strip().encode())
@@ -59,12 +58,7 @@ class Canaries:
         self._before = self._look()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.environ.pop(_VARIABLE, None)
         self._service.close()
         self._process.kill()
@@ -98,7 +92,7 @@ class Canaries:
         return [] if now == self._said else [f"the canary process says {now or 'nothing'}"]
 
     def _look(self) -> dict[str, object]:
-        found: dict[str, object] = {}
+        states: dict[str, object] = {}
         for path in (self.folder, *self.folder.iterdir()):
             status = path.lstat()
             about = (
@@ -108,8 +102,8 @@ class Canaries:
                 status.st_nlink,
                 status.st_size,
             )
-            found[path.name] = about, path.read_bytes() if path.is_file() else b""
-        return found
+            states[path.name] = about, path.read_bytes() if path.is_file() else b""
+        return states
 
     def _start_process(self) -> None:
         self._process = subprocess.Popen(
@@ -145,7 +139,7 @@ class Canaries:
 
 
 class _Service:
-    """Tells its secret to whoever connects, over TCP and both kinds of Unix addresses."""
+    """Tells its secret to every client, over TCP and both kinds of Unix addresses."""
 
     def __init__(self, path: Path, name: str, secret: str) -> None:
         self._secret = secret.encode()
@@ -167,7 +161,7 @@ class _Service:
             ready, _, _ = select.select(waiting, [], [])
             if self._ended in ready:
                 return
-            for server in (each for each in self._servers if each in ready):
+            for server in set(self._servers) & set(ready):
                 connection, _ = server.accept()
                 with contextlib.suppress(OSError), connection:
                     connection.sendall(self._secret)

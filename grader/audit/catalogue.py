@@ -4,7 +4,7 @@
 
 The keys after that are optional: `exercise` (scale, or crowd, which may start processes), `as: root`
 (it needs to be root where it is to succeed), `dud: why` (why it cannot succeed in the process of plain
-pytest). The text before the first bar is for whoever reads the table of an audit.
+pytest). The text before the first bar is for the table of an audit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import msgspec
 from grader.errors import CourseError
 
 CLASSES = ("forging", "reading", "escaping", "hanging", "exhausting", "polluting")
-# The folder of those that come with the grader, and of the little course that they are handed in to.
+# The grader's own, with the little course that its attacks are handed in to.
 CATALOGUE = Path(__file__).with_name("attacks")
 _KEYS = {"attack", "class", "canary", "exercise", "as", "dud"}
 
 
 class Proof(enum.Enum):
-    """What shows that an attack succeeded."""
+    """The kinds of evidence that an attack succeeded."""
 
     SCORE = "score"  # it earned points
     TEXT = "text"  # a secret stands in the result
@@ -34,7 +34,7 @@ class Proof(enum.Enum):
     NEIGHBOR = "neighbor"  # another sandbox or process is harmed
     NEXT = "next"  # the next sandbox is not what it would have been
     TIME = "time"  # it outlived its time
-    SCREEN = "screen"  # it wrote control characters to whoever reads the result
+    SCREEN = "screen"  # it wrote control characters into the result
     FAULT = "fault"  # the grader itself failed
     BYTES = "bytes"  # for forged frames: they left the process
 
@@ -59,9 +59,9 @@ def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
     ]
     if not attacks:
         raise CourseError(f"{folder} holds no attacks: each is a file in {', '.join(CLASSES)}.")
-    known = {attack.name for attack in attacks}
+    existing = {attack.name for attack in attacks}
     for name in names:
-        if name not in known:
+        if name not in existing:
             raise CourseError(f"There is no attack {name!r} in {folder}.")
     return [attack for attack in attacks if not names or attack.name in names]
 
@@ -69,22 +69,22 @@ def read_catalogue(folder: Path, names: Sequence[str] = ()) -> list[Attack]:
 def _read(path: Path, kind: str) -> Attack:
     source = path.read_bytes()
     first = source.partition(b"\n")[0].decode().removeprefix("# ")
-    said = dict(part.partition(": ")[::2] for part in first.split(" | "))
-    if not {"attack", "class", "canary"} <= set(said) <= _KEYS or said["class"] != kind:
+    header = dict(part.partition(": ")[::2] for part in first.split(" | "))
+    if not {"attack", "class", "canary"} <= set(header) <= _KEYS or header["class"] != kind:
         form = f"'# attack: what it tries | class: {kind} | canary: score'"
         raise CourseError(f"{path}: its first line must read {form}.")
     try:
-        proof = Proof(said["canary"])
+        proof = Proof(header["canary"])
     except ValueError:
-        raise CourseError(f"{path}: {said['canary']!r} is no kind of evidence.") from None
+        raise CourseError(f"{path}: {header['canary']!r} is no kind of evidence.") from None
     return Attack(
         name=path.stem,
         kind=kind,
-        tries=said["attack"],
+        tries=header["attack"],
         proof=proof,
-        exercise=said.get("exercise", "scale"),
-        as_root=said.get("as") == "root",
-        dud=said.get("dud", ""),
+        exercise=header.get("exercise", "scale"),
+        as_root=header.get("as") == "root",
+        dud=header.get("dud", ""),
         source=source,
     )
 

@@ -1,4 +1,4 @@
-"""What an attack achieved, seen from outside: everything is looked for, whatever it said that it would do."""
+"""Evidence of an attack's success, from outside: all kinds are looked for, not the announced one alone."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ LATE_SECONDS = 2.0
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """An attack that was graded: what it earned, what it said, how long it took of its time."""
+    """An attack that was graded: its points, its output, and how long it took of its time."""
 
     score: float
-    said: str
+    output: str
     seconds: float
     budget_seconds: float
     fault: str = ""
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One proof of a success, and what was seen."""
+    """One proof of a success, in words."""
 
     proof: Proof
-    seen: str
+    detail: str
 
 
 def evidence_in(trial: Trial, secrets: Mapping[str, str], trophy: str) -> Iterable[Evidence]:
-    """What the grading itself shows; what the attack did elsewhere is looked for elsewhere."""
+    """Evidence in the grading itself; `Field` and `Leavings` look elsewhere."""
     if trial.fault:
         yield Evidence(Proof.FAULT, trial.fault)
     if trial.score > 0:
         yield Evidence(Proof.SCORE, f"{trial.score:g} points")
     for name, secret in secrets.items():
-        if secret in trial.said:
+        if secret in trial.output:
             yield Evidence(Proof.TEXT, f"the {name} canary")
-    if trophy in trial.said:
+    if trophy in trial.output:
         yield Evidence(Proof.CLAIM, "it did what it tried")
     late = trial.seconds - trial.budget_seconds
     if late > LATE_SECONDS:
         yield Evidence(Proof.TIME, f"{late:.1f} s too long")
-    if odd := [each for each in trial.said if _drives_a_terminal(each)]:
+    if odd := [character for character in trial.output if _drives_a_terminal(character)]:
         yield Evidence(Proof.SCREEN, f"{len(odd)} control characters")
 
 

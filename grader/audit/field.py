@@ -48,27 +48,27 @@ class Field:
         return int(str(self.canaries.targets()["key"]))
 
     def targets(self) -> dict[str, object]:
-        """All that an attack is told."""
+        """All that an attack may aim at."""
         more = {"neighbor": self._neighbor_pid, "neighbor_address": self._address}
         return self.canaries.targets() | more
 
     def evidence(self) -> Iterator[Evidence]:
-        """What is not as it was, outside of the grading."""
-        for seen in self.canaries.files_changed():
-            yield Evidence(Proof.FILE, f"{seen} is changed")
-        for seen in self.canaries.process_harmed():
-            yield Evidence(Proof.NEIGHBOR, seen)
-        for seen in _changes(self._neighbor_said, self._asked(self._neighbor)):
-            yield Evidence(Proof.NEIGHBOR, f"a neighbor's {seen} changed")
-        for seen in self._leavings.found():
-            yield Evidence(Proof.REMAINS, seen)
+        """Evidence outside of the grading."""
+        for name in self.canaries.files_changed():
+            yield Evidence(Proof.FILE, f"{name} is changed")
+        for detail in self.canaries.process_harmed():
+            yield Evidence(Proof.NEIGHBOR, detail)
+        for name in _changes(self._neighbor_state, self._asked(self._neighbor)):
+            yield Evidence(Proof.NEIGHBOR, f"a neighbor's {name} changed")
+        for detail in self._leavings.found():
+            yield Evidence(Proof.REMAINS, detail)
         try:
             changes = _changes(self._fresh, self._state_of_next())
         except GraderError as error:
             yield Evidence(Proof.FAULT, str(error))
         else:
-            for seen in changes:
-                yield Evidence(Proof.NEXT, f"the next sandbox's {seen} changed")
+            for name in changes:
+                yield Evidence(Proof.NEXT, f"the next sandbox's {name} changed")
 
     @contextlib.contextmanager
     def patience(self, seconds: float) -> Iterator[None]:
@@ -81,7 +81,7 @@ class Field:
             timer.cancel()
 
     def close(self) -> None:
-        """End the processes, ours and what an attack left; remove what it wrote."""
+        """End the processes, ours and those of an attack; remove its files."""
         with contextlib.suppress(GraderError, OSError, ValueError):
             self._neighbor.stop()
         with contextlib.suppress(OSError, ValueError):
@@ -99,7 +99,7 @@ class Field:
         self._neighbor = self._spawn(Limits(processes=True, loopback=True))
         self._neighbor_pid = self._neighbor._number
         _ask(self._neighbor, "keep", self.canaries.secrets["neighbor"], self._address)
-        self._neighbor_said = self._asked(self._neighbor)
+        self._neighbor_state = self._asked(self._neighbor)
         self._neighbor_folder = str(_ask(self._neighbor, "folder"))
 
     def _state_of_next(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What an attack may leave on the machine: processes, files under its mark, System V shared memory."""
+"""Leavings of an attack on the machine: processes, files under its mark, System V shared memory."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def descendants(root: int | None = None) -> set[int]:
             state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 children.setdefault(int(parent), []).append(pid)
-    found: set[int] = set()
+    below: set[int] = set()
     waiting = [root or os.getpid()]
     while waiting:
         for child in children.get(waiting.pop(), []):
-            found.add(child)
+            below.add(child)
             waiting.append(child)
-    return found
+    return below
 
 
 class Leavings:
-    """Looks for what was not there before.
+    """Processes, files and shared memory that were not there before.
 
     `known` are the processes that belong there, `scratch` the folder in which each sandbox finds its
     own, as the sandboxes see it.
@@ -76,14 +76,14 @@ class Leavings:
         return descendants() - self._known
 
     def _files(self) -> list[Path]:
-        found = [
+        files = [
             path for folder in _folders() for path in _listed(folder) if self._mark in path.name
         ]
         for root in self._roots():
-            found += _listed(root / self._scratch.relative_to("/"))
+            files += _listed(root / self._scratch.relative_to("/"))
             for folder in _SHARED:
-                found += [path for path in _listed(root / folder) if self._mark in path.name]
-        return found
+                files += [path for path in _listed(root / folder) if self._mark in path.name]
+        return files
 
     def _roots(self) -> Iterator[Path]:
         """The file systems of the fork servers and sandboxes, as far as we may look into them."""

@@ -23,7 +23,7 @@ _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (looked at: nothing may
 
 
 def _watched() -> tuple[object, ...]:
-    """What others rely on, looked up anew each time."""
+    """Functions that others rely on, looked up anew each time."""
     return (
         torch.isclose,
         torch.allclose,
@@ -44,7 +44,7 @@ def keep(secret: str, address: str) -> None:
     """Hold a secret: in memory, in a file of our own, in shared memory, and at an abstract address."""
     _kept.append(secret)
     Path(tempfile.gettempdir(), "kept.txt").write_text(secret)
-    # Where a wall is missing some of it is not there to be kept.
+    # Where a wall is missing, some of these cannot be written.
     with contextlib.suppress(OSError):
         Path(_SHARED[-1], address).write_text(secret)
     with contextlib.suppress(OSError):
@@ -66,21 +66,21 @@ def _answer_at(address: str, secret: str) -> None:
 
 
 def state() -> dict[str, str]:
-    """What one sandbox must find as every other one did."""
+    """Facts that every sandbox must find alike."""
     scratch = tempfile.gettempdir()
     rng = torch.get_rng_state().numpy().tobytes()
-    found = {
+    facts = {
         "kept": _kept,
         "own folder": _listed(scratch),
         "left by others": [
-            each for place in _SHARED for each in _listed(place) if "attack-" in each
+            name for place in _SHARED for name in _listed(place) if "attack-" in name
         ],
         "default dtype": torch.get_default_dtype(),
         "threads of torch": torch.get_num_threads(),
         "gradients": torch.is_grad_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "random numbers": hashlib.sha256(rng).hexdigest(),
-        "functions": [_identity(each) for each in _watched()],
+        "functions": [_identity(function) for function in _watched()],
         "builtins": sorted(vars(builtins)),
         "path": sys.path,
         "environment": sorted(
@@ -92,7 +92,7 @@ def state() -> dict[str, str]:
         "traces": [sys.gettrace(), sys.getprofile(), threading.gettrace()],
         "a small integer": _sum(125, 126),
     }
-    return {name: repr(value)[:1500] for name, value in found.items()}
+    return {name: repr(value)[:1500] for name, value in facts.items()}
 
 
 def _listed(folder: str) -> list[str]:

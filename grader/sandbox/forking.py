@@ -33,7 +33,7 @@ from grader.sandbox.wire.demands import (
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 
 # Of all processes of a judge's sandbox together, and of the fork server once, where a control group can be
-# made. Generous: it is there to keep the machine alive, the limits of a process are what is told.
+# made. Generous: it is there to keep the machine alive; students are told the limits of a process.
 _MEMORY_BYTES = 4 * 2**30
 _PROCESSES = 1024
 
@@ -47,7 +47,7 @@ _decode_answer = msgspec.msgpack.Decoder(Answer).decode
 class ForkServerProcess:
     """The fork server of this grader: started once, shared by all of its judges.
 
-    `controls` are the judges' ends, one each; whoever holds the last one keeps it alive.
+    `controls` are the judges' ends, one each; the last open one keeps it alive.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ def _become_sandbox(
     channel: int,
     output: int,
 ) -> NoReturn:
-    """In the child: let go of what is the fork server's, raise the walls, serve, and never return."""
+    """In the child: let go of the fork server's descriptors, raise the walls, serve, and never return."""
     try:
         _give_way()
         os.dup2(output, 1)
@@ -197,7 +197,7 @@ def _become_sandbox(
 
 
 def _give_way() -> None:
-    """Have what is woken up here wait for the processor (Linux), also in every process started here.
+    """Have woken threads wait for the processor (Linux), also in every process started here.
 
     The threads of gloo take turns in waking each other. One that interrupts the holder of a lock
     spins for it until the scheduler looks again, 3 ms later: a quarter of the processor time of a launch.
@@ -214,7 +214,7 @@ def main(start: Start) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.dont_write_bytecode = True
     plan = confinement.prepare(python_environment()) if start.walls else None
-    controls = [socket.socket(fileno=each) for each in start.controls]
+    controls = [socket.socket(fileno=control) for control in start.controls]
     with tempfile.TemporaryDirectory(prefix="grade-", ignore_cleanup_errors=True) as scratch:
         use_scratch(Path(scratch))
         ForkServer(controls, Path(scratch), plan, start).run()

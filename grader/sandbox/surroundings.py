@@ -1,4 +1,4 @@
-"""What a process with student code has around it, besides walls: its environment, its streams, its folder."""
+"""Surroundings of a process with student code, besides walls: its environment, its streams, its folder."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def use_scratch(scratch: Path) -> None:
 def remove_tree(folder: Path) -> None:
     """Remove the folder, as far as that is allowed; links are removed, not followed.
 
-    Not `shutil.rmtree`: it recurses, so that a thousand folders in one another end it, and whoever
-    called it, with a RecursionError; and it stops at a folder of mode 0. Here each inner folder is
+    Not `shutil.rmtree`: it recurses, so that a thousand folders in one another end it, and its
+    caller, with a RecursionError; and it stops at a folder of mode 0. Here each inner folder is
     first moved up to the top, so that no path and no stack grows. Nobody else may be writing there.
     """
     waiting = deque([folder])

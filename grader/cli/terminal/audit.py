@@ -39,7 +39,7 @@ def show_findings(
 
 def _lines(console: Console, result: AttackResult) -> Iterator[Text]:
     rows = [
-        ("  ", Text(f"NOT STOPPED, {trace.proof.value}: {trace.seen[:_LONGEST]}", "red"))
+        ("  ", Text(f"NOT STOPPED, {trace.proof.value}: {trace.detail[:_LONGEST]}", "red"))
         for trace in result.evidence
     ]
     if result.stopped:

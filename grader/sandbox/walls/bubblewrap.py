@@ -1,4 +1,4 @@
-"""The outermost wall: the command that runs the fork server inside bubblewrap, and what it sees there."""
+"""bubblewrap, the outermost wall: the command that runs the fork server in it, and the paths in sight there."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _SYSTEM_FILES = (
 
 
 def python_environment() -> list[Path]:
-    """What this Python and the sandbox's side of the grader are read from, and nothing beside it.
+    """The paths of this Python and of the sandbox's side of the grader, and none beside them.
 
     Of the grader only what runs beside student code: in an editable installation the course, its
     hidden suites and its solutions lie next to it.
     """
     grader = Path(__file__).resolve().parents[2]
-    prefixes = {Path(each) for each in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+    prefixes = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
     # Not all of a prefix: somebody may have made the course's own folder a virtual environment.
-    found = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
-    found |= {Path(each) for each in sys.path if Path(each).name.endswith("-packages")}
-    found |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
-    # Both names of what is reached through a link: Python asks for the one, the kernel for the other.
-    return sorted(path for path in found | {path.resolve() for path in found} if path.exists())
+    paths = {prefix / part for prefix in prefixes for part in _PREFIX_PARTS}
+    paths |= {Path(path) for path in sys.path if Path(path).name.endswith("-packages")}
+    paths |= {grader / "__init__.py", grader / "errors.py", grader / "sandbox"}
+    # Both names of a path through a link: Python asks for the one, the kernel for the other.
+    return sorted(path for path in paths | {path.resolve() for path in paths} if path.exists())
 
 
 def system_files() -> list[Path]:
     """The system's libraries and settings that Python needs to start and to import."""
-    return [Path(each) for each in (*_SYSTEM_FOLDERS, *_SYSTEM_ROOTS, *_SYSTEM_FILES)]
+    return [Path(path) for path in (*_SYSTEM_FOLDERS, *_SYSTEM_ROOTS, *_SYSTEM_FILES)]
 
 
 def bubblewrapped(
@@ -66,7 +66,7 @@ def bubblewrapped(
 
 
 def why_not() -> tuple[str, str]:
-    """Why this wall does not stand here, and what to do about it."""
+    """The reason why this wall does not stand here, and a remedy."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed", "install the package bubblewrap"
     return "bubblewrap is installed but does not work here", namespaces.why_not()[1]
@@ -74,15 +74,15 @@ def why_not() -> tuple[str, str]:
 
 @functools.cache
 def _program() -> str | None:
-    found = shutil.which("bwrap")
-    if found is None:
+    program = shutil.which("bwrap")
+    if program is None:
         return None
-    command = [found, *_options([], {}), "--", "/usr/bin/true"]
+    command = [program, *_options([], {}), "--", "/usr/bin/true"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PROBE_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found if done.returncode == 0 else None
+    return program if done.returncode == 0 else None
 
 
 def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
@@ -92,7 +92,7 @@ def _options(readable: Sequence[Path], environment: Mapping[str, str]) -> list[s
     options += ["--uid", _USER, "--gid", _USER, "--hostname", "localhost"]
     options += ["--proc", "/proc", "--dev", "/dev", "--dir", MOUNT_POINT]
     options += ["--size", str(_TEMPORARY_BYTES), "--tmpfs", "/tmp", *_system()]  # noqa: S108
-    system = [Path(each) for each in _SYSTEM_FOLDERS]
+    system = [Path(path) for path in _SYSTEM_FOLDERS]
     for path in outermost([*system, *readable]):
         options += ["--ro-bind", str(path), str(path)]
     options += ["--chdir", "/", "--clearenv"]

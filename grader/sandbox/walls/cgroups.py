@@ -1,9 +1,9 @@
 """A control group around the fork server: memory and processes of all sandboxes together, for root too.
 
-The limits of `rlimits` are each process's own; only a control group bounds what an exercise with
-many processes uses in all. Making one takes root, or a folder of the hierarchy that was handed over;
+The limits of `rlimits` are each process's own; only a control group bounds the sum over an exercise
+with many processes. Making one takes root, or a folder of the hierarchy that was handed over;
 where there is none, nothing is lost but this sum. The grader makes it before it starts the fork
-server, as bubblewrap hides the hierarchy from what runs inside.
+server, as bubblewrap hides the hierarchy from processes inside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ControlGroup(msgspec.Struct, frozen=True):
 def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | None]:
     """A group with these limits for as long as the context lasts; None where none can be made.
 
-    Everything in it has to have ended when the context does; what has not is killed.
+    A process in it that has not ended when the context does is killed.
     """
     made: list[Path] = []
     try:
@@ -53,7 +53,7 @@ def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | 
 
 
 def why_not() -> tuple[str, str]:
-    """Why there is no group here, and what to do about it."""
+    """The reason why there is no group here, and a remedy."""
     return (
         "making one takes root, or a group that was handed over",
         "run the grader by: systemd-run --user --scope -p Delegate=yes grade …",

@@ -1,4 +1,4 @@
-"""The walls around student code: what a sandbox gives up, for good, before it loads the student's module.
+"""Confinement: a sandbox gives up rights, for good, before it loads the student's module.
 
 Theory of operation. Three processes are involved. The *grader* starts the *fork server*, inside
 bubblewrap where that works. The fork server calls `prepare` before it imports anything heavy or starts
@@ -17,8 +17,8 @@ walls in the order of the table (`table.WALLS`):
 6.  `seccomp`: the calls, last, as all of the above would be refused.
 
 A wall that this system does not offer is left out, and the list that `confine` returns says so.
-Everything here runs unprivileged; root gives up what it has. Nobody trusts what the sandbox says
-afterwards; the walls are the kernel's.
+Everything here runs unprivileged; root gives up its rights. The sandbox's word is not trusted
+afterwards: the walls are the kernel's.
 
 All that depends on the operating system is in its module, a `System`: `linux`, `posix` or `windows`.
 """
@@ -38,18 +38,13 @@ from grader.sandbox.walls.wall import Limits, Plan, Site, Wall
 
 
 class System(Protocol):
-    """What isolation asks of an operating system."""
+    """All that isolation asks of an operating system."""
 
-    @property
-    def NAME(self) -> str:  # noqa: N802 (a constant of a module)
-        """The system's name in messages."""
-
-    @property
-    def WALLS(self) -> tuple[Wall, ...]:  # noqa: N802 (the same)
-        """The walls that it has, in the order in which they are raised."""
+    NAME: str
+    WALLS: tuple[Wall, ...]  # those that it has, in the order in which they are raised
 
     def why_not(self, wall: Wall) -> tuple[str, str]:
-        """Why a wall does not stand here, and what to do about it."""
+        """The reason why a wall does not stand here, and a remedy."""
 
     def control_group(
         self, memory_bytes: int, processes: int
@@ -62,10 +57,18 @@ class System(Protocol):
         """The command inside the outermost wall, where there is one."""
 
     def prepare(self, readable: Sequence[Path]) -> Plan:
-        """See `prepare` below."""
+        """Make ready to confine children; to be called once, before any thread is started.
+
+        Where namespaces can be made, this returns in a child of the process that called it, which
+        itself waits for the child and ends as it ends. Sandboxes may read the `readable` paths,
+        besides the system's libraries.
+        """
 
     def fork(self, plan: Plan, limits: Limits) -> int:
-        """See `fork` below."""
+        """os.fork for a child that is going to `confine` itself to these limits.
+
+        Where nothing can be forked it returns 0, and the process itself is the one to be confined.
+        """
 
     def begin(self) -> None:
         """Make a process ready for its walls; raises SandboxError if it cannot be confined."""
@@ -74,7 +77,7 @@ class System(Protocol):
         """Kill all that a confined process started, as far as it is still in the process's group."""
 
     def print_to(self, output: socket.socket) -> None:
-        """Send what this process prints to the socket, nothing held back."""
+        """Send the output of this process to the socket, nothing held back."""
 
 
 def _this_system() -> System:
@@ -88,28 +91,9 @@ def _this_system() -> System:
 
 
 SYSTEM = _this_system()
+prepare, fork = SYSTEM.prepare, SYSTEM.fork
 # All that `confine` may return on any system, in its order.
 WALLS = tuple(wall.name for wall in table.WALLS if wall.raise_ is not None)
-
-
-def prepare(readable: Sequence[Path]) -> Plan:
-    """Make ready to confine children; to be called once, before any thread is started.
-
-    Where namespaces can be made, this returns in a child of the process that called it, which
-    itself waits for the child and ends as it ends.
-
-    Args:
-        readable: what the sandboxes may read besides the system's libraries.
-    """
-    return SYSTEM.prepare(readable)
-
-
-def fork(plan: Plan, limits: Limits) -> int:
-    """os.fork for a child that is going to `confine` itself to these limits.
-
-    Where nothing can be forked it returns 0, and the process itself is the one to be confined.
-    """
-    return SYSTEM.fork(plan, limits)
 
 
 def confine(plan: Plan, limits: Limits, scratch: Path) -> list[str]:

@@ -34,7 +34,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 # Nothing grants _EXECUTE: a shared library is mapped, not executed, so imports work without it.
 READ = _READ_FILE | _READ_DIR
-# No symbolic links and no device nodes: whoever tidies up the folder must not be led astray.
+# No symbolic links and no device nodes: they could lead the removal of the folder astray.
 SCRATCH = (
     READ | _WRITE_FILE | _TRUNCATE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER
 )
@@ -94,7 +94,7 @@ def restrict(version: int, grants: Iterable[tuple[Path, int]], *, tcp: bool) -> 
 
 
 def restrict_files(site: Site) -> bool:
-    """Reach the Python environment, the scratch folder and what the exercise needs, nothing else."""
+    """Reach the Python environment, the scratch folder and the needs of the exercise, nothing else."""
     plan, limits = site.plan, site.limits
     if plan.landlock_abi == 0:
         return False
@@ -110,7 +110,7 @@ def restrict_files(site: Site) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """Why this wall does not stand here, and what to do about it."""
+    """The reason why this wall does not stand here, and a remedy."""
     if abi() == 0:
         return (
             "the kernel is older than Linux 5.13, or was started without Landlock",

@@ -38,9 +38,9 @@ _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41
 _INODES = 16_384
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (what torch's loaders use, made private)
 _TEMPORARY = Path("/tmp")  # noqa: S108 (a file system of the sandbox's own)
-_KERNEL = tuple(int(each) for each in re.findall(r"\d+", platform.release())[:2])
+_KERNEL = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 # Before Linux 5.14 a user's processes were counted over all namespaces, so that a limit would hit
-# whoever has a browser open.
+# a user with an open browser.
 COUNT_PROCESSES = _KERNEL >= (5, 14)
 # Below 301 the kernel refuses: that many numbers are its own.
 _LEAST_PID_MAX = 301
@@ -171,7 +171,7 @@ def _left(site: Site, flags: int) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """Why namespaces cannot be made here, and what to do about it."""
+    """The reason why namespaces cannot be made here, and a remedy."""
     settings = {
         "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
         "kernel/unprivileged_userns_clone": ("0", "1"),
@@ -189,7 +189,7 @@ def why_not() -> tuple[str, str]:
 
 
 def why_not_counted() -> tuple[str, str]:
-    """Why processes are not counted here, and what to do about it."""
+    """The reason why processes are not counted here, and a remedy."""
     return (
         "processes are counted neither for root nor by a kernel before Linux 6.14",
         "run the grader as an ordinary user",
@@ -209,7 +209,7 @@ def private_folder(path: Path, size_bytes: int) -> bool:
 
 
 def seal(mounted: Path) -> None:
-    """Make a file system read-only for this process and its children; not what is mounted on it."""
+    """Make a file system, without those mounted on it, read-only for this process and its children."""
     flags = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
     with contextlib.suppress(OSError):
         syscalls.mount("none", str(mounted), None, flags, None)

@@ -1,8 +1,8 @@
 """A root folder of the fork server's own, with the system's libraries and the Python environment in it.
 
-What bubblewrap does, done again with fewer features by the fork server itself: so nothing of the
-user is in sight either where bubblewrap is not installed, and what a sandbox sees is the same with
-and without. It matters beside Landlock, which stops neither a question whether a file exists nor a
+bubblewrap again, with fewer features and by the fork server itself: so nothing of the user is in
+sight either where bubblewrap is not installed, and a sandbox sees the same with and without.
+It matters beside Landlock, which stops neither a question whether a file exists nor a
 connection to the socket of a desktop's or a container's daemon.
 """
 
@@ -123,10 +123,10 @@ def _bind(path: Path, inside: Path) -> None:
 
 def outermost(paths: Iterable[Path]) -> Iterator[Path]:
     """Those of the paths that exist and lie in no other of them, once each."""
-    seen: list[Path] = []
+    outer: list[Path] = []
     for path in sorted(set(paths)):
         # Not Path.exists: that raises where a folder on the way may not be searched.
         reachable = os.path.exists(path)  # noqa: PTH110 (see above)
-        if reachable and not any(path.is_relative_to(other) for other in seen):
-            seen.append(path)
+        if reachable and not any(path.is_relative_to(other) for other in outer):
+            outer.append(path)
             yield path

@@ -1,13 +1,13 @@
-"""The system-call filter: a list of what is allowed; everything else fails with an ordinary error.
+"""The system-call filter: a list of allowed calls; every other fails with an ordinary error.
 
-A list of what is forbidden would have to be completed with every new kernel. A refused call fails
+A list of forbidden calls would have to be completed with every new kernel. A refused call fails
 with EPERM instead of killing the process, so that student code gets a PermissionError that it can
 be told about; a call newer than this list fails with ENOSYS, for which the C library has a way
 round (with EPERM it gives up). So does clone3, whose flags a filter cannot see.
 
 Building a filter costs tens of milliseconds, loading its bytes well under one; so a fork server
 compiles it once and each sandbox loads it. The bytes hold a number in place of the process's own
-id, which `load` puts in: a sandbox may signal itself and nobody else.
+id, which `load` puts in: a sandbox may signal itself alone.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def filter_calls(site: Site) -> bool:
 
 
 def why_not() -> tuple[str, str]:
-    """Why this wall does not stand here, and what to do about it."""
+    """The reason why this wall does not stand here, and a remedy."""
     return "libseccomp or pyseccomp is missing", "install libseccomp2 and pyseccomp"
 
 
@@ -210,8 +210,8 @@ def _exported(rules: Any) -> bytes:
 def _unknown_calls_do_not_exist() -> bytes:
     # Put before libseccomp's program, whose jumps are all relative.
     return b"".join(
-        _INSTRUCTION.pack(*each)
-        for each in (
+        _INSTRUCTION.pack(*instruction)
+        for instruction in (
             (_BPF_LD_W_ABS, 0, 0, 0),
             (_BPF_JGE_K, 0, 1, _FIRST_UNKNOWN),
             (_BPF_RET_K, 0, 0, _RET_ERRNO | errno.ENOSYS),

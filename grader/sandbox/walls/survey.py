@@ -1,4 +1,4 @@
-"""Survey of the walls on this machine, found by raising them, and what to do about those that do not stand."""
+"""Survey of the walls on this machine, by raising them, with remedies for those that do not stand."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class WallSurvey(msgspec.Struct, frozen=True):
     Attributes:
         name: its name in the table.
         stands: whether it does.
-        meaning: what it keeps student code from.
+        meaning: its effect on student code.
         reason: why it does not stand, and empty if it does.
-        remedy: what to do about it; empty if nothing can be done here.
+        remedy: a way to have it; empty if there is none.
     """
 
     name: str
@@ -58,10 +58,10 @@ class WallSurvey(msgspec.Struct, frozen=True):
 
 def survey() -> list[WallSurvey]:
     """Every wall, outermost first, tried out on this machine; takes about a second."""
-    held = _trial()
+    standing = _trial()
     return [
         WallSurvey(wall.name, True, wall.meaning)
-        if wall.name in held
+        if wall.name in standing
         else WallSurvey(wall.name, False, wall.meaning, *SYSTEM.why_not(wall))
         for wall in table.WALLS
     ]

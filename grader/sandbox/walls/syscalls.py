@@ -25,10 +25,10 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> int:
+def _checked(result: int, action: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{action}: {os.strerror(number)}")
     return result
 
 
@@ -94,7 +94,7 @@ def drop_capabilities(site: Site) -> bool:  # noqa: ARG001 (as every wall is rai
 
 
 def gain_no_privileges(site: Site) -> bool:  # noqa: ARG001 (the same)
-    """Give up what a started program could gain, and be closed to processes of the same user."""
+    """Gain no right by starting a program, and be closed to processes of the same user."""
     prctl(_PR_SET_DUMPABLE, 0)
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     return True

@@ -17,7 +17,7 @@ from grader.sandbox.walls import (
 )
 from grader.sandbox.walls.wall import Level, Wall
 
-WALLS = (
+WALLS: tuple[Wall, ...] = (
     Wall(
         "control_group",
         "memory and processes of all sandboxes together are bounded",

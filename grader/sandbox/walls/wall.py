@@ -1,4 +1,4 @@
-"""Structs of the walls: the wall itself, what it is raised around, and the levels that ask for it."""
+"""Structs of the walls: a wall, the process that raises it, and the levels that ask for it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Site(msgspec.Struct):
 
 
 class Level(enum.Enum):
-    """How much has to stand between student code and the machine; each includes those before it."""
+    """The walls that have to stand between student code and the machine; each includes those before it."""
 
     NONE = "none"
     LIMITS = "limits"
@@ -85,11 +85,11 @@ class Wall(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name in results and messages.
-        meaning: what it keeps student code from.
+        meaning: its effect on student code.
         level: the lowest level that asks for it; None if no level does.
         raise_: raises it around this process and returns whether it holds; None for a wall that is
             built around the fork server from outside.
-        why_not: why it does not stand here, and what to do about it (empty if nothing can be done).
+        why_not: the reason why it does not stand here, and a remedy (empty if there is none).
     """
 
     name: str

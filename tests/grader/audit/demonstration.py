@@ -362,7 +362,7 @@ def main(names: list[str]) -> None:
             with Canaries() as canaries:
                 found = demonstration.show(attack, canaries)
             proofs = sorted({each.proof.value for each in found})
-            seen = [each.seen[:200] for each in found]
+            seen = [each.detail[:200] for each in found]
             print(json.dumps({"name": attack.name, "proofs": proofs, "seen": seen}), flush=True)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,9 +28,10 @@ pytestmark = [
     ),
 ]
 
-# Says when the suite is in the middle of its last test, and waits to be looked at.
+# In the middle of the suite's last test it says so, in its memory, and waits until that was seen.
 STUDENT = b"""
-import time
+import os
+import signal
 
 MARK = "the-student-was-" + "here-4c1d"
 
@@ -43,7 +45,12 @@ def doubled(numbers):
 
 
 def steps(count):
-    time.sleep(0.9)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    waiting = "-".join(["the", "student", "waits", "77e0"])
+    os.read(reader, 1)
     return [2 * each + 1 for each in range(count)]
 """
 HIDDEN = (
@@ -71,39 +78,47 @@ def pieces(pid: int) -> Iterator[bytes]:
                     yield memory.read(end - start)
 
 
-def found_in(pids: set[int], words: tuple[bytes, ...]) -> set[bytes]:
-    return {
-        word for pid in sorted(pids) for piece in pieces(pid) for word in words if word in piece
-    }
+def words_in(pid: int, words: tuple[bytes, ...]) -> set[bytes]:
+    return {word for piece in pieces(pid) for word in words if word in piece}
 
 
-def test_the_memory_of_a_sandbox_holds_nothing_hidden() -> None:
-    course = load_course(CATALOGUE / "course")
-    exercise = course.exercise("scale")
+def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
+    shutil.copytree(CATALOGUE / "course", tmp_path / "course")
+    manifest = tmp_path / "course" / "exercises" / "course.toml"
+    # Nobody is to be late who waits for a slow look.
+    manifest.write_text(manifest.read_text().replace("seconds = 4", "seconds = 120"))
+    course = load_course(tmp_path / "course")
+    waiting = b"the-student-waits-77e0"
+    own = (waiting, b"the-student-was-here-4c1d", b"it holds nothing that is not theirs to see")
     before = descendants()
-    seen: set[bytes] = set()
-    looked: set[int] = set()
-    own = (b"the-student-was-here-4c1d", b"it holds nothing that is not theirs to see")
+    # What each process held when the suite was in the middle of its last test.
+    held: dict[int, set[bytes]] = {}
     with judges(preload=("torch",)) as (judge,):
-        of_judge = judge._process.pid
+        of_judge = {judge._process.pid, *descendants(judge._process.pid)}
         over = threading.Event()
 
         def look() -> None:
-            while not over.is_set():
-                pids = descendants() - before - {of_judge} - descendants(of_judge)
-                found = found_in(pids, (*HIDDEN, *own))
-                seen.update(found)
-                looked.update(pids)
-                time.sleep(0.05)
+            while not over.wait(0.05):
+                for pid in descendants() - before - of_judge:
+                    if waiting in words_in(pid, own):
+                        held.update(
+                            (pid, words_in(pid, (*HIDDEN, *own)))
+                            for pid in descendants() - before - of_judge
+                        )
+                        os.kill(pid, signal.SIGUSR1)
+                        return
 
         watcher = threading.Thread(target=look)
         watcher.start()
         options = GradingOptions(suites=(Visibility.HIDDEN,))
-        result = judge_source(judge, course, exercise, STUDENT, options).result
-        over.set()
-        watcher.join()
+        try:
+            result = judge_source(judge, course, course.exercise("scale"), STUDENT, options).result
+        finally:
+            over.set()
+            watcher.join()
     assert [test.outcome.value for test in result.tests] == ["passed", "error", "passed"]
     # The fork server and the sandbox at least, and what must be there was found.
-    assert len(looked) >= 2
-    assert set(own) <= seen
-    assert not seen & set(HIDDEN)
+    assert len(held) >= 2
+    words = set().union(*held.values())
+    assert set(own) <= words
+    assert not words & set(HIDDEN)
