@@ -47,7 +47,7 @@ try:
 except (SyntaxError, ValueError, RecursionError):
     pass
 """
-_TOO_MUCH = "it is nested too deeply, or takes too long to be parsed"
+_TOO_MUCH = "it is nested too deeply, or takes too long to be parsed; shorten its longest lines and literals"
 
 
 class ForbiddenName(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def parse(source: bytes) -> ast.Module:
     """
     text = decode(source)
     if _is_suspicious(source) and not _is_bearable(source):
-        raise _refusal(f"{_TOO_MUCH}; shorten its longest lines and literals", 1)
+        raise _refusal(_TOO_MUCH, 1)
     try:
         return ast.parse(text)
     except SyntaxError:
