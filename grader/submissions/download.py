@@ -7,7 +7,7 @@ are nobody's guess: each keeps a result of its own, and a note says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,13 +19,12 @@ from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import Download, open_download
 from grader.submissions.folder import EntryKind
-from grader.submissions.names import shown, written
+from grader.submissions.names import listed_names, written
 from grader.submissions.people import Person, settle_ids
 from grader.submissions.platforms import Entry, Item, Platform, copy_number, platform_of
 from grader.submissions.roster import Roster
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
-_LISTED = 5
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
 
 
@@ -56,10 +55,11 @@ def find_class(path: Path, course: Course, roster: Roster | None = None) -> Clas
             "a learning platform lets you download. See docs/intake.md."
         )
     notes = [*finding.notes(), *settle_ids(finding.people, roster, platform)]
-    attempts = [found for person in finding.people for found in finding.attempts(person)]
-    attempts.sort(key=lambda found: (found.student.id, found.attempt))
-    there = {found.student.id for found in attempts}
-    missing = tuple(each for each in roster.students if each.id not in there) if roster else ()
+    attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
+    attempts.sort(key=lambda attempt: (attempt.student.id, attempt.attempt))
+    ids = {attempt.student.id for attempt in attempts}
+    listed = roster.students if roster is not None else ()
+    missing = tuple(student for student in listed if student.id not in ids)
     return ClassDownload(platform.label, tuple(attempts), tuple(notes), missing)
 
 
@@ -81,7 +81,7 @@ class _Finding:
         """What was passed over, a line each."""
         yield from self._notes
         if self._ignored:
-            yield f"Not looked at: {_several(self._ignored)}."
+            yield f"Not looked at: {listed_names(self._ignored)}."
         if self._download.strays:
             yield (
                 f"Not looked at: names in the archive that lead out of it ({self._download.strays}). "
@@ -135,9 +135,11 @@ class _Finding:
         """Whose file this is, and of which exercise: `alice_glu.py`; None if it does not say."""
         stem, dot, suffix = name.rpartition(".")
         fitting = [
-            each.id
-            for each in self._course.exercises
-            if dot and suffix == "py" and stem.lower().endswith((f"_{each.id}", f"-{each.id}"))
+            exercise.id
+            for exercise in self._course.exercises
+            if dot
+            and suffix == "py"
+            and stem.lower().endswith((f"_{exercise.id}", f"-{exercise.id}"))
         ]
         if not fitting:
             return None
@@ -149,18 +151,17 @@ class _Finding:
     def attempts(self, person: Person) -> Iterator[ClassAttempt]:
         """A person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
-            said = [each for _, each in items]
-            pieces = tuple(piece for item, each in items for piece in _renamed(item, each))
+            pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
             single = pieces[0].place if len(pieces) == 1 else None
             origin = ", ".join(written(item.name) for item, _ in items[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
-            if all(each.typed for each in said):
+            if all(entry.typed for _, entry in items):
                 problem = _TYPED
             yield ClassAttempt(
                 student=person.student,
                 attempt=number,
                 submitted_at=items[0][1].submitted_at,
-                late=any(each.late for each in said),
+                late=any(entry.late for _, entry in items),
                 origin=origin + (f" and {len(items) - 3} more" if len(items) > 3 else ""),
                 path=single if isinstance(single, Path) else self._download.path,
                 members=pieces,
@@ -177,33 +178,33 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, Entry]]]:
     typed: list[tuple[Item, Entry]] = []
     whole: list[tuple[Item, Entry]] = []
     loose: list[tuple[Item, Entry]] = []
-    for item, said in person.items:
-        is_whole = said.rest in ("", item.name)
-        (typed if said.typed else whole if is_whole else loose).append((item, said))
-    for each in sorted(whole, key=lambda each: _time(*each)):
-        yield [each]
-    loose.sort(key=lambda each: (each[1].order, copy_number(each[1].rest)[1]))
+    for item, entry in person.items:
+        is_whole = entry.rest in ("", item.name)
+        (typed if entry.typed else whole if is_whole else loose).append((item, entry))
+    for item, entry in sorted(whole, key=lambda pair: _time(*pair)):
+        yield [(item, entry)]
+    loose.sort(key=lambda pair: (pair[1].order, copy_number(pair[1].rest)[1]))
     current: dict[str, tuple[Item, Entry]] = {}
-    for each in loose:
-        name = copy_number(each[1].rest)[0].lower()
+    for item, entry in loose:
+        name = copy_number(entry.rest)[0].lower()
         if name in current:
             yield list(current.values())
-        current[name] = each
+        current[name] = item, entry
     if current:
         yield list(current.values())
     if typed and not whole and not loose:
         yield typed
 
 
-def _time(item: Item, said: Entry) -> tuple[str, int, float, str]:
-    return said.submitted_at, said.order, item.newest, item.name
+def _time(item: Item, entry: Entry) -> tuple[str, int, float, str]:
+    return entry.submitted_at, entry.order, item.newest, item.name
 
 
-def _renamed(item: Item, said: Entry) -> Iterator[AttemptFile]:
+def _renamed(item: Item, entry: Entry) -> Iterator[AttemptFile]:
     """The pieces of an item as the student called them."""
     for piece in item.pieces:
-        if item.kind is not EntryKind.FOLDER and said.rest:
-            yield AttemptFile(said.rest, piece.place)
+        if item.kind is not EntryKind.FOLDER and entry.rest:
+            yield AttemptFile(entry.rest, piece.place)
         else:
             yield piece
 
@@ -211,8 +212,3 @@ def _renamed(item: Item, said: Entry) -> Iterator[AttemptFile]:
 def _stem(item: Item) -> str:
     """A name without the suffix of an archive."""
     return _SUFFIX.sub("", item.name) if looks_packed(item.name) else item.name
-
-
-def _several(names: Sequence[str]) -> str:
-    first = ", ".join(shown(name, 60) for name in names[:_LISTED])
-    return first if len(names) <= _LISTED else f"{first} and {len(names) - _LISTED} more"

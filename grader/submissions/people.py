@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from grader.results import Student
-from grader.submissions.names import shown
+from grader.submissions.names import listed_names
 from grader.submissions.platforms import Entry, Item, Platform
 from grader.submissions.roster import Roster
-
-_LISTED = 5
 
 
 class Person(msgspec.Struct):
@@ -25,15 +23,15 @@ def settle_ids(
     people: Sequence[Person], roster: Roster | None, platform: Platform
 ) -> Iterator[str]:
     """Find everyone in the roster, and tell apart those whose ids are alike; yields notes on it."""
-    found: dict[int, Student] = {}
+    listed: dict[int, Student] = {}
     if roster is not None:
-        found, disputed = _found_in(roster, people, platform)
+        listed, disputed = _found_in(roster, people, platform)
         if disputed:
-            yield f"More than one could be the same student of the roster: {_several(disputed)}."
+            yield f"More than one could be the same student of the roster: {listed_names(disputed)}."
     used = {student.id for student in roster.students} if roster is not None else set()
     strangers, doubled = [], []
     for person in people:
-        if (student := found.get(id(person))) is not None:
+        if (student := listed.get(id(person))) is not None:
             person.student = _merged(student, person.student)
             continue
         strangers.append(_called(person))
@@ -42,9 +40,9 @@ def settle_ids(
             person.student = _renumbered(person.student, used)
         used.add(person.student.id)
     if doubled:
-        yield f"Graded under an id with a number, since theirs is another's: {_several(doubled)}."
+        yield f"Graded under an id with a number, since theirs is another's: {listed_names(doubled)}."
     if roster is not None and strangers:
-        yield f"Not in the roster, graded under their own ids: {_several(strangers)}."
+        yield f"Not in the roster, graded under their own ids: {listed_names(strangers)}."
 
 
 def _found_in(
@@ -57,19 +55,14 @@ def _found_in(
         if (student := _in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
             students[student.id] = student
-    found, disputed = {}, []
+    settled, disputed = {}, []
     for student_id, claimants in claims.items():
         if len(claimants) > 1:
-            disputed += [_called(each) for each in claimants]
+            disputed += [_called(person) for person in claimants]
             claimants = _best(claimants, students[student_id], roster)
         if len(claimants) == 1:
-            found[id(claimants[0])] = students[student_id]
-    return found, disputed
-
-
-def _several(names: Sequence[str]) -> str:
-    first = ", ".join(shown(name, 60) for name in names[:_LISTED])
-    return first if len(names) <= _LISTED else f"{first} and {len(names) - _LISTED} more"
+            settled[id(claimants[0])] = students[student_id]
+    return settled, disputed
 
 
 def _called(person: Person) -> str:
@@ -88,18 +81,18 @@ def _in_roster(student: Student, roster: Roster, platform: Platform) -> Student 
 
 def _best(claimants: list[Person], student: Student, roster: Roster) -> list[Person]:
     """Of several who could be one student, those of the very id or name."""
-    exact = [each for each in claimants if each.student.id == student.id and not each.student.name]
-    by_name = [each for each in claimants if roster.find("name", each.student.name) is student]
-    return exact or by_name
+    by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
+    by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
+    return by_id or by_name
 
 
-def _merged(known: Student, found: Student) -> Student:
+def _merged(listed: Student, student: Student) -> Student:
     """The student of the roster, with what the download says beyond it."""
     return Student(
-        id=known.id,
-        name=known.name or found.name,
-        email=known.email or found.email,
-        ids={**found.ids, **known.ids},
+        id=listed.id,
+        name=listed.name or student.name,
+        email=listed.email or student.email,
+        ids={**student.ids, **listed.ids},
     )
 
 

@@ -1,4 +1,4 @@
-"""The class list: a CSV of any platform becomes students, who are found by whatever they are called."""
+"""The class list: a CSV of any platform becomes students, who are found by any of their names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Roster:
     def __init__(self, students: Iterable[Student]) -> None:
         self.students = tuple(students)
         # A name that two of them share names nobody.
-        self._found: dict[tuple[str, str], Student | None] = {}
+        self._by_name: dict[tuple[str, str], Student | None] = {}
         self._by_id: dict[str, Student] = {}
         for student in self.students:
             if student.id in self._by_id:
@@ -63,12 +63,13 @@ class Roster:
                     "their own, in a column `id`."
                 )
             self._by_id[student.id] = student
-            for known in set(_names_of(student)):
-                self._found[known] = None if known in self._found else student
+            for kind_and_name in set(_names_of(student)):
+                is_shared = kind_and_name in self._by_name
+                self._by_name[kind_and_name] = None if is_shared else student
 
     def find(self, kind: str, value: str) -> Student | None:
         """The one student for whom this kind of id (a key of `Student.ids`, `name`...) has the value."""
-        return self._found.get((kind, _normal(kind, value))) if value else None
+        return self._by_name.get((kind, _normal(kind, value))) if value else None
 
     def called(self, name: str) -> Student | None:
         """The one student who is called so, by any id, email or name."""
