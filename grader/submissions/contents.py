@@ -6,7 +6,8 @@ item, where the files lie that matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,9 +23,10 @@ from grader.submissions.folder import (
     entry_kind,
     is_ignored,
     is_junk,
+    open_regular,
 )
-from grader.submissions.platforms import METADATA, Layout, is_gradescope, platform_of
-from grader.submissions.zip import Member, check_path
+from grader.submissions.platforms import PLATFORMS, Item
+from grader.submissions.zip import Member, MemberReader, Readable, check_path
 
 MAX_ITEMS = 300_000
 # Each costs 10 µs and 0.7 KiB.
@@ -33,19 +35,9 @@ _MAX_TABLE_BYTES = 256 << 20
 _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
 _MAX_OTHERS = 3
+_METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
 # What is found at the top of a clone of a repository, and of no student's folder otherwise.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
-
-
-class Item(msgspec.Struct):
-    """One name at the top of a download; `newest` orders items of one person by time, if known."""
-
-    name: str
-    kind: EntryKind
-    pieces: list[AttemptFile] = []
-    newest: float = 0.0
-    is_clone: bool = False
-    problem: str = ""
 
 
 class Download(msgspec.Struct, frozen=True):
@@ -55,7 +47,17 @@ class Download(msgspec.Struct, frozen=True):
     folder: str
     items: tuple[Item, ...]
     strays: int = 0
-    metadata: Path | Member | None = None
+    metadata: Mapping[str, Path | Member] = {}
+
+    @contextlib.contextmanager
+    def open_metadata(self, name: str) -> Iterator[Readable]:
+        """Open one of the files of metadata; raises Unreadable."""
+        place = self.metadata[name]
+        if isinstance(place, Member):
+            yield MemberReader(place)
+        else:
+            with open_regular(place, name) as file:
+                yield file
 
 
 def open_download(path: Path, course: Course) -> Download:
@@ -99,7 +101,7 @@ def _is_part(course: Course, item: Item) -> bool:
 
 def _is_students(name: str) -> bool:
     """Whether a folder of this name is surely one student's, not one around all of them."""
-    return is_gradescope(name) or platform_of([name]) is not Layout.NAMES
+    return any(platform.is_entry(name) for platform in PLATFORMS)
 
 
 def _from_folder(folder: Path, course: Course) -> Download:
@@ -116,17 +118,17 @@ def _from_folder(folder: Path, course: Course) -> Download:
     return Download(folder, folder.name, tuple(items), metadata=metadata)
 
 
-def _items_of(folder: Path) -> tuple[list[Item], Path | None]:
+def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member]]:
     items: list[Item] = []
-    metadata: Path | None = None
+    metadata: dict[str, Path | Member] = {}
     for entry in entries(folder):
         if is_junk(entry.name):
             continue
         if len(items) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
         kind, place = entry_kind(entry), Path(entry.path)
-        if entry.name == METADATA and kind is EntryKind.FILE:
-            metadata = place
+        if entry.name in _METADATA and kind is EntryKind.FILE:
+            metadata[entry.name] = place
             continue
         item = Item(
             entry.name, kind, [AttemptFile("" if kind is EntryKind.FOLDER else entry.name, place)]
@@ -190,7 +192,7 @@ class _Collected:
 
     def __init__(self, course: Course, wrapper: list[str]) -> None:
         self.strays = 0
-        self.metadata: Member | None = None
+        self.metadata: dict[str, Path | Member] = {}
         self._course, self._wrapper = course, wrapper
         self._folders: dict[str, Item] = {}
         self._files: list[Item] = []
@@ -216,8 +218,8 @@ class _Collected:
             self._add_below(
                 self._folders.setdefault(name, Item(name, EntryKind.FOLDER, [])), below, member
             )
-        elif name == METADATA:
-            self.metadata = member
+        elif name in _METADATA:
+            self.metadata[name] = member
         else:
             self._files.append(
                 Item(name, EntryKind.FILE, [AttemptFile(name, member)], len(self._files))

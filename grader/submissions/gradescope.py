@@ -60,7 +60,7 @@ def read_metadata(file: Readable) -> dict[str, Submitted]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Submitted] = {}
+    submitted: dict[str, Submitted] = {}
     records: dict[str, dict[int, dict[str, str]]] = {}
     try:
         # The events alone: nothing is resolved, constructed or repeated.
@@ -78,8 +78,8 @@ def read_metadata(file: Readable) -> dict[str, Submitted]:
     for folder, people in records.items():
         own = people.pop(-1, {})
         students = tuple(filter(None, map(_student, people.values())))
-        found[folder] = Submitted(students, _in_utc(own.get(":created_at", "")))
-    return found
+        submitted[folder] = Submitted(students, _in_utc(own.get(":created_at", "")))
+    return submitted
 
 
 def _values(events: Iterator[Any], yaml: Any) -> Iterator[tuple[tuple[Any, ...], str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 
 LONGEST_ID = 500
 _PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9._@+-]{0,98}[a-z0-9_@+-])?")
@@ -39,6 +40,12 @@ def shown(text: str, limit: int = 120) -> str:
         for character in text[: limit + 1]
     )
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """The first five of some names, and how many more there are, for a message."""
+    first = ", ".join(shown(name, 60) for name in names[:5])
+    return first if len(names) <= 5 else f"{first} and {len(names) - 5} more"
 
 
 def safe_name(student_id: str) -> str:

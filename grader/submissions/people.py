@@ -7,33 +7,31 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from grader.results import Student
-from grader.submissions.contents import Item
-from grader.submissions.names import shown
-from grader.submissions.platforms import Named
+from grader.submissions.names import listed_names
+from grader.submissions.platforms import Entry, Item, Platform
 from grader.submissions.roster import Roster
-
-_LISTED = 5
 
 
 class Person(msgspec.Struct):
     """Somebody who handed in: as the download calls them, and then as the roster does."""
 
     student: Student
-    items: list[tuple[Item, Named]] = []
-    submitted_at: dict[str, str] = {}
+    items: list[tuple[Item, Entry]] = []
 
 
-def settle_ids(people: Sequence[Person], roster: Roster | None) -> Iterator[str]:
+def settle_ids(
+    people: Sequence[Person], roster: Roster | None, platform: Platform
+) -> Iterator[str]:
     """Find everyone in the roster, and tell apart those whose ids are alike; yields notes on it."""
-    found: dict[int, Student] = {}
+    listed: dict[int, Student] = {}
     if roster is not None:
-        found, disputed = _found_in(roster, people)
+        listed, disputed = _found_in(roster, people, platform)
         if disputed:
-            yield f"More than one could be the same student of the roster: {_several(disputed)}."
+            yield f"More than one could be the same student of the roster: {listed_names(disputed)}."
     used = {student.id for student in roster.students} if roster is not None else set()
     strangers, doubled = [], []
     for person in people:
-        if (student := found.get(id(person))) is not None:
+        if (student := listed.get(id(person))) is not None:
             person.student = _merged(student, person.student)
             continue
         strangers.append(_called(person))
@@ -42,32 +40,29 @@ def settle_ids(people: Sequence[Person], roster: Roster | None) -> Iterator[str]
             person.student = _renumbered(person.student, used)
         used.add(person.student.id)
     if doubled:
-        yield f"Graded under an id with a number, since theirs is another's: {_several(doubled)}."
+        yield f"Graded under an id with a number, since theirs is another's: {listed_names(doubled)}."
     if roster is not None and strangers:
-        yield f"Not in the roster, graded under their own ids: {_several(strangers)}."
+        yield f"Not in the roster, graded under their own ids: {listed_names(strangers)}."
 
 
-def _found_in(roster: Roster, people: Sequence[Person]) -> tuple[dict[int, Student], list[str]]:
+def _found_in(
+    roster: Roster, people: Sequence[Person], platform: Platform
+) -> tuple[dict[int, Student], list[str]]:
     """Who is whom, by `id()` of the person, and how those are called who claim the same student."""
     claims: dict[str, list[Person]] = {}
     students: dict[str, Student] = {}
     for person in people:
-        if (student := _in_roster(person.student, roster)) is not None:
+        if (student := _in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
             students[student.id] = student
-    found, disputed = {}, []
+    settled, disputed = {}, []
     for student_id, claimants in claims.items():
         if len(claimants) > 1:
-            disputed += [_called(each) for each in claimants]
+            disputed += [_called(person) for person in claimants]
             claimants = _best(claimants, students[student_id], roster)
         if len(claimants) == 1:
-            found[id(claimants[0])] = students[student_id]
-    return found, disputed
-
-
-def _several(names: Sequence[str]) -> str:
-    first = ", ".join(shown(name, 60) for name in names[:_LISTED])
-    return first if len(names) <= _LISTED else f"{first} and {len(names) - _LISTED} more"
+            settled[id(claimants[0])] = students[student_id]
+    return settled, disputed
 
 
 def _called(person: Person) -> str:
@@ -75,39 +70,29 @@ def _called(person: Person) -> str:
     return person.items[0][1].person if person.items else person.student.id
 
 
-def _in_roster(student: Student, roster: Roster) -> Student | None:
+def _in_roster(student: Student, roster: Roster, platform: Platform) -> Student | None:
     """The student of the roster: by an id that the platform wrote, by email, by name."""
-    known = [*student.ids.items(), ("email", student.email)]
-    if "username" in student.ids:
-        known.insert(0, ("github_username", student.ids["username"]))
-    for kind, value in known:
-        if (found := roster.find(kind, value)) is not None:
-            return found
-    if (found := roster.find("name", student.name)) is not None:
-        return found
-    # Moodle's number is one of this assignment, and Canvas's one of Canvas: that somebody has the same
-    # one as a student number says nothing.
-    if "moodle_identifier" in student.ids:
-        return None
-    found = roster.called(student.id)
-    is_canvas = "canvas_id" in student.ids
-    return None if found is None or (is_canvas and found.name and student.name) else found
+    for kind, value in (*platform.ids(student), ("name", student.name)):
+        if (listed := roster.find(kind, value)) is not None:
+            return listed
+    listed = roster.called(student.id)
+    return listed if listed is not None and platform.may_be(student, listed) else None
 
 
 def _best(claimants: list[Person], student: Student, roster: Roster) -> list[Person]:
     """Of several who could be one student, those of the very id or name."""
-    exact = [each for each in claimants if each.student.id == student.id and not each.student.name]
-    by_name = [each for each in claimants if roster.find("name", each.student.name) is student]
-    return exact or by_name
+    by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
+    by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
+    return by_id or by_name
 
 
-def _merged(known: Student, found: Student) -> Student:
+def _merged(listed: Student, student: Student) -> Student:
     """The student of the roster, with what the download says beyond it."""
     return Student(
-        id=known.id,
-        name=known.name or found.name,
-        email=known.email or found.email,
-        ids={**found.ids, **known.ids},
+        id=listed.id,
+        name=listed.name or student.name,
+        email=listed.email or student.email,
+        ids={**student.ids, **listed.ids},
     )
 
 

@@ -1,53 +1,46 @@
-"""How platforms name what one downloads from them: whose it is, when it came, what the student called it.
+"""The platforms whose downloads are accepted: a class each, and one table.
 
-- Canvas: `doejane_LATE_123_456_glu.py`: sortable name, id of the user, id of the file, and the name that the
-  student gave it, with `-1`, `-2` where there was one before; text typed in is `doejane_123_text.html`.
-- Moodle: `Jane Doe_123_assignsubmission_file_/glu.py`, or the same in one name; typed in: `onlinetext`.
-- Gradescope: `submission_123/` beside `submission_metadata.yml`.
-- GitHub Classroom and Classroom 50: clones `assignment-username/`, `classroom-assignment-username/`.
+A class says how a download is recognized, whose each entry is, and which columns a class list of the platform
+has. What a name does not say is taken by name: a folder, an archive or a file a student.
 """
 
 from __future__ import annotations
 
-import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from grader.results import Student
-from grader.submissions.names import written
+from grader.submissions.attempt import AttemptFile
+from grader.submissions.folder import EntryKind, Unreadable
+from grader.submissions.gradescope import Submitted, read_metadata
+from grader.submissions.names import shown, written
 
-METADATA = "submission_metadata.yml"
+if TYPE_CHECKING:
+    from grader.submissions.contents import Download
 
-# The ids come after the name, in which Canvas leaves no number between underscores: the first ones count,
-# for what follows them was named by the student.
-_CANVAS = re.compile(
-    r"(?:(?P<name>(?:(?!_LATE_|_\d+_).)+)_)??(?P<late>LATE_)?(?P<user>\d+|anon_[A-Za-z0-9]+)_"
-    r"(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)",
-    re.DOTALL,
-)
-_MOODLE = re.compile(
-    r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<rest>.*))?", re.DOTALL
-)
-_GRADESCOPE = re.compile(r"submission_\d+")
 _COPY = re.compile(
     r"(?P<stem>.+?)(?:-(?P<dashed>\d{1,3})| ?\((?P<browser>\d{1,3})\))(?P<suffix>\.[\w.]+)?"
 )
+_NO_NAME = re.compile(r"(?!)")
 
 
-class Layout(enum.Enum):
-    """Where a download comes from."""
+class Item(msgspec.Struct):
+    """One name at the top of a download; `newest` orders items of one person by time, if known."""
 
-    CANVAS = "Canvas"
-    MOODLE = "Moodle"
-    GRADESCOPE = "Gradescope"
-    CLONES = "classroom repositories"
-    NAMES = "a folder, an archive or files a student"
+    name: str
+    kind: EntryKind
+    pieces: list[AttemptFile] = []
+    newest: float = 0.0
+    is_clone: bool = False
+    problem: str = ""
 
 
-class Named(msgspec.Struct, frozen=True):
-    """What a name in a download says; `person` is one key for all that the same person handed in.
+class Entry(msgspec.Struct, frozen=True):
+    """What an item says; `person` is one key for all that the same person handed in.
 
     `rest` is what the student called the file (empty for a folder that is all the student's), `typed`
     is set for text that was typed in, and `order` grows with time where the platform counts.
@@ -59,52 +52,215 @@ class Named(msgspec.Struct, frozen=True):
     late: bool = False
     typed: bool = False
     order: int = 0
+    submitted_at: str = ""
 
 
-def platform_of(names: Iterable[str]) -> Layout:
-    """The platform that most of the names are of; `NAMES` if there is none."""
-    total, canvas, moodle = 0, 0, 0
-    for name in names:
-        total += 1
-        moodle += _MOODLE.fullmatch(name) is not None
-        canvas += _CANVAS.fullmatch(name) is not None
-    if 2 * moodle > total:
-        return Layout.MOODLE
-    return Layout.CANVAS if 2 * canvas > total else Layout.NAMES
+class Platform:
+    """A platform, and as itself none of them: folders, archives and files with the students' names.
+
+    `pattern` is that of an entry's name, `metadata` the name of a file beside the entries. `columns` are
+    those of a class list, in small letters without spaces and signs, and the ids that they hold; of
+    `numbered` ids the number counts and not the words around it. An object reads one download, and
+    `notes` what an instructor should know of it.
+    """
+
+    label: ClassVar[str] = "a folder, an archive or files a student"
+    pattern: ClassVar[re.Pattern[str]] = _NO_NAME
+    metadata: ClassVar[str] = ""
+    columns: ClassVar[Mapping[str, str]] = {}
+    numbered: ClassVar[tuple[str, ...]] = ()
+    # A class list whose header has all these columns reads others so, and rows so named are no students.
+    list_header: ClassVar[frozenset[str]] = frozenset()
+    list_columns: ClassVar[Mapping[str, str]] = {}
+    no_student: ClassVar[re.Pattern[str]] = _NO_NAME
+    # Whether what is no entry of the platform may be somebody's all the same, by its name.
+    mixed: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        """Whether a download is of this platform: most names are."""
+        return 2 * sum(cls.is_entry(item.name) for item in items) > len(items)
+
+    @classmethod
+    def is_entry(cls, name: str) -> bool:
+        """Whether a name is surely one that this platform writes."""
+        return cls.pattern.fullmatch(name) is not None
+
+    def begin(self, download: Download) -> None:
+        """Look at the whole download first: its items, the folder that they lie in, the metadata."""
+
+    def read(self, item: Item) -> Iterable[Entry]:
+        """What an item says, once for everyone whose work it is; nothing if it is no entry."""
+        match = self.pattern.fullmatch(item.name)
+        return [] if match is None else [self.entry(match)]
+
+    def entry(self, match: re.Match[str]) -> Entry:
+        """What a name says that matches the pattern."""
+        raise NotImplementedError
+
+    @staticmethod
+    def ids(student: Student) -> list[tuple[str, str]]:
+        """By which ids a student of the download is looked up in a roster, the surest first."""
+        return [*student.ids.items(), ("email", student.email)]
+
+    @staticmethod
+    def may_be(_student: Student, _listed: Student, /) -> bool:
+        """Whether a student is the one of the roster who is called by the same id, of whatever kind."""
+        return True
 
 
-def is_gradescope(name: str) -> bool:
-    """Whether this is the name of a folder in Gradescope's export."""
-    return _GRADESCOPE.fullmatch(name) is not None
+class Moodle(Platform):
+    """`Jane Doe_123_assignsubmission_file_/glu.py`, or the same in one name; typed in: `onlinetext`."""
 
-
-def named(layout: Layout, name: str) -> Named | None:
-    """What a name says in Canvas's or Moodle's download; None if it is none of theirs."""
-    if layout is Layout.CANVAS and (match := _CANVAS.fullmatch(name)):
-        return _canvas(match)
-    if layout is Layout.MOODLE and (match := _MOODLE.fullmatch(name)):
-        student = Student(
-            id=match["id"],
-            name=written(match["name"]),
-            ids={"moodle_identifier": f"Participant {match['id']}"},
-        )
-        typed = match["kind"] != "file"
-        return Named(match["id"] + "/" + match["name"], student, match["rest"] or "", typed=typed)
-    return None
-
-
-def _canvas(match: re.Match[str]) -> Named:
-    user, name = match["user"], match["name"] or ""
-    ids = {"canvas_id": user} if user.isdigit() else {}
-    return Named(
-        # Two names with one id are not one person: somebody may have chosen such a name.
-        f"{user}/{name}",
-        Student(id=user, name=written(name), ids=ids),
-        match["rest"] or "",
-        late=match["late"] is not None,
-        typed=match["typed"] is not None,
-        order=int((match["file"] or "0")[:20]),
+    label = "Moodle"
+    pattern = re.compile(
+        r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<rest>.*))?",
+        re.DOTALL,
     )
+    columns = dict.fromkeys(("identifier", "moodleidentifier", "participant"), "moodle_identifier")
+    numbered = ("moodle_identifier",)  # "Participant 123456", in the language of the site
+
+    def entry(self, match: re.Match[str]) -> Entry:
+        ids = {"moodle_identifier": f"Participant {match['id']}"}
+        student = Student(id=match["id"], name=written(match["name"]), ids=ids)
+        key = f"{match['id']}/{match['name']}"
+        return Entry(key, student, match["rest"] or "", typed=match["kind"] != "file")
+
+    @staticmethod
+    def may_be(student: Student, _listed: Student, /) -> bool:
+        # The number is one of this assignment: somebody's student number says nothing.
+        return "moodle_identifier" not in student.ids
+
+
+class Canvas(Platform):
+    """`doejane_LATE_123_456_glu.py`: sortable name, id of the user, id of the file, and the file's name.
+
+    The student gave it that name, with `-1`, `-2` where there was one before; text typed in is
+    `doejane_123_text.html`.
+    """
+
+    label = "Canvas"
+    # The ids come after the name, in which Canvas leaves no number between underscores: the first ones
+    # count, for what follows them was named by the student.
+    pattern = re.compile(
+        r"(?:(?P<name>(?:(?!_LATE_|_\d+_).)+)_)??(?P<late>LATE_)?(?P<user>\d+|anon_[A-Za-z0-9]+)_"
+        r"(?:(?P<file>\d+)_(?P<rest>.+)|(?P<typed>text|link)\.html)",
+        re.DOTALL,
+    )
+    columns = (
+        dict.fromkeys(("canvasid", "canvasuserid"), "canvas_id")
+        | dict.fromkeys(("sisuserid", "sisid"), "sis_user_id")
+        | dict.fromkeys(("sisloginid", "loginid", "login"), "sis_login_id")
+    )
+    # The gradebook: its ID is one of Canvas's own, a row has the points, and one a student who is none.
+    list_header = frozenset(("student", "sisloginid"))
+    list_columns = MappingProxyType({"id": "canvas_id"})
+    no_student = re.compile(r"Points Possible.*|Student, Test|Test Student", re.DOTALL)
+
+    def entry(self, match: re.Match[str]) -> Entry:
+        user, name = match["user"], match["name"] or ""
+        ids = {"canvas_id": user} if user.isdigit() else {}
+        return Entry(
+            # Two names with one id are not one person: somebody may have chosen such a name.
+            f"{user}/{name}",
+            Student(id=user, name=written(name), ids=ids),
+            match["rest"] or "",
+            late=match["late"] is not None,
+            typed=match["typed"] is not None,
+            order=int((match["file"] or "0")[:20]),
+        )
+
+    @staticmethod
+    def may_be(student: Student, listed: Student, /) -> bool:
+        # The number is one of Canvas: where both have a name, and not the same one, it says nothing.
+        return not ("canvas_id" in student.ids and listed.name and student.name)
+
+
+class Gradescope(Platform):
+    """`submission_123/` beside `submission_metadata.yml`, which names everyone of a group."""
+
+    label = "Gradescope"
+    pattern = re.compile(r"submission_\d+")
+    metadata = "submission_metadata.yml"
+    columns = dict.fromkeys(("sid", "gradescopesid"), "gradescope_sid")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._submitted: dict[str, Submitted] = {}
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        return any(item.kind is EntryKind.FOLDER and cls.is_entry(item.name) for item in items)
+
+    def begin(self, download: Download) -> None:
+        unknown = "nobody's name is known, only numbers."
+        if self.metadata not in download.metadata:
+            self.notes.append(f"There is no {self.metadata}: {unknown}")
+            return
+        try:
+            with download.open_metadata(self.metadata) as file:
+                self._submitted = read_metadata(file)
+        except Unreadable as problem:
+            reason = str(problem).partition(":")[0]
+            self.notes.append(f"{self.metadata} {reason}: {unknown}")
+
+    def read(self, item: Item) -> Iterable[Entry]:
+        if not self.is_entry(item.name):
+            return
+        submitted = self._submitted.get(item.name, Submitted(()))
+        if not submitted.students:
+            yield Entry(item.name, Student(id=item.name), item.name)
+        for student in submitted.students:
+            key = f"{student.id}/{student.email}/{student.name}"
+            yield Entry(key, student, item.name, submitted_at=submitted.submitted_at)
+
+
+class Clones(Platform):
+    """Clones of GitHub Classroom or Classroom 50: `lab-1-jane/`, the user's name in what they do not share."""
+
+    label = "classroom repositories"
+    columns = dict.fromkeys(("githubusername", "github", "githublogin"), "github_username")
+    mixed = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before = self._after = ""
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        folders = [item for item in items if item.kind is EntryKind.FOLDER]
+        return 2 * sum(item.is_clone for item in folders) > len(folders)
+
+    def begin(self, download: Download) -> None:
+        names = [item.name for item in download.items if item.kind is EntryKind.FOLDER]
+        self._before, self._after = clone_affixes(sorted(names), download.folder)
+        if self._before or self._after:
+            whole = f"{self._before}USERNAME{self._after}"
+            self.notes.append(f"Taken as clones {shown(whole)}, by the user's name.")
+
+    def read(self, item: Item) -> Iterable[Entry]:
+        if item.kind is not EntryKind.FOLDER:
+            return []
+        name = item.name
+        user = written(name.removeprefix(self._before).removesuffix(self._after)) or name
+        return [Entry(name, Student(id=user, ids={"username": user}), name)]
+
+    @staticmethod
+    def ids(student: Student) -> list[tuple[str, str]]:
+        user = student.ids.get("username", "")
+        return [("github_username", user), *Platform.ids(student)]
+
+
+# In this order: the first one that recognizes a download reads it.
+PLATFORMS: tuple[type[Platform], ...] = (Moodle, Canvas, Gradescope, Clones)
+
+
+def platform_of(items: Sequence[Item]) -> Platform:
+    """The platform that a download is of, or the one that stands for none."""
+    return next((platform for platform in PLATFORMS if platform.recognizes(items)), Platform)()
 
 
 def copy_number(name: str) -> tuple[str, int]:

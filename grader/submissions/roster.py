@@ -1,4 +1,4 @@
-"""The class list: a CSV of any platform becomes students, who are found by whatever they are called."""
+"""The class list: a CSV of any platform becomes students, who are found by any of their names."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ from pathlib import Path
 from grader.errors import SubmissionError
 from grader.results import Student
 from grader.submissions.names import shown, written
+from grader.submissions.platforms import PLATFORMS
 
 MAX_BYTES = 50 << 20
 _ALNUM = re.compile(r"[\W_]+")
 
-# What the columns of the platforms are called, in small letters without spaces and signs.
+# What columns are called, in small letters without spaces and signs.
 _COLUMNS = {
     "id": "id", "studentid": "id", "key": "id",
     "name": "name", "fullname": "name", "student": "name", "studentname": "name", "displayname": "name",
     "firstname": "first", "givenname": "first", "first": "first",
     "lastname": "last", "surname": "last", "familyname": "last", "last": "last",
     "email": "email", "emailaddress": "email", "mail": "email",
-    "canvasid": "canvas_id", "canvasuserid": "canvas_id",
-    "sisuserid": "sis_user_id", "sisid": "sis_user_id",
-    "sisloginid": "sis_login_id", "loginid": "sis_login_id", "login": "sis_login_id",
     "section": "section", "sections": "section", "group": "section",
-    "identifier": "moodle_identifier", "moodleidentifier": "moodle_identifier",
-    "participant": "moodle_identifier",
     "username": "username", "user": "username", "netid": "username",
-    "githubusername": "github_username", "github": "github_username", "githublogin": "github_username",
-    "sid": "gradescope_sid", "gradescopesid": "gradescope_sid",
     "idnumber": "id_number",
+    **{column: key for platform in PLATFORMS for column, key in platform.columns.items()},
 }  # fmt: skip
-# Which of them is a student's id in the gradebook: the first one that is not empty.
-_KEYS = (
+_OF_PLATFORMS = dict.fromkeys(key for platform in PLATFORMS for key in platform.columns.values())
+_NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
+# What people know of themselves; other ids of platforms are numbers.
+_OWN = (
     "id",
     "username",
     "sis_login_id",
@@ -43,24 +40,12 @@ _KEYS = (
     "gradescope_sid",
     "sis_user_id",
     "id_number",
-    "email",
-    "canvas_id",
-    "moodle_identifier",
-    "name",
 )
-_OTHER_IDS = (
-    "canvas_id",
-    "sis_user_id",
-    "sis_login_id",
-    "section",
-    "moodle_identifier",
-    "username",
-    "github_username",
-    "gradescope_sid",
-    "id_number",
-)
+# Which of them is a student's id in the gradebook: the first one that is not empty.
+_KEYS = (*_OWN, "email", *(key for key in sorted(_OF_PLATFORMS) if key not in _OWN), "name")
+_OTHER_IDS = ("section", "username", "id_number", *_OF_PLATFORMS)
 # In what a folder or file may be named after, in this order.
-_CALLED = (*_KEYS[:8], "local_part", "canvas_id", "name")
+_CALLED = (*_OWN, "email", "local_part", "canvas_id", "name")
 
 
 class Roster:
@@ -69,7 +54,7 @@ class Roster:
     def __init__(self, students: Iterable[Student]) -> None:
         self.students = tuple(students)
         # A name that two of them share names nobody.
-        self._found: dict[tuple[str, str], Student | None] = {}
+        self._by_name: dict[tuple[str, str], Student | None] = {}
         self._by_id: dict[str, Student] = {}
         for student in self.students:
             if student.id in self._by_id:
@@ -78,12 +63,13 @@ class Roster:
                     "their own, in a column `id`."
                 )
             self._by_id[student.id] = student
-            for known in set(_names_of(student)):
-                self._found[known] = None if known in self._found else student
+            for kind_and_name in set(_names_of(student)):
+                is_shared = kind_and_name in self._by_name
+                self._by_name[kind_and_name] = None if is_shared else student
 
     def find(self, kind: str, value: str) -> Student | None:
         """The one student for whom this kind of id (a key of `Student.ids`, `name`...) has the value."""
-        return self._found.get((kind, _normal(kind, value))) if value else None
+        return self._by_name.get((kind, _normal(kind, value))) if value else None
 
     def called(self, name: str) -> Student | None:
         """The one student who is called so, by any id, email or name."""
@@ -120,7 +106,7 @@ def _normal(kind: str, value: str) -> str:
     text = unicodedata.normalize("NFC", value).strip().casefold()
     if kind == "name":
         return _ALNUM.sub("", text)
-    if kind == "moodle_identifier":  # "Participant 123456", in the language of the site
+    if kind in _NUMBERED:
         number = re.fullmatch(r".*?(\d+)\D*", text)
         return number[1] if number else text
     return text
@@ -163,9 +149,10 @@ def _rows(text: str) -> Iterator[list[str]]:
 def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[Student]:
     header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
     columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
-    if "student" in header and "sisloginid" in header:
-        # Canvas's gradebook: its ID is one of Canvas's own.
-        columns = {at: "canvas_id" if name == "id" else name for at, name in columns.items()}
+    for platform in PLATFORMS:
+        if platform.list_header and platform.list_header <= set(header):
+            own = platform.list_columns
+            columns |= {at: own[name] for at, name in enumerate(header) if name in own}
     if not set(columns.values()) & set(_KEYS):
         raise SubmissionError(
             f"The roster {path} has no column that names a student: give it a header with `id`, "
@@ -176,14 +163,9 @@ def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[Student]:
         for index, name in columns.items():
             if index < len(row) and name not in cells:
                 cells[name] = written(row[index])
-        if _is_student(cells):
+        name = cells.get("name", "")
+        if not any(platform.no_student.fullmatch(name) for platform in PLATFORMS):
             yield _student(path, number, cells)
-
-
-def _is_student(cells: dict[str, str]) -> bool:
-    """Whether a row is a person: Canvas has one of points, and one of a student who is none."""
-    name = cells.get("name", "")
-    return not name.startswith("Points Possible") and name not in ("Student, Test", "Test Student")
 
 
 def _student(path: Path, number: int, cells: dict[str, str]) -> Student:

@@ -47,7 +47,7 @@ try:
 except (SyntaxError, ValueError, RecursionError):
     pass
 """
-_TOO_MUCH = "it is nested too deeply, or takes too long to be parsed"
+_TOO_MUCH = "it is nested too deeply, or takes too long to be parsed; shorten its longest lines and literals"
 
 
 class ForbiddenName(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def parse(source: bytes) -> ast.Module:
     """
     text = decode(source)
     if _is_suspicious(source) and not _is_bearable(source):
-        raise _refusal(f"{_TOO_MUCH}; shorten its longest lines and literals", 1)
+        raise _refusal(_TOO_MUCH, 1)
     try:
         return ast.parse(text)
     except SyntaxError:
@@ -185,26 +185,26 @@ def _skeleton(tree: ast.Module) -> str:
 
 def definitions(tree: ast.Module) -> dict[str, _Definition]:
     """Every function and class by its qualified name; the last definition of a name counts."""
-    found: dict[str, _Definition] = {}
+    definitions: dict[str, _Definition] = {}
 
     def visit(body: list[ast.stmt], prefix: str) -> None:
         for node in body:
             if isinstance(node, _Definition):
-                found[prefix + node.name] = node
+                definitions[prefix + node.name] = node
                 if isinstance(node, ast.ClassDef):
                     visit(node.body, f"{prefix}{node.name}.")
 
     visit(tree.body, "")
-    return found
+    return definitions
 
 
 def line_of(tree: ast.Module, qualified_name: str) -> int | None:
     """The line on which a function or class is defined; its nearest enclosing class otherwise."""
-    found = definitions(tree)
+    by_name = definitions(tree)
     name = qualified_name
     while name:
-        if name in found:
-            return found[name].lineno
+        if name in by_name:
+            return by_name[name].lineno
         name = name.rpartition(".")[0]
     return None
 
@@ -213,15 +213,15 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
     """The forbidden names in the bodies that the rules speak of, in the order of the file.
 
     Names are resolved through the imports and plain aliases of the file; a name that is only
-    mentioned elsewhere, in a comment or in another function is nobody's fault. What is reached
+    mentioned elsewhere, in a comment or in another function is no fault. What is reached
     in some other way is seen by the sandbox as it runs.
     """
-    found = definitions(tree)
+    by_name = definitions(tree)
     outer = _aliases(tree.body, {})
     findings = []
     for rule in rules:
         for qualified_name in rule.inside:
-            if (body := found.get(qualified_name)) is None or isinstance(body, ast.ClassDef):
+            if (body := by_name.get(qualified_name)) is None or isinstance(body, ast.ClassDef):
                 continue
             aliases = _aliases(_statements(body), outer)
             for name, line in _names(body, aliases):
@@ -238,21 +238,21 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, str]:
     """What the names bound by imports, and by assignments of dotted names, stand for."""
-    known = dict(outer)
+    aliases = dict(outer)
     for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                known[alias.asname or alias.name.partition(".")[0]] = (
+                aliases[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Assign) and (name := _dotted(node.value, known)):
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Assign) and (name := _dotted(node.value, aliases)):
             for target in node.targets:
                 if isinstance(target, ast.Name):
-                    known[target.id] = name
-    return known
+                    aliases[target.id] = name
+    return aliases
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
