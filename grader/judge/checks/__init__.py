@@ -2,6 +2,7 @@
 
 from grader.judge.checks import laws
 from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks.formulas import fitted_constants, fitted_terms, formula_mistakes
 from grader.judge.checks.gradients import gradcheck, gradgradcheck
 from grader.judge.checks.reports import entry, fields
 
@@ -11,6 +12,9 @@ __all__ = [
     "assert_tensor",
     "entry",
     "fields",
+    "fitted_constants",
+    "fitted_terms",
+    "formula_mistakes",
     "gradcheck",
     "gradgradcheck",
     "laws",

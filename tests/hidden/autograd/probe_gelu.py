@@ -1,92 +1,13 @@
-"""GELUFunction with live objects, and the two checks on stand-ins for gelu."""
+"""The two checks of gradients on stand-ins for gelu."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def gradient(y: Any, x: Tensor) -> Tensor | None:
-    """The gradient of the sum at x; None if there is none."""
-    if not isinstance(y, Tensor) or not y.requires_grad:
-        return None
-    return torch.autograd.grad(y.sum(), x, allow_unused=True)[0]
-
-
-def nodes(module: Any, xs: list[Tensor], marks: list[Tensor]) -> list[dict[str, Any]]:
-    """For each x: the nodes before the result, and the gradient where backward gives its mark.
-
-    The nodes are the name of the first one, and the ids of the classes of all; `own` is that of
-    GELUFunction's.
-    """
-    own = getattr(module, "GELUFunction", None)
-    reports = []
-    for x, mark in zip(xs, marks, strict=True):
-        out = module.gelu(x.requires_grad_())
-        try_gradient(out, x)  # an unwritten backward is not worth a node
-        kinds, ahead = [], [getattr(out, "grad_fn", None)]
-        while ahead and len(kinds) < 1000:
-            node = ahead.pop()
-            if node is not None:
-                kinds.append(type(node))
-                ahead.extend(before for before, _ in node.next_functions)
-
-        def backward(ctx: Any, *grad_outputs: Tensor, mark: Tensor = mark) -> Any:
-            return tuple(mark.clone() if needed else None for needed in ctx.needs_input_grad)
-
-        with replaced(own, backward=staticmethod(backward)):
-            marked = gradient(module.gelu(x), x)
-        reports.append(
-            {
-                "node": kinds[0].__name__ if kinds else None,
-                "nodes": [id(kind) for kind in kinds],
-                "own": id(getattr(own, "_backward_cls", None)),
-                "marked": marked,
-            }
-        )
-    return reports
-
-
-def try_gradient(y: Any, x: Tensor) -> None:
-    """Run backward; it has to be written, that it fails is for other tests to tell."""
-    try:
-        gradient(y, x)
-    except NotImplementedError:
-        raise
-    except Exception:  # noqa: BLE001 - see above
-        pass
-
-
-def declaration(module: Any) -> dict[str, Any]:
-    """How GELUFunction and its methods are declared."""
-    x = torch.ones(2, requires_grad=True)
-    try_gradient(module.gelu(x), x)
-    own = getattr(module, "GELUFunction", None)
-    is_function = isinstance(own, type) and issubclass(own, torch.autograd.Function)
-    report: dict[str, Any] = {"function": is_function}
-    for name in ("forward", "backward"):
-        declared = inspect.getattr_static(own, name, None)
-        inherited = declared is inspect.getattr_static(torch.autograd.Function, name)
-        report[name] = "missing" if inherited else type(declared).__name__
-    return report
-
-
-def change_between(module: Any, x: Tensor, changed: Tensor) -> Tensor | None:
-    """The gradient of a backward pass after x was given other values in place."""
-    untouched = x.clone().requires_grad_()
-    gradient(module.gelu(untouched), untouched)
-    y = module.gelu(x.requires_grad_())
-    with torch.no_grad():
-        x.copy_(changed)
-    return gradient(y, x)
-
-
-# --- the checks, on a stand-in for gelu ----------------------------------------------------------
 
 
 def standing(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import (
@@ -15,7 +16,9 @@ from grader.judge.checks import (
     assert_equal,
     assert_tensor,
     entry,
-    fields,
+    fitted_constants,
+    fitted_terms,
+    formula_mistakes,
     gradgradcheck,
     laws,
     must_raise,
@@ -29,6 +32,7 @@ RTOL, ATOL = 1.3e-6, 1e-5
 # How far a constant that is rounded to three digits leads, which is for the tests of precision to
 # tell; another formula, like the one with erf, leads farther.
 ROUNDED, ROUNDED_GRADIENT, ROUNDED_OTHER = 1e-4, 4e-4, 1e-3
+CONSTANTS = {"sqrt(2 / pi) = 0.7978846": K, "0.044715": A}
 DTYPES = (torch.float32, torch.float64)
 
 # --- the value -----------------------------------------------------------------------------------
@@ -115,17 +119,7 @@ def test_large_inputs(student: Student) -> None:
 @pytest.mark.hint("return GELUFunction.apply(x)")
 def test_uses_function(student: Student) -> None:
     """gelu goes through GELUFunction.apply, so that your backward is the one that runs."""
-    for x, mark, report in asked_for_nodes(student):
-        node, marked = fields(report, "node", "marked")
-        what = f"gelu for an x of shape {tuple(x.shape)}"
-        assert node is not None, (
-            f"The result of {what} has no grad_fn although x requires a gradient: return what "
-            "GELUFunction.apply(x) gives, without detach or no_grad."
-        )
-        assert isinstance(marked, Tensor) and torch.equal(marked, mark), (
-            f"The result of {what} was not computed by GELUFunction.apply: autograd differentiates "
-            "it by itself, and never calls your backward. Return GELUFunction.apply(x)."
-        )
+    laws.check_applied(student, "gelu", "GELUFunction")
 
 
 @pytest.mark.requires("test_uses_function")
@@ -133,12 +127,7 @@ def test_uses_function(student: Student) -> None:
 @pytest.mark.hint("return GELUFunction.apply(x), and nothing else.")
 def test_grad_fn(student: Student) -> None:
     """The result's grad_fn is the backward node of GELUFunction."""
-    for x, _, report in asked_for_nodes(student):
-        node, nodes, own = fields(report, "node", "nodes", "own")
-        assert isinstance(nodes, list) and nodes[:1] == [own], (
-            f"The grad_fn of gelu for an x of shape {tuple(x.shape)} is {str(node)[:60]}, not the node "
-            "of GELUFunction: return what GELUFunction.apply(x) gives, no operation afterwards."
-        )
+    laws.check_grad_fn(student, "gelu", "GELUFunction")
 
 
 @pytest.mark.requires("test_forward")
@@ -146,14 +135,7 @@ def test_grad_fn(student: Student) -> None:
 @pytest.mark.hint("@staticmethod above both def forward and def backward.")
 def test_declaration(student: Student) -> None:
     """GELUFunction is a torch.autograd.Function with static methods forward and backward."""
-    function, *methods = fields(student.run("declaration"), "function", "forward", "backward")
-    assert function is True, "GELUFunction should be a subclass of torch.autograd.Function."
-    for name, kind in zip(("forward", "backward"), methods, strict=True):
-        assert kind not in ("missing", "NoneType"), f"GELUFunction defines no {name} of its own."
-        assert kind == "staticmethod", (
-            f"GELUFunction.{name} is not a static method (it is a {str(kind)[:60]}): autograd calls it "
-            "on the class, so write @staticmethod above it."
-        )
+    laws.check_declared(student, "gelu", "GELUFunction")
 
 
 @pytest.mark.requires("test_forward")
@@ -174,23 +156,8 @@ def test_leaves_arguments(student: Student) -> None:
 @pytest.mark.hint("ctx.save_for_backward(x) in forward, (x,) = ctx.saved_tensors in backward.")
 def test_saved_tensor(student: Student) -> None:
     """If x is changed in place before the backward pass, autograd raises its own error."""
-    for which, shape in (("x", (4, 3)), ("x (transposed, so not contiguous)", (3, 4))):
-        x, changed = torch.randn(shape).double(), torch.randn(4, 3).double()
-        x = x if shape == (4, 3) else x.t()
-        seen = laws.observe(student, student.probe("change_between"), x, changed)
-        what = f"After {which} was changed in place between forward and backward, backward raised"
-        save = "save x itself, with ctx.save_for_backward(x): autograd then notices"
-        if seen.error is None:
-            gradient = assert_tensor(seen.value, shape=(4, 3), what="the gradient").double()
-            why = "."
-            if roughly(gradient, derivative(changed), 1e-5):
-                why = " and gave the gradient at the changed x: it was kept as an attribute or x.data."
-            elif roughly(gradient, derivative(x), 1e-5):
-                why = ": you saved a copy of x, or something that was computed from x in forward."
-            raise AssertionError(f"{what} nothing{why} S{save[1:]}.")
-        told = str(seen.error)
-        own = isinstance(seen.error, RuntimeError) and "modified by an inplace operation" in told
-        assert own, f"{what} {told[:200]!r}, not autograd's own error about the change: {save}."
+    for x in (torch.randn(4, 3).double(), torch.randn(3, 4).double().t()):
+        laws.check_saved(student, "gelu", x, derivative)
 
 
 # --- the gradient --------------------------------------------------------------------------------
@@ -237,35 +204,18 @@ def test_grad_output(student: Student) -> None:
     x = 1.5 * torch.randn(4, 5).double()
     gs = [torch.randn(4, 5).double(), torch.rand(4, 5).double() + 2, torch.zeros(4, 5).double()]
     d = derivative(x)
-    uses: dict[str, Callable[[Tensor], Tensor]] = {
-        "the sum of grad_output everywhere": lambda g: g.sum(),
-        "the mean of grad_output everywhere": lambda g: g.mean(),
-        "the first element of grad_output everywhere": lambda g: g.flatten()[0],
-        "the largest element of grad_output everywhere": lambda g: g.max(),
-        "the mean of grad_output over the first dimension": lambda g: g.mean(0, keepdim=True),
-        "the mean of grad_output over the last dimension": lambda g: g.mean(-1, keepdim=True),
-        "the sum of grad_output over the first dimension": lambda g: g.sum(0, keepdim=True),
-        "the absolute value of grad_output": lambda g: g.abs(),
-        "only the sign of grad_output": lambda g: g.sign(),
-        "the square of grad_output, which is applied twice": lambda g: g * g,
-        "grad_output upside down, it is divided by it": lambda g: 1 / g,
-    }
-    element = "multiply by grad_output element by element."
-    wrong: dict[str, Callable[[Tensor], Tensor]] = {
-        "Your gradient is the derivative alone: grad_output is forgotten. Multiply by it.": (
-            lambda g: d + 0 * g
-        ),
-        "Your gradient is grad_output alone: multiply it by the derivative.": lambda g: g.clone(),
-        "Your gradient is the derivative plus grad_output: multiply them.": lambda g: d + g,
-        "grad_output comes in added to 1 less: multiply the derivative by it.": lambda g: d + g - 1,
-    }
-    for use, f in uses.items():
-        wrong[f"Your gradient uses {use}: {element}"] = lambda g, f=f: d * f(g)  # type: ignore[misc]
     gradients = [gradient_at(student, x, g).double() for g in gs]
     if not all(roughly(y, g * d, ROUNDED_OTHER) for y, g in zip(gradients, gs, strict=True)):
-        named = {told: [f(g) for g in gs] for told, f in wrong.items()}
+        names = [{"derivative": d, "grad_output": g} for g in gs]
+        formula = {"gradient": "derivative * each(grad_output)"}
+        forgotten = (
+            "Your gradient is the derivative alone: grad_output is forgotten. Multiply by it."
+        )
+        added = "grad_output comes in added to 1 less: multiply the derivative by it."
+        wrong: dict[str, Any] = {forgotten: [d for _ in gs], added: [d + g - 1 for g in gs]}
+        wrong |= formula_mistakes(formula, names, what="Your gradient")
         what = "the list of gradients for three different grad_output"
-        assert_close(gradients, [g * d for g in gs], what=what, mistakes=named)
+        assert_close(gradients, [g * d for g in gs], what=what, mistakes=wrong)
     for layout, g in laws.layouts_of(gs[0]).items():
         what = f"the gradient for a grad_output {layout} in memory"
         y = assert_tensor(laws.shipped(student, "both_passes")("gelu", x, g), what=what)
@@ -291,13 +241,10 @@ def test_gradient_float64(student: Student) -> None:
     )
     # Where the derivative crosses zero the tolerance is at its smallest. A grad_output of 3 lets a
     # rounded constant show there, and still forgives one that is rounded to float32.
-    gradient, forgotten = (
-        by(3)(x),
-        "Your gradient is the derivative alone: grad_output is forgotten.",
-    )
-    wrong = {told: 3 * y for told, y in derivative_mistakes(x, gradient / 3).items()}
-    wrong = {f"{forgotten} Multiply by it.": derivative(x), **wrong}
-    assert_close(gradient, 3 * derivative(x), what="the gradient in float64", mistakes=wrong)
+    third, forgotten = by(3)(x) / 3, "The derivative comes alone: grad_output is forgotten."
+    wrong = {f"{forgotten} Multiply by it.": derivative(x) / 3, **derivative_mistakes(x, third)}
+    what = "the gradient in float64"
+    assert_close(third, derivative(x), what=what, mistakes=wrong, atol=1e-7 / 3)
     laws.check_smooth(by(1), second_derivative(x), x, what="the gradient")
 
 
@@ -358,77 +305,66 @@ def test_gradient_error_value(student: Student) -> None:
     """gradient_error is the largest absolute difference of the two gradients, as a float."""
     xs = [torch.randn(shape).double() for shape in [(6,), (3, 4), (2, 3, 2), ()]]
     # Both signs of the difference, and neither an extreme that a mean could meet.
-    pairs = [(x, slope) for slope in (-0.5, 1.75, 0.4) for x in xs]
+    pairs = [(x, derivative(x), slope) for slope in (-0.5, 1.75, 0.4) for x in xs]
 
     def each(f: Callable[[Tensor, Tensor, float], Any]) -> list[float]:
         """What f gives of each x, PyTorch's gradient there, and the slope that is ours."""
-        return [float(f(x, derivative(x), s)) for x, s in pairs]
+        return [float(f(x, theirs, ours)) for x, theirs, ours in pairs]
 
-    right = each(lambda x, d, s: (s - d).abs().max())
+    right = each(lambda x, theirs, ours: (ours - theirs).abs().max())
+    n = "takes one gradient from the mean, not from the sum"
     wrong: dict[str, Callable[[Tensor, Tensor, float], Any]] = {
-        "takes the mean of the absolute differences": lambda x, d, s: (s - d).abs().mean(),
-        "looks at the first element only": lambda x, d, s: (s - d).abs().flatten()[0],
-        "takes your gradient from the mean, PyTorch's from the sum": (
-            lambda x, d, s: (s / x.numel() - d).abs().max()
+        "looks at the first element only": lambda x, t, o: (o - t).abs().flatten()[0],
+        "takes the largest signed difference (ours - theirs), not absolute": lambda x, t, o: (
+            o - t
+        ).max(),
+        "takes the largest signed difference (theirs - ours), not absolute": lambda x, t, o: (
+            t - o
+        ).max(),
+        f"{n}: your gradient from the mean": lambda x, t, o: (o / x.numel() - t).abs().max(),
+        f"{n}: PyTorch's from the mean": lambda x, t, o: (o - t / x.numel()).abs().max(),
+        "takes gradients of the mean": lambda x, t, o: (o - t).abs().max() / x.numel(),
+        "divides by PyTorch's gradient: it is not relative": lambda x, t, o: (
+            ((o - t) / t).abs().max()
         ),
-        "takes your gradient from the sum, PyTorch's from the mean": (
-            lambda x, d, s: (s - d / x.numel()).abs().max()
+        "divides by the largest one: it is not relative": lambda x, t, o: (
+            (o - t).abs().max() / t.abs().max()
         ),
-        "takes gradients of the mean, not of the sum": lambda x, d, s: (
-            (s - d).abs().max() / x.numel()
+        "subtracts the largest magnitudes": lambda x, t, o: abs(abs(o) - t.abs().max()),
+        "subtracts the maxima": lambda x, t, o: abs(o - t.max()),
+        "subtracts the sums": lambda x, t, o: abs(o * x.numel() - t.sum()),
+        "compares with the exact GELU, say nn.GELU(approximate='tanh')": lambda x, t, o: (
+            (o - relatives(x)["the exact GELU, with erf"][1]).abs().max()
         ),
-        "takes the mean of the signed differences": lambda x, d, s: (s - d).mean(),
-        "sums the absolute differences": lambda x, d, s: (s - d).abs().sum(),
-        "takes the largest signed difference (ours - theirs)": lambda x, d, s: (s - d).max(),
-        "takes the largest signed difference (theirs - ours)": lambda x, d, s: (d - s).max(),
-        "takes the absolute value after the maximum": lambda x, d, s: (s - d).max().abs(),
-        "takes the absolute value after the maximum (theirs - ours)": lambda x, d, s: (
-            (d - s).max().abs()
-        ),
-        "takes the smallest absolute difference": lambda x, d, s: (s - d).abs().min(),
-        "takes the median of the absolute differences": lambda x, d, s: (s - d).abs().median(),
-        "takes the L2 norm of the differences": lambda x, d, s: (s - d).norm(),
-        "takes the mean of the squared differences": lambda x, d, s: (s - d).square().mean(),
-        "squares the differences": lambda x, d, s: (s - d).square().max(),
-        "takes the root of the mean of squares": lambda x, d, s: (s - d).square().mean().sqrt(),
-        "divides by PyTorch's gradient: it is not relative": lambda x, d, s: (
-            ((s - d) / d).abs().max()
-        ),
-        "divides by the largest gradient: it is not relative": (
-            lambda x, d, s: (s - d).abs().max() / d.abs().max()
-        ),
-        "subtracts the largest magnitudes of the gradients": lambda x, d, s: abs(
-            abs(s) - d.abs().max()
-        ),
-        "subtracts the maxima of the two gradients": lambda x, d, s: (s - d.max()).abs(),
-        "subtracts the sums of the two gradients": lambda x, d, s: (s * x.numel() - d.sum()).abs(),
-        "compares with the exact GELU: say nn.GELU(approximate='tanh')": (
-            lambda x, d, s: (s - erf_derivative(x)).abs().max()
-        ),
-        "compares the outputs, not the gradients": lambda x, d, s: (s * x - value(x)).abs().max(),
-        "returns 0: does it compare two gradients of the same function?": lambda x, d, s: 0,
+        "compares the outputs": lambda x, t, o: (o * x - value(x)).abs().max(),
+        "returns 0 for wrong gradients": lambda x, t, o: 0,
     }
-    take = "Take the largest absolute difference of the two gradients of the sums."
+    take = "take the largest absolute difference of the two gradients of the sums, as it is."
+    answers = [standing(student, "gradient_error", x, "line", slope) for x, _, slope in pairs]
+    names = [{"ours": torch.full_like(x, ours), "theirs": theirs} for x, theirs, ours in pairs]
+    formula, what = (
+        {"error": "max(abs(ours - theirs))"},
+        "what gradient_error says of wrong gradients",
+    )
     assert_close(
-        [standing(student, "gradient_error", x, "line", slope) for x, slope in pairs],
+        answers,
         right,
-        what="the list of what gradient_error says of wrong gradients",
+        what=what,
         mistakes=lambda: {
-            "gradient_error returns None: return the number; printing is no return.": [None]
-            * len(pairs),
-            **{f"gradient_error {told}. {take}": each(f) for told, f in wrong.items()},
+            "gradient_error returns None: return the number, printing is no return.": [None]
+            * len(right),
+            **{f"gradient_error {told}: {take}": each(f) for told, f in wrong.items()},
             **{
-                f"gradient_error rounds to {n} digits: return the number as it is.": [
-                    round(error, n) for error in right
-                ]
+                f"gradient_error rounds to {n} digits: {take}": [round(error, n) for error in right]
                 for n in range(6)
             },
+            **formula_mistakes(formula, names, what="gradient_error"),
         },
     )
-    x, what = torch.randn(3, 4), "what gradient_error says of wrong gradients in float32"
+    x = torch.randn(3, 4)
     expected = (-0.5 - derivative(x.double())).abs().max().item()
     error = standing(student, "gradient_error", x, "line", -0.5)
-    assert_close(error, expected, what=what, rtol=RTOL, atol=ATOL)
+    assert_close(error, expected, what=f"{what} in float32", rtol=RTOL, atol=ATOL)
 
 
 @pytest.mark.place("gradient_error")
@@ -603,244 +539,87 @@ def second_derivative(x: Tensor, k: float = K, a: float = A) -> Tensor:
     return (1 - t**2) * (du + 0.5 * x * (ddu - 2 * t * du**2))
 
 
-def erf_value(x: Tensor) -> Tensor:
-    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
-
-
-def erf_derivative(x: Tensor) -> Tensor:
-    density = torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return 0.5 * (1 + torch.erf(x / math.sqrt(2))) + x * density
-
-
-def swish(x: Tensor, beta: float) -> Tensor:
-    return x * torch.sigmoid(beta * x)
-
-
-def swish_derivative(x: Tensor, beta: float) -> Tensor:
-    s = torch.sigmoid(beta * x)
-    return s + beta * x * s * (1 - s)
-
-
 # --- the mistakes --------------------------------------------------------------------------------
 
 
-def wrong_constants() -> list[tuple[str, float, float]]:
-    """Sentences for misread constants, with the scale and the cubic coefficient that they give."""
-    roots = {
-        "2 / pi: the square root is missing": 2 / math.pi,
-        "sqrt(2) / pi": math.sqrt(2) / math.pi,
-        "2 / sqrt(pi)": 2 / math.sqrt(math.pi),
-        "sqrt(2 * pi)": math.sqrt(2 * math.pi),
-        "sqrt(pi)": math.sqrt(math.pi),
-        "1 / sqrt(2 * pi)": K / 2,
-        "sqrt(1 / pi)": 1 / math.sqrt(math.pi),
-        "1 / sqrt(2)": 1 / math.sqrt(2),
-        "sqrt(2)": math.sqrt(2),
-        "sqrt(pi / 2), which is upside down": 1 / K,
+def relatives(x: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """Functions that are taken for gelu, each with its derivative."""
+    x = x.detach().clone().requires_grad_()
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        "the exact GELU, with erf": F.gelu,
+        "x * sigmoid(1.702 x)": lambda x: x * torch.sigmoid(1.702 * x),
+        "x * sigmoid(1.7 x)": lambda x: x * torch.sigmoid(1.7 * x),
+        "SiLU, x * sigmoid(x)": F.silu,
+        "Mish": F.mish,
+        "ReLU": F.relu,
     }
-    return [
-        ("The cubic term 0.044715 * x**3 is missing inside tanh.", K, 0.0),
-        ("The cubic term has the wrong sign: x + 0.044715 * x**3.", K, -A),
-        ("The factor 0.044715 of the cubic term is missing.", K, 1.0),
-        ("The factor sqrt(2 / pi) is missing inside tanh.", 1.0, A),
-        ("The factor sqrt(2 / pi) and the cubic term are missing inside tanh.", 1.0, 0.0),
-        *((f"Inside tanh stands sqrt(2 / pi), not {root}.", k, A) for root, k in roots.items()),
-    ]
+    values = {name: f(x) for name, f in functions.items()}
+    return {name: (y.detach(), torch.autograd.grad(y.sum(), x)[0]) for name, y in values.items()}
 
 
-def fitted_constants(
-    f: Callable[[Tensor, float, float], Tensor], x: Tensor, y: Tensor
-) -> list[tuple[str, float, float]]:
-    """The scale and cubic coefficient with which f gives y at x, with a sentence about them.
-
-    Gauss and Newton find them from the right ones; nothing where there are none.
-    """
-    x, y = x.flatten().double(), y.flatten().double()
-    k, a, step = K, A, 1e-6
-    if not y.isfinite().all():
-        return []
-    for _ in range(12):
-        here = f(x, k, a)
-        slopes = torch.stack([f(x, k + step, a) - here, f(x, k, a + step) - here], dim=1) / step
-        if not slopes.isfinite().all():
-            return []
-        change = torch.linalg.lstsq(slopes, (y - here)[:, None]).solution
-        k, a = k + change[0].item(), a + change[1].item()
-    if not math.isfinite(k + a) or (f(x, k, a) - y).abs().max() > 1e-4:
-        return []
-    if abs(a) < 1e-6:
-        return [(f"x**3 is missing inside tanh, there is only {k:.7g} * x.", k, a)]
-    told = []
-    if abs(k - K) > 1e-7:
-        slip = "rounded or mistyped" if abs(k - K) < 0.1 else "not what it should be"
-        told.append(f"sqrt(2 / pi) = 0.7978846 is {slip}, you have {k:.7g}: write it in full.")
-    if abs(a - A) > 1e-6:
-        told.append(f"The constant 0.044715 is rounded or mistyped, you have {a:.5g}.")
-    return [(" ".join(told), k, a)] if told else []
-
-
-def value_mistakes(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+def value_mistakes(x: Tensor, y: Tensor) -> dict[str, Any]:
     """What may have been computed in place of gelu; y is what the student computed."""
-    half, u = 0.5 * x, inner(x)
-    t = torch.tanh(u)
-
-    def of(u: Tensor) -> Tensor:
-        return half * (1 + torch.tanh(u))
-
-    constants = [*wrong_constants(), *fitted_constants(value, x, y)]
-    asked = "the approximation with tanh is asked for."
-    table: list[tuple[str, Tensor]] = [
-        (f"Your gelu is the exact one, with erf: {asked}", erf_value(x)),
-        (f"Your gelu is x * sigmoid(1.702 x): {asked}", swish(x, 1.702)),
-        (f"Your gelu is x * sigmoid(1.7 x): {asked}", swish(x, 1.7)),
-        ("Your gelu is SiLU, x * sigmoid(x).", swish(x, 1.0)),
-        ("Your gelu is ReLU.", torch.relu(x)),
-        ("Your gelu is Mish.", x * torch.tanh(torch.nn.functional.softplus(x))),
-        ("Your gelu is tanh(u) alone.", t),
-        ("Your gelu gives x back as it is.", x),
-        ("The factor 0.5 is missing.", 2 * value(x)),
-        ("The 1 + is missing: 0.5 * x * (1 + tanh(u)), not 0.5 * x * tanh(u).", half * t),
-        ("The 1 + and the 0.5 are missing: 0.5 * x * (1 + tanh(u)), not x * tanh(u).", x * t),
-        ("The sign is wrong: 1 + tanh(u), not 1 - tanh(u).", half * (1 - t)),
-        ("The factor x is missing: this is 0.5 * (1 + tanh(u)).", 0.5 * (1 + t)),
-        ("The parentheses are missing: this is 0.5 * x * 1 + tanh(u).", half + t),
-        ("The parentheses are misplaced: this is 0.5 * x + x * tanh(u).", half + x * t),
-        ("The parentheses are misplaced: this is 0.5 * (x + tanh(u)).", half + 0.5 * t),
-        ("tanh is missing: this is 0.5 * x * (1 + u).", half * (1 + u)),
-        ("sigmoid(u) stands where tanh(u) should.", half * (1 + torch.sigmoid(u))),
-        ("This is x * sigmoid(u); gelu is x * sigmoid(2 * u).", x * torch.sigmoid(u)),
-        ("erf stands where tanh should.", half * (1 + torch.erf(u))),
-        ("sin stands where tanh should.", half * (1 + torch.sin(u))),
-        ("x**2 stands where x**3 should, inside tanh: a square, no cube.", of(K * (x + A * x**2))),
-        ("The cubic term lacks its factor sqrt(2 / pi).", of(K * x + A * x**3)),
-        ("The factor sqrt(2 / pi) belongs to x too.", of(x + K * A * x**3)),
-        ("0.044715 stands inside the cube: it is 0.044715 * x**3.", of(K * (x + (A * x) ** 3))),
-        ("0.044715 multiplies x too: it is x + 0.044715 * x**3.", of(K * A * (x + x**3))),
-        ("The x is missing inside tanh: x + 0.044715 * x**3.", of(K * A * x**3)),
-        (
-            "Inside tanh stands x + 0.044715 * x**3, not 1 + 0.044715 * x**2.",
-            of(K * (1 + A * x**2)),
+    square = "x**2 stands where x**3 should, inside tanh: a square, no cube."
+    return {
+        **{
+            f"Your gelu is {name}: the approximation with tanh is asked for.": wrong
+            for name, (wrong, _) in relatives(x).items()
+        },
+        square: 0.5 * x * (1 + torch.tanh(K * (x + A * x**2))),
+        "The cubic term 0.044715 * x**3 is missing inside tanh.": value(x, K, 0.0),
+        "0.044715 stands inside the cube: it is 0.044715 * x**3.": value(x, K, A**3),
+        "sqrt(pi / 2) is upside down: inside tanh stands sqrt(2 / pi).": value(x, 1 / K, A),
+        **fitted_constants(value, x, y, CONSTANTS),
+        **formula_mistakes(
+            {"u": "k * (x + a * x**3)", "gelu": "0.5 * x * (1 + tanh(u))"},
+            {"k": K, "a": A, "x": x},
+            what="Your gelu",
         ),
-        *((told, value(x, k, a)) for told, k, a in constants),
-    ]
-    return dict(table)
-
-
-def derivative_mistakes(x: Tensor, gradient: Tensor) -> dict[str, Tensor]:
-    """What a derivative written by hand may have got wrong; `gradient` is the student's."""
-    u = inner(x)
-    t = torch.tanh(u)
-    s, du = 1 - t**2, K * (1 + 3 * A * x**2)
-    first, second = 0.5 * (1 + t), 0.5 * x * s * du
-
-    def slope(*, s: Tensor = s, du: Tensor = du) -> Tensor:
-        return first + 0.5 * x * s * du
-
-    constants = [*wrong_constants(), *fitted_constants(derivative, x, gradient)]
-    cube = "the derivative of 0.044715 * x**3 is 3 * 0.044715 * x**2."
-    sech = "The derivative of tanh is sech(u)**2 = 1 - tanh(u)**2, you have"
-    rule = "of the product rule"
-    one, two = (
-        "The first term, 0.5 * (1 + tanh(u)),",
-        "The second term, 0.5 * x * sech(u)**2 * du/dx,",
-    )
-    asked = "differentiate the tanh formula."
-    table: list[tuple[str, Tensor]] = [
-        (f"The factor 3 is forgotten: {cube}", slope(du=K * (1 + A * x**2))),
-        (f"You have 2 * x**2 for 3 * x**2: {cube}", slope(du=K * (1 + 2 * A * x**2))),
-        (f"You have 3 * x for 3 * x**2: {cube}", slope(du=K * (1 + 3 * A * x))),
-        (f"You have 2 * x for 3 * x**2: {cube}", slope(du=K * (1 + 2 * A * x))),
-        (f"You have 3 * x**3 for 3 * x**2: {cube}", slope(du=K * (1 + 3 * A * x**3))),
-        (f"You have x**3 for 3 * x**2: {cube}", slope(du=K * (1 + A * x**3))),
-        (f"You have 3 * x**2 without 0.044715: {cube}", slope(du=K * (1 + 3 * x**2))),
-        (f"The 3 is squared with x: {cube}", slope(du=K * (1 + 9 * A * x**2))),
-        (f"0.044715 is squared: {cube}", slope(du=K * (1 + 3 * A**2 * x**2))),
-        (f"The cubic term has the wrong sign in du/dx: {cube}", slope(du=K * (1 - 3 * A * x**2))),
-        (f"The cubic term is missing in du/dx: {cube}", slope(du=torch.full_like(x, K))),
-        (f"The cubic term lacks its sqrt(2 / pi) in du/dx: {cube}", slope(du=K + 3 * A * x**2)),
-        ("du/dx lacks its 1, the derivative of x itself.", slope(du=3 * K * A * x**2)),
-        (
-            "du/dx has x where 1 belongs: the derivative of x is 1.",
-            slope(du=K * (x + 3 * A * x**2)),
-        ),
-        ("du/dx lacks its factor sqrt(2 / pi).", slope(du=1 + 3 * A * x**2)),
-        ("du/dx has its factor sqrt(2 / pi) twice.", slope(du=K * du)),
-        ("du/dx is u itself: differentiate u, the chain rule's inner derivative.", slope(du=u)),
-        (
-            "The inner derivative du/dx of the chain rule is forgotten.",
-            slope(du=torch.ones_like(x)),
-        ),
-        (f"{one} {rule} is missing.", second),
-        (f"{one} {rule} lacks its 0.5.", 1 + t + second),
-        (f"{one} {rule} lacks its 1 +.", 0.5 * t + second),
-        (f"{one} {rule} lacks its 1 + and its 0.5.", t + second),
-        (f"{one} {rule} lacks its tanh(u).", 0.5 + second),
-        (f"{one} {rule} has 1 - tanh(u).", 0.5 * (1 - t) + second),
-        (f"{one} {rule} still has its x, which is differentiated away.", x * first + second),
-        (f"{two} {rule} is missing.", first),
-        (f"{two} {rule} lacks its factor x.", first + 0.5 * s * du),
-        (f"{two} {rule} has x twice.", first + x * second),
-        (f"{two} {rule} lacks its 0.5.", first + 2 * second),
-        (f"{two} {rule} has its 0.5 twice.", first + 0.5 * second),
-        (f"{two} {rule} is subtracted: add it.", first - second),
-        (f"The two terms {rule} are multiplied: add them.", first * second),
-        ("The factor 0.5 is missing in both terms.", 2 * derivative(x)),
-        ("The factor 0.5 is there twice in both terms.", 0.5 * derivative(x)),
-        ("The whole gradient has the wrong sign.", -derivative(x)),
-        ("The whole gradient has one factor x too many.", x * derivative(x)),
-        (f"{sech} nothing: sech squared is forgotten.", slope(s=torch.ones_like(x))),
-        (f"{sech} 1 - tanh(u): the square is missing.", slope(s=1 - t)),
-        (f"{sech} (1 - tanh(u))**2.", slope(s=(1 - t) ** 2)),
-        (f"{sech} 1 + tanh(u)**2.", slope(s=1 + t**2)),
-        (f"{sech} 1 + tanh(u).", slope(s=1 + t)),
-        (f"{sech} tanh(u)**2 - 1.", slope(s=-s)),
-        (f"{sech} tanh(u)**2.", slope(s=t**2)),
-        (f"{sech} tanh(u) itself.", slope(s=t)),
-        (f"{sech} sech(u): the square is missing.", slope(s=1 / torch.cosh(u))),
-        (f"{sech} sech(u)**4.", slope(s=s**2)),
-        (f"{sech} cosh(u)**2: turn it over.", slope(s=torch.cosh(u) ** 2)),
-        (f"{sech} 1 - u**2: take tanh first.", slope(s=1 - u**2)),
-        (f"{sech} 1 - tanh(x)**2: it is taken at u, not at x.", slope(s=1 - torch.tanh(x) ** 2)),
-        (f"{sech} 1 - tanh(tanh(u))**2.", slope(s=1 - torch.tanh(t) ** 2)),
-        (f"{sech} tanh(u) * (1 - tanh(u)), as for a sigmoid.", slope(s=t * (1 - t))),
-        (f"{sech} 1 / (1 + u**2), that of atan.", slope(s=1 / (1 + u**2))),
-        ("The derivative is taken at the output of gelu: take it at x.", derivative(value(x))),
-        ("The derivative is taken at u: take it at x.", derivative(u)),
-        ("The gradient is the output of gelu, not its derivative.", value(x)),
-        (f"The gradient is that of the exact GELU, with erf: {asked}", erf_derivative(x)),
-        (f"The gradient is that of x * sigmoid(1.702 x): {asked}", swish_derivative(x, 1.702)),
-        (f"The gradient is that of SiLU, x * sigmoid(x): {asked}", swish_derivative(x, 1.0)),
-        (f"The gradient is that of ReLU: {asked}", (x > 0).to(x.dtype)),
-        ("The gradient is 1 everywhere: multiply by the derivative.", torch.ones_like(x)),
-        ("The gradient is 0 everywhere.", torch.zeros_like(x)),
-        *((told, derivative(x, k, a)) for told, k, a in constants),
-        *fitted_terms(x, gradient),
-    ]
-    return dict(table)
-
-
-def fitted_terms(x: Tensor, gradient: Tensor) -> list[tuple[str, Tensor]]:
-    """The gradient as a sum of the right terms with other factors, if it is one."""
-    t = torch.tanh(inner(x))
-    s = 0.5 * x * (1 - t**2) * K
-    terms = {
-        "0.5": torch.full_like(x, 0.5),
-        "0.5 * tanh(u)": 0.5 * t,
-        "0.5 * x * sech(u)**2 * sqrt(2 / pi)": s,
-        "0.5 * x * sech(u)**2 * sqrt(2 / pi) * 3 * 0.044715 * x**2": 3 * A * x**2 * s,
     }
-    columns = torch.stack([term.flatten() for term in terms.values()], dim=1)
-    right = gradient.flatten()[:, None].to(columns.dtype)
-    if not right.isfinite().all():
-        return []
-    factors = torch.linalg.lstsq(columns, right).solution
-    wrong = [
-        f"{name} (times {factor:.4g})"
-        for name, factor in zip(terms, factors[:, 0].tolist(), strict=True)
-        if abs(factor - 1) > 1e-3
-    ]
-    told = f"Terms of your gradient have a wrong factor, in which each should be 1: {', '.join(wrong)}."
-    return [(told, (columns @ factors).reshape(x.shape))] if wrong else []
+
+
+def derivative_mistakes(x: Tensor, gradient: Tensor) -> dict[str, Any]:
+    """What a derivative written by hand may have got wrong; `gradient` is the student's."""
+    t = torch.tanh(inner(x))
+    s, du = 1 - t**2, K * (1 + 3 * A * x**2)
+    first, second, ones = 0.5 * (1 + t), 0.5 * x * s * du, torch.ones_like(x)
+    cube = "the derivative of 0.044715 * x**3 is 3 * 0.044715 * x**2."
+    taken = "The derivative is taken at {}: take it at x."
+    rest, own = f"0.5 * x * sech(u)**2 * {K:.4f}", 0.5 * x * s * K
+    terms = {"0.5": 0.5 * ones, "0.5 * tanh(u)": 0.5 * t, rest: own}
+    return {
+        f"The factor 3 is forgotten: {cube}": first + 0.5 * x * s * K * (1 + A * x**2),
+        f"You have 3 * x for 3 * x**2: {cube}": first + 0.5 * x * s * K * (1 + 3 * A * x),
+        f"The 3 is squared with x: {cube}": first + 0.5 * x * s * K * (1 + 9 * A * x**2),
+        "The inner derivative du/dx of the chain rule is forgotten.": first + 0.5 * x * s,
+        "The first term, 0.5 * (1 + tanh(u)), of the product rule is missing.": second,
+        "The second term of the product rule, with the derivative of tanh, is missing.": first,
+        "The two terms of the product rule are multiplied: add them.": first * second,
+        "The derivative of tanh, sech(u)**2 = 1 - tanh(u)**2, is forgotten.": first + 0.5 * x * du,
+        "The derivative of tanh is 1 - tanh(u)**2, you have sech(u).": first + second / s.sqrt(),
+        taken.format("the output of gelu"): derivative(value(x)),
+        taken.format("u"): derivative(inner(x)),
+        "The gradient is the output of gelu, not its derivative.": value(x),
+        "The gradient is 1 everywhere: multiply by the derivative.": ones,
+        "The gradient is 0 everywhere.": 0 * ones,
+        **{
+            f"The gradient is that of {name}: differentiate the tanh formula.": slope
+            for name, (_, slope) in relatives(x).items()
+        },
+        **fitted_constants(derivative, x, gradient, CONSTANTS),
+        **formula_mistakes(
+            {
+                "t": "tanh(u)",
+                "du": "k * (1 + 3 * a * x**2)",
+                "gradient": "0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du",
+            },
+            {"u": inner(x), "k": K, "a": A, "x": x},
+            what="Your gradient",
+        ),
+        **fitted_terms(
+            {**terms, f"{rest} * 3 * 0.044715 * x**2": own * 3 * A * x**2}, gradient, what="it"
+        ),
+    }
 
 
 NOT_AGAIN = (
@@ -907,14 +686,6 @@ def attached(y: Any, x: Tensor, what: str = "gelu(x)") -> Tensor:
     return result
 
 
-def asked_for_nodes(student: Student) -> list[tuple[Tensor, Tensor, Any]]:
-    """Some x, what backward is made to return, and what the probe says of the node behind gelu(x)."""
-    xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]
-    marks = [torch.randn_like(x) for x in xs]
-    reports = entry(student.run("nodes", xs, marks), kind=list, count=len(xs))
-    return list(zip(xs, marks, reports, strict=True))
-
-
 def gradient_at(student: Student, x: Tensor, grad_output: Tensor) -> Tensor:
     """The student's gradient at x for this grad_output, of the shape and dtype of x."""
     x = x.detach().clone().requires_grad_()
@@ -938,7 +709,7 @@ def standing(
 
 def verdicts(student: Student, x: Tensor, factors: list[float], limit: float = -1e9) -> list[Any]:
     """What check_gradients answered to each factor; an exception of gradcheck's is a mistake."""
-    answers = []
+    answers: list[Any] = []
     for factor in factors:
         probe = student.probe("standing")
         seen = laws.observe(student, probe, "check_gradients", x, "cube", factor, limit)

@@ -29,6 +29,12 @@ from grader.judge.checks.laws.figures import (
     figure_of,
     lines_of,
 )
+from grader.judge.checks.laws.functions import (
+    check_applied,
+    check_declared,
+    check_grad_fn,
+    check_saved,
+)
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
     check_filled,
@@ -52,14 +58,17 @@ from grader.judge.checks.laws.observation import Observation, observe, shipped
 __all__ = [
     "Observation",
     "axes_of",
+    "check_applied",
     "check_attached",
     "check_axes",
     "check_changes_nothing",
+    "check_declared",
     "check_epochs",
     "check_errors",
     "check_filled",
     "check_finite",
     "check_float64",
+    "check_grad_fn",
     "check_gradients",
     "check_large_inputs",
     "check_layouts",
@@ -71,6 +80,7 @@ __all__ = [
     "check_parameters",
     "check_pickles",
     "check_restores",
+    "check_saved",
     "check_seeded",
     "check_shapes",
     "check_shares_no_memory",

@@ -175,6 +175,104 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
     return {"operators": list(operators), "functions": list(functions)[:2000]}
 
 
+# --- autograd Functions -----------------------------------------------------------------------------
+
+
+def nodes(module: Any, name: str, own: str, xs: list[Any], marks: list[Any]) -> list[Any]:
+    """For each x: the nodes before the result, and the gradient where backward gives its mark.
+
+    The nodes are the name of the first one, and the ids of the classes of all; `own` is that of the
+    student's Function.
+    """
+    function = getattr(module, own, None)
+    reports = []
+    for x, mark in zip(xs, marks, strict=True):
+        out = getattr(module, name)(x.requires_grad_())
+        _try_gradient(out, x)  # an unwritten backward is not worth a node
+        kinds: list[type] = []
+        ahead = [getattr(out, "grad_fn", None)]
+        while ahead and len(kinds) < 1000:
+            if (node := ahead.pop()) is not None:
+                kinds.append(type(node))
+                ahead.extend(before for before, _ in node.next_functions)
+        reports.append(
+            {
+                "node": kinds[0].__name__ if kinds else None,
+                "nodes": [id(kind) for kind in kinds],
+                "own": id(getattr(function, "_backward_cls", None)),
+                "marked": _marked(module, name, function, x, mark),
+            }
+        )
+    return reports
+
+
+def _marked(module: Any, name: str, function: Any, x: Any, mark: Any) -> Any:
+    """The gradient at x while the Function's backward returns the mark, whatever comes in."""
+
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        return tuple(mark.clone() if needed else None for needed in ctx.needs_input_grad)
+
+    is_class = isinstance(function, type)
+    own = function.__dict__.get("backward") if is_class else None
+    if is_class:
+        function.backward = staticmethod(backward)
+    try:
+        return _gradient(getattr(module, name)(x), x)
+    finally:
+        if own is not None:
+            function.backward = own
+        elif is_class:
+            del function.backward
+
+
+def _gradient(y: Any, x: Any) -> Any:
+    """The gradient of the sum at x; None if there is none."""
+    import torch
+
+    if not isinstance(y, torch.Tensor) or not y.requires_grad:
+        return None
+    return torch.autograd.grad(y.sum(), x, allow_unused=True)[0]
+
+
+def _try_gradient(y: Any, x: Any) -> None:
+    """Run backward; it has to be written, that it fails is for other tests to tell."""
+    try:
+        _gradient(y, x)
+    except NotImplementedError:
+        raise
+    except Exception:  # noqa: BLE001, S110 (see above)
+        pass
+
+
+def declaration(module: Any, name: str, own: str) -> dict[str, Any]:
+    """How a Function and its methods are declared."""
+    import inspect
+
+    import torch
+
+    x = torch.ones(2, requires_grad=True)
+    _try_gradient(getattr(module, name)(x), x)
+    function, base = getattr(module, own, None), torch.autograd.Function
+    report: dict[str, Any] = {"function": isinstance(function, type) and issubclass(function, base)}
+    for method in ("forward", "backward"):
+        declared = inspect.getattr_static(function, method, None)
+        inherited = declared is inspect.getattr_static(base, method)
+        report[method] = "missing" if inherited else type(declared).__name__
+    return report
+
+
+def change_between(module: Any, name: str, x: Any, changed: Any) -> Any:
+    """The gradient of a backward pass after x was given other values in place."""
+    import torch
+
+    untouched = x.clone().requires_grad_()
+    _gradient(getattr(module, name)(untouched), untouched)
+    y = getattr(module, name)(x.requires_grad_())
+    with torch.no_grad():
+        x.copy_(changed)
+    return _gradient(y, x)
+
+
 # --- figures ----------------------------------------------------------------------------------------
 
 

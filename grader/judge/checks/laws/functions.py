@@ -1,0 +1,96 @@
+"""Laws of autograd Functions: that one is used, how it is declared, what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from grader.judge.checks.assertions import assert_tensor
+from grader.judge.checks.laws.observation import observe, shipped
+from grader.judge.checks.reports import entry, fields
+from grader.judge.checks.wording import element, failed
+from grader.judge.student import Student
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_applied(student: Student, name: str, own: str) -> None:
+    """A function goes through the `apply` of the Function `own`: its backward is the one that runs."""
+    import torch
+
+    for x, mark, report in _nodes(student, name, own):
+        node, marked = fields(report, "node", "marked")
+        what = f"{name} of an x of shape {tuple(x.shape)}"
+        if node is None:
+            line = (
+                f"{what} has no grad_fn although x requires a gradient: return what {own}.apply(x)"
+            )
+            raise failed([f"{line} gives, without detach or no_grad."])
+        if not (isinstance(marked, torch.Tensor) and torch.equal(marked, mark)):
+            line = (
+                f"{what} was not computed by {own}.apply: autograd differentiates it by itself, and"
+            )
+            raise failed([f"{line} never calls your backward. Return {own}.apply(x)."])
+
+
+def check_grad_fn(student: Student, name: str, own: str) -> None:
+    """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
+    for x, _, report in _nodes(student, name, own):
+        node, nodes, wanted = fields(report, "node", "nodes", "own")
+        if not isinstance(nodes, list) or nodes[:1] != [wanted]:
+            line = (
+                f"The grad_fn of {name} for an x of shape {tuple(x.shape)} is {element(node)}, not"
+            )
+            how = f"return what {own}.apply(x) gives as it is, with no operation on it afterwards"
+            raise failed([f"{line} the node of {own}: {how}."])
+
+
+def check_declared(student: Student, name: str, own: str) -> None:
+    """The class is a torch.autograd.Function with static methods forward and backward of its own."""
+    report = shipped(student, "declaration")(name, own)
+    if entry(report, "function") is not True:
+        raise failed([f"{own} should be a subclass of torch.autograd.Function."])
+    for method in ("forward", "backward"):
+        kind = entry(report, method)
+        if kind in ("missing", "NoneType"):
+            raise failed([f"{own} defines no {method} of its own."])
+        if kind != "staticmethod":
+            line = f"{own}.{method} is not a static method (it is a {element(kind)}): autograd calls it"
+            raise failed([f"{line} on the class, so write @staticmethod above it."])
+
+
+def check_saved(
+    student: Student, name: str, x: Tensor, derivative: Callable[[Tensor], Tensor]
+) -> None:
+    """Where x is changed in place before the backward pass, autograd raises its own error."""
+    import torch
+
+    changed = torch.randn_like(x)
+    seen = observe(student, shipped(student, "change_between"), name, x, changed)
+    which = "x" if x.is_contiguous() else "x (transposed, so not contiguous)"
+    what = f"After {which} was changed in place between forward and backward, backward raised"
+    save = "ave x itself, with ctx.save_for_backward(x): autograd then notices."
+    if seen.error is None:
+        gradient, why = assert_tensor(seen.value, shape=x.shape, what="the gradient").double(), ""
+        if (gradient - derivative(changed)).abs().max() < 1e-5:
+            why = (
+                " and gave the gradient at the changed x: x was kept as an attribute, or as x.data"
+            )
+        elif (gradient - derivative(x)).abs().max() < 1e-5:
+            why = ": what you saved is a copy of x, or was computed from x in forward"
+        raise failed([f"{what} nothing{why}. S{save}"])
+    own = "modified by an inplace operation" in str(seen.error)
+    if not (isinstance(seen.error, RuntimeError) and own):
+        line = f"{what} {element(str(seen.error))}, not autograd's own error about the change"
+        raise failed([f"{line}: s{save}"])
+
+
+def _nodes(student: Student, name: str, own: str) -> list[tuple[Tensor, Tensor, Any]]:
+    """Some x, what backward is made to return, and what the probe says of the nodes of the result."""
+    import torch
+
+    xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]
+    marks = [torch.randn_like(x) for x in xs]
+    reports = shipped(student, "nodes")(name, own, xs, marks)
+    return list(zip(xs, marks, entry(reports, kind=list, count=len(xs)), strict=True))

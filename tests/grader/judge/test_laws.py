@@ -1,0 +1,334 @@
+"""Every law holds for the right answer of the documentation's example, and fails, in words, for a wrong one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.judge.assignment import GradingOptions
+from grader.judge.checks import laws
+from grader.judge.process import Judge, judge_source
+from grader.results import Outcome, Visibility
+
+from ..conftest import MANIFEST
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "authoring.md"
+# From the law to its example.
+EXAMPLES = {
+    name: example
+    for example in re.findall(
+        r"^\| [^|]+ \| `(.*laws\.check_.*)` \|$", DOCS.read_text(), re.MULTILINE
+    )
+    for name in re.findall(r"laws\.(check_\w+)", example)[:1]
+}
+
+RIGHT = """
+import math
+import torch
+from torch import nn
+
+def scale(x):
+    return 3 * x
+
+def range_test(model, x):
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    modes = [(module, module.training) for module in model.modules()]
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(x).sum().backward()
+    optimizer.step()
+    model.load_state_dict(kept)
+    for module, mode in modes:
+        module.training = mode
+
+def predict(model, x):
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    with torch.no_grad():
+        output = model(x)
+    for module, mode in modes:
+        module.training = mode
+    return output
+
+class Layer(nn.Module):
+    def __init__(self, n, m):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(m, n).uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n)))
+
+def rates(steps):
+    if steps < 2:
+        raise ValueError(f"steps is {steps}")
+    return list(range(steps))
+
+def shuffled(n, seed):
+    return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+
+class Loader:
+    def __init__(self, values):
+        self.values = values
+
+    def __iter__(self):
+        order = torch.randperm(len(self.values)).tolist()
+        return iter([[self.values[i] for i in order[k:k + 4]] for k in range(0, len(order), 4)])
+
+def loader(values):
+    return Loader(values)
+
+def plot(losses):
+    from matplotlib.figure import Figure
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(range(1, len(losses) + 1), losses, label="loss")
+    axes.set(yscale="log", xlabel="epoch", ylabel="loss")
+    axes.legend()
+    return figure
+
+class ReLUFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (x > 0)
+
+def relu(x):
+    return ReLUFunction.apply(x)
+"""
+
+PROBE = """
+from torch import nn
+
+def network(module):
+    made = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    made[1].eval()
+    return made
+"""
+
+# For each law: what is changed in RIGHT, and words that the student then reads.
+_SCALE = "    return 3 * x\n"
+_RELU = "        return x.clamp(min=0)\n"
+WRONG: dict[str, list[tuple[str, str, str]]] = {
+    "check_changes_nothing": [
+        (_SCALE, "    y = 3 * x\n    x += 1\n    return y\n", "changed the values of x"),
+        (_SCALE, "    x.requires_grad_()\n    return 3 * x\n", "x.requires_grad"),
+        (_SCALE, "    torch.rand(1)\n    return 3 * x\n", "torch's global random state"),
+        (
+            _SCALE,
+            "    math.random = __import__('random').seed(0)\n    return 3 * x\n",
+            "Python's global",
+        ),
+        (_SCALE, "    __import__('numpy').random.rand()\n    return 3 * x\n", "NumPy's global"),
+        (_SCALE, "    torch.set_grad_enabled(False)\n    return 3 * x\n", "PyTorch's grad mode"),
+        (_SCALE, "    x.grad = torch.ones_like(x)\n    return 3 * x\n", "x.grad"),
+        (_SCALE, "    x.unsqueeze_(0)\n    return 3 * x[0]\n", "the shape of x"),
+    ],
+    "check_restores": [
+        ("    model.load_state_dict(kept)\n", "", "changed the values of model.0.weight"),
+        ("value.clone()", "value", "changed the values of model.0.weight"),
+        (
+            "        module.training = mode\n\ndef predict",
+            "        pass\n\ndef predict",
+            "in training mode",
+        ),
+        (
+            "    model.load_state_dict(kept)\n",
+            "    model.load_state_dict({n: v for n, v in kept.items() if 'g_m' not in n}, False)\n",
+            "model.1.running_mean",
+        ),
+        (
+            "    model.load_state_dict(kept)\n",
+            "    model.load_state_dict(kept)\n    model[0].weight = nn.Parameter(kept['0.weight'])\n",
+            "now another object",
+        ),
+        ("    model.train()\n", "    model.register_forward_hook(print)\n", "the hooks of model"),
+    ],
+    "check_shares_no_memory": [(_SCALE, "    return x.view(3)\n", "shares its memory")],
+    "check_ordinary": [
+        ("torch.no_grad()", "torch.inference_mode()", "inference tensor"),
+        ("torch.no_grad()", "torch.enable_grad()", "has a graph"),
+    ],
+    "check_leading_dimensions": [
+        (_SCALE, "    return 3 * x.flatten(0, -2)\n", "shape"),
+        (_SCALE, "    return x / x.sum(dim=0)\n", "for x of shape"),
+    ],
+    "check_shapes": [
+        (_SCALE, "    return 3 * x if x.numel() else 3 * x.reshape(0)\n", "(2, 0, 3)"),
+        (_SCALE, "    return 3 * x.detach()\n", "does not require a gradient"),
+    ],
+    "check_layouts": [
+        (_SCALE, "    return 3 * x.view(-1).view(x.shape)\n", "view size is not compatible"),
+        (_SCALE, "    return 3 * x.as_strided(x.shape, (4, 1), 0)\n", "in memory"),
+    ],
+    "check_float64": [
+        (_SCALE, "    return (3 * x.float()).double()\n", "only to the precision of float32"),
+        (_SCALE, "    return (3 * x).float()\n", "float32"),
+    ],
+    "check_smooth": [(_SCALE, "    return 3 * x.float().double()\n", "in steps, not smoothly")],
+    "check_finite": [(_SCALE, "    return x.exp() / x.exp()\n", "nan: exp overflows")],
+    "check_large_inputs": [(_SCALE, "    return 3 * x + 0 / (1 + x.exp())\n", "x.grad for large")],
+    "check_attached": [(_SCALE, "    return 3 * x.detach()\n", "something cuts the graph")],
+    "check_gradients": [
+        (_SCALE, "    return 3 * x.detach() + 0 * x\n", "No gradient reaches x"),
+        (_SCALE, "    return 2 * x.detach() + x\n", "x.grad"),
+    ],
+    "check_parameters": [
+        ("torch.empty(m, n)", "torch.empty(n, m)", "weight is transposed"),
+        ("nn.Parameter(torch.empty(m, n)", "(torch.empty(m, n)", "no parameter named weight"),
+        ("self.weight =", "self.inner = nn.Module(); self.inner.weight =", "one of a submodule"),
+    ],
+    "check_state_dict": [
+        (
+            "        self.weight",
+            "        self.register_buffer('n', torch.ones(1))\n        self.weight",
+            "['n']",
+        ),
+    ],
+    "check_filled": [(".uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n))", "", "not finite")],
+    "check_starts_random": [
+        (".uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n))", ".fill_(0.1)", "the same weight"),
+        (".uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n))", ".zero_()", "all zeros"),
+        (
+            "        self.weight",
+            "        torch.manual_seed(1)\n        self.weight",
+            "the same weight",
+        ),
+        (
+            "        self.weight",
+            "        torch.manual_seed(torch.seed() % 99)\n        self.weight",
+            "the seed of the global random state",
+        ),
+    ],
+    "check_starts_within": [
+        ("uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n))", "normal_()", "torch.randn")
+    ],
+    "check_modes_inside": [
+        ("    model.eval()\n", "", "the wrong mode"),
+        ("torch.no_grad()", "torch.enable_grad()", "with autograd on"),
+    ],
+    "check_errors": [
+        ("steps < 2", "steps < 1", "rates(1) returned normally"),
+        ('f"steps is {steps}"', '"too few"', "that names steps"),
+        ("steps < 2", "True", "steps is 3"),
+    ],
+    "check_seeded": [
+        (".manual_seed(seed)", ".manual_seed(7)", "ignores the seed"),
+        (", generator=torch.Generator().manual_seed(seed)", "", "differs between two calls"),
+    ],
+    "check_pickles": [
+        (
+            "    return Loader(values)",
+            "    made = Loader(values)\n    made.f = lambda: 0\n    return made",
+            "pickled",
+        ),
+    ],
+    "check_not_used": [
+        (_SCALE, "    return 3 * x + 0 * x.softmax(0)\n", "aten::_softmax"),
+        (_SCALE, "    torch.optim.SGD([x], lr=1)\n    return 3 * x\n", "torch.optim."),
+    ],
+    "check_epochs": [
+        (
+            "torch.randperm(len(self.values)).tolist()",
+            "list(range(len(self.values)))",
+            "dataset's order",
+        ),
+        (
+            "torch.randperm(len(self.values))",
+            "torch.arange(len(self.values)).flip(0)",
+            "shuffle anew",
+        ),
+        ("range(0, len(order), 4)", "range(0, len(order) - 1, 4)", "last short batch"),
+        ("order[k:k + 4]", "order[:4]", "more than once"),
+    ],
+    "check_axes": [
+        ('yscale="log", ', "", "should be log"),
+        ('xlabel="epoch", ', "", "The x axis has no label"),
+        ("    axes.legend()\n", "", "no legend"),
+        ('label="loss"', 'label="train"', "does not name 'loss'"),
+        ("    return figure", "    return axes", "should return a matplotlib Figure"),
+    ],
+    "check_leaves_pyplot": [
+        (
+            "from matplotlib.figure import Figure",
+            "from matplotlib.pyplot import figure as Figure",
+            "left open",
+        ),
+        ("    return figure", "    figure.show()\n    return figure", "is shown"),
+        (
+            "    return figure",
+            "    import matplotlib.pyplot as plt\n    plt.close('all')\n    return figure",
+            "were closed",
+        ),
+        (
+            "    figure = Figure()",
+            "    import matplotlib.pyplot as plt\n    figure = plt.gcf()",
+            "drawn on",
+        ),
+    ],
+    "check_applied": [
+        ("    return ReLUFunction.apply(x)", "    return x.clamp(min=0)", "not computed by")
+    ],
+    "check_grad_fn": [("ReLUFunction.apply(x)", "ReLUFunction.apply(x) * 1", "MulBackward0")],
+    "check_declared": [
+        (
+            "torch.autograd.Function)",
+            "torch.autograd.function._SingleLevelFunction)",
+            "should be a subclass",
+        ),
+    ],
+    "check_saved": [
+        (
+            "        ctx.save_for_backward(x)\n",
+            "        ctx.save_for_backward(x.clone())\n",
+            "a copy of x",
+        ),
+    ],
+}
+
+
+def judged_law(judge: Judge, course: Path, law: str, source: str) -> tuple[Outcome, str]:
+    suite = (
+        "import pytest\nimport torch\nfrom grader.judge.checks import laws\n"
+        f"def test_law(student):\n    '''The law'''\n    {EXAMPLES[law]}\n"
+    )
+    for name, text in {
+        # Time enough: a busy machine imports matplotlib in more than two seconds.
+        "exercises/course.toml": MANIFEST.replace("seconds = 8", "seconds = 120"),
+        "exercises/one/task.py": "raise NotImplementedError\n",
+        "tests/hidden/one/test_task.py": suite,
+        "tests/hidden/one/probe_task.py": PROBE,
+    }.items():
+        (course / name).parent.mkdir(parents=True, exist_ok=True)
+        (course / name).write_text(text, encoding="utf-8")
+    loaded, options = load_course(course), GradingOptions(0, (Visibility.HIDDEN,))
+    judgment = judge_source(judge, loaded, loaded.exercises[0], source.encode(), options)
+    (test,) = judgment.result.tests
+    return test.outcome, test.message
+
+
+def test_every_law_has_an_example_and_a_wrong_answer() -> None:
+    named = {name for name in laws.__all__ if name.startswith("check_")}
+    assert set(EXAMPLES) == named == set(WRONG)
+
+
+@pytest.mark.parametrize("law", EXAMPLES)
+def test_a_law_holds_for_a_right_answer(judge: Judge, tmp_path: Path, law: str) -> None:
+    assert judged_law(judge, tmp_path, law, RIGHT) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("law", "old", "new", "words"),
+    [(law, *change) for law, changes in WRONG.items() for change in changes],
+)
+def test_a_law_fails_in_words(
+    judge: Judge, tmp_path: Path, law: str, old: str, new: str, words: str
+) -> None:
+    assert RIGHT.count(old) >= 1
+    outcome, message = judged_law(judge, tmp_path, law, RIGHT.replace(old, new))
+    assert outcome in (Outcome.FAILED, Outcome.ERROR), message
+    assert words in message
