@@ -6,16 +6,17 @@ missing is the scoring.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
-from grader.course.manifest import load_course
-from grader.course.suite import MARKS, tests_of
-from grader.errors import GraderError
-from grader.judge.plugin import SuitePlugin, SuiteRun, visibility_of
+from grader.course.manifest import load_course, probe_of
+from grader.course.suite import MARKS, SuiteTest, tests_of
+from grader.errors import CourseError, GraderError
 from grader.judge.session import Session
+from grader.judge.student import Student
+from grader.judge.suite_run import NotYet, SuiteRun
 from grader.results import Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
@@ -35,6 +36,53 @@ def pytest_configure(config: pytest.Config) -> None:
     suites = _Suites(config.getoption("--submission"), config.getoption("--grader-seed"))
     config.pluginmanager.register(suites)
     config.pluginmanager.register(SuitePlugin(suites.find))
+
+
+class SuitePlugin:
+    """Gives every test of a suite a `student`, its prerequisites and a seed.
+
+    `find` says what a suite's file judges; None for a file that is no suite.
+    """
+
+    def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
+        self._find = find
+
+    @pytest.fixture
+    def student(self, request: pytest.FixtureRequest) -> Student:
+        """The student's module, seen from here."""
+        judged = self._find(request.path)
+        if judged is None:
+            raise CourseError(f"{request.path} is no suite of a course: it has no student.")
+        return Student(judged.session, probe_of(request.path))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if (judged := self._find(item.path)) is not None:
+            try:
+                judged.begin(_declared(judged, item))
+            except NotYet as error:
+                pytest.skip(str(error))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        error = call.excinfo.value if call.excinfo is not None else None
+        ends = call.when == "call" or (call.when == "setup" and error is not None)
+        if ends and (judged := self._find(item.path)) is not None:
+            judged.end(_declared(judged, item), error)
+        return report
+
+
+def _declared(judged: SuiteRun, item: pytest.Item) -> SuiteTest:
+    """The test of the suite that an item is."""
+    return judged.tests[_visibility_of(item.path), item.name]
+
+
+def _visibility_of(suite: Path) -> Visibility:
+    """Public or hidden, from the folder that a suite stands in."""
+    return Visibility(suite.parent.parent.name)
 
 
 class _Suites:
@@ -63,7 +111,7 @@ class _Suites:
         if source is None:
             raise pytest.UsageError(handed.files[exercise.id].problem)
         self._close_session()
-        tests = tests_of(course, exercise, (visibility_of(path),))
+        tests = tests_of(course, exercise, (_visibility_of(path),))
         session = Session(self._source_of_sandboxes(), exercise, source)
         self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]

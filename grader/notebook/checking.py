@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
+import concurrent.futures
 import functools
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
 from grader.grading import grading_options, settle
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.pool import Judges
 from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
-from grader.notebook.warm import NotebookJudge
 from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
+
+_PATIENCE_SECONDS = 5.0
 
 
 def check(
@@ -96,14 +101,32 @@ def _judge(
     # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
     result = settle(course, exercise, ExerciseFile(composed.source), options)
     if result is None:
-        result = _warm_judge().judge(course, exercise, composed.source, options)
+        result = _judged(course, exercise, composed.source, options).result
     return CheckResult(result, composed)
 
 
+def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingOptions) -> Judgment:
+    """Have a judge judge; an interrupt ends it, and the next check starts another."""
+    thread, judges = _thread_and_judges()
+    asked = thread.submit(judges.judge, course, exercise, source, options)
+    try:
+        return asked.result()
+    except KeyboardInterrupt:
+        judges.stop()
+        concurrent.futures.wait([asked], timeout=_PATIENCE_SECONDS)
+        raise
+
+
 @functools.cache
-def _warm_judge() -> NotebookJudge:
-    # The one thing that is kept between calls: a notebook has nothing of ours to hold it in.
-    return NotebookJudge()
+def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
+    """The judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
+
+    A notebook has nothing of ours to hold them in, and bubblewrap ends with the thread that started it, as
+    a cell's thread does with the cell.
+    """
+    judges = Judges()
+    atexit.register(judges.close)
+    return ThreadPoolExecutor(1, thread_name_prefix="grade"), judges
 
 
 # --- what was given -------------------------------------------------------------------------------

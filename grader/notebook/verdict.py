@@ -21,7 +21,6 @@ from grader.student.blocks import (
     Note,
     Section,
     Where,
-    is_untouched,
     status_text,
     summarized,
 )
@@ -91,7 +90,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
         result = self.result
-        if is_untouched(result):
+        if result.untouched:
             yield LineStyle.MESSAGE, "Nothing of it is written here yet."
         for section in summarized(result, FIRST_FINDINGS).sections:
             yield from self._section(section)

@@ -1,25 +1,17 @@
-"""The pytest side of judging: the `student` fixture, seeds, prerequisites, and what an outcome means.
-
-The judge registers it for one exercise at a time; `grader.judge.plain` for plain pytest.
-"""
+"""The tests of an exercise while they run: prerequisites, seeds, and the meaning of each test's end."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import random
 import sys
 import traceback
-from collections.abc import Callable, Generator
 from pathlib import Path
 
 import msgspec
-import pytest
-from _pytest.outcomes import Skipped  # pytest.skip.Exception, by a name that can be typed
 
-from grader.course.manifest import probe_of
 from grader.course.suite import SuiteTest
-from grader.errors import CourseError, GraderError
+from grader.errors import GraderError
 from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
@@ -29,7 +21,6 @@ from grader.judge.outcomes import (
     TimedOut,
 )
 from grader.judge.session import Session
-from grader.judge.student import Student
 from grader.results import Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
@@ -52,8 +43,8 @@ class TestEnd(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
-class NotYet(Skipped):
-    """A prerequisite of the test did not pass. A skip of a suite's own is none of these, and a fault."""
+class NotYet(Exception):
+    """A prerequisite of the test did not pass."""
 
 
 class SuiteRun:
@@ -85,58 +76,6 @@ class SuiteRun:
         if said.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
         return said
-
-
-class SuitePlugin:
-    """Gives every test of a suite a `student`, and under plain pytest its prerequisites and a seed.
-
-    `find` says what a suite's file judges; None for a file that is no suite. In a judge the tests are
-    not run by pytest's own protocol but by `grader.judge.collection`, which tells the plugin of each.
-    """
-
-    def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
-        self._find = find
-        self._path = Path()
-
-    @pytest.fixture
-    def student(self) -> Student:
-        """The student's module, seen from here."""
-        judged = self._find(self._path)
-        if judged is None:
-            raise CourseError(f"{self._path} is no suite of a course: it has no student.")
-        return Student(judged.session, probe_of(self._path))
-
-    def begin(self, item: pytest.Item) -> None:
-        """Be told which test runs next."""
-        self._path = item.path
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        self.begin(item)
-        if (judged := self._find(item.path)) is not None:
-            judged.begin(declared(judged, item))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        error = call.excinfo.value if call.excinfo is not None else None
-        ends = call.when == "call" or (call.when == "setup" and error is not None)
-        if ends and (judged := self._find(item.path)) is not None:
-            judged.end(declared(judged, item), error)
-        return report
-
-
-def declared(judged: SuiteRun, item: pytest.Item) -> SuiteTest:
-    """The test of the suite that an item is."""
-    return judged.tests[visibility_of(item.path), item.name]
-
-
-@functools.lru_cache(maxsize=256)
-def visibility_of(suite: Path) -> Visibility:
-    """Public or hidden, from the folder that a suite stands in."""
-    return Visibility(suite.parent.parent.name)
 
 
 def _placed(judged: SuiteRun, test: SuiteTest, said: TestEnd) -> TestEnd:
