@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """What a grading tells whoever watches it; every method does nothing unless overridden."""
+    """The events of a grading; every method does nothing unless overridden."""
 
     def begin(self, exercise: Exercise, tests: int) -> None:
         """An exercise is about to be judged by this many tests."""
@@ -71,7 +71,7 @@ def grade(
         walls: False to run the student's code unconfined (for measurements).
         require_isolation: refuse to judge behind less than this level: `none`, `limits`, `kernel`,
             `namespaces` or `full`.
-        progress: is told of every test as it ends.
+        progress: is called with every test as it ends.
 
     Raises:
         SubmissionError: there is nothing to grade at this path.
@@ -88,7 +88,7 @@ def grade(
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
-        # While the judge loads: nobody asks for this before the end.
+        # While the judge loads: it is needed at the end alone.
         course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
     if len(grading.faults) == len(results):
@@ -134,7 +134,7 @@ class _Grading:
         """Start what takes longest first: a judge, if any of these exercises needs one."""
         course, files = self._course, self._files
         self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
-        open_ones = [each for each in selected if self._verdicts[each.id] is None]
+        open_ones = [exercise for exercise in selected if self._verdicts[exercise.id] is None]
         if not open_ones:
             yield
             return
@@ -167,15 +167,15 @@ class _Grading:
         if self._judges is None or source is None:
             raise ValueError(f"{exercise.id} is open, and no judge was started for it")
         self._progress.begin(exercise, len(tests_of(self._course, exercise, self._options.suites)))
-        judged = self._judges.judge(
+        judgment = self._judges.judge(
             self._course,
             exercise,
             source,
             self._options,
             functools.partial(self._progress.test, exercise),
         )
-        self.walls = judged.walls
-        return judged.result
+        self.walls = judgment.walls
+        return judgment.result
 
 
 def _selected(
@@ -193,7 +193,9 @@ def _selected(
         if not course.suites(exercise):
             public = course.suite(exercise, Visibility.PUBLIC)
             raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")
-    judged = tuple(each for each in named if set(options.suites) & set(course.suites(each)))
+    judged = tuple(
+        exercise for exercise in named if set(options.suites) & set(course.suites(exercise))
+    )
     if not judged:
         kind = options.suites[0].value
         names = ", ".join(exercise.id for exercise in named)
@@ -216,7 +218,7 @@ def grading_options(
 
 
 class _Settled(msgspec.Struct, frozen=True):
-    """Why an exercise needs no judge: how each of its tests ends, and what the student is told."""
+    """Why an exercise needs no judge: the end of each of its tests, and the message for the student."""
 
     outcome: Outcome
     message: str
@@ -285,7 +287,7 @@ def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
 
 def version_of(package: str) -> str:
     """The version of an installed package, without importing it; empty if there is none."""
-    # 20 ms that are nobody's while a judge loads, and too many where there is nothing to judge.
+    # 20 ms that cost nothing while a judge loads, and too many where there is nothing to judge.
     from importlib import metadata
 
     try:

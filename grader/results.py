@@ -37,7 +37,7 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
-    # A fault of ours: no verdict. It is no loss either: whoever reads the score has to see it first.
+    # A fault of ours: no verdict. It is no loss either: a reader of the score has to see it first.
     UNJUDGED = "unjudged"
 
 

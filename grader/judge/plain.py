@@ -50,16 +50,16 @@ class SuitePlugin:
     @pytest.fixture
     def student(self, request: pytest.FixtureRequest) -> Student:
         """The student's module, seen from here."""
-        judged = self._find(request.path)
-        if judged is None:
+        run = self._find(request.path)
+        if run is None:
             raise CourseError(f"{request.path} is no suite of a course: it has no student.")
-        return Student(judged.session, probe_of(request.path))
+        return Student(run.session, probe_of(request.path))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if (judged := self._find(item.path)) is not None:
+        if (run := self._find(item.path)) is not None:
             try:
-                judged.begin(_declared(judged, item))
+                run.begin(_declared(run, item))
             except NotYet as error:
                 pytest.skip(str(error))
 
@@ -70,14 +70,14 @@ class SuitePlugin:
         report = yield
         error = call.excinfo.value if call.excinfo is not None else None
         ends = call.when == "call" or (call.when == "setup" and error is not None)
-        if ends and (judged := self._find(item.path)) is not None:
-            judged.end(_declared(judged, item), error)
+        if ends and (run := self._find(item.path)) is not None:
+            run.end(_declared(run, item), error)
         return report
 
 
-def _declared(judged: SuiteRun, item: pytest.Item) -> SuiteTest:
+def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest:
     """The test of the suite that an item is."""
-    return judged.tests[_visibility_of(item.path), item.name]
+    return run.tests[_visibility_of(item.path), item.name]
 
 
 def _visibility_of(suite: Path) -> Visibility:
@@ -99,7 +99,7 @@ class _Suites:
         """What the suite at `path` judges; None if it is no suite of a course."""
         if self._judged is not None and self._judged[0] == path:
             return self._judged[1]
-        if path.parent.parent.name not in {each.value for each in Visibility}:
+        if path.parent.parent.name not in {visibility.value for visibility in Visibility}:
             return None
         try:
             course = load_course(path.parent)

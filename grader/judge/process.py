@@ -1,4 +1,4 @@
-"""The judge as a process of its own: what the grader asks of it, and what it says, one JSON line each.
+"""The judge as a process of its own, which reads and writes one JSON line a message.
 
 Theory of operation. The process that grades (a command, a batch, a notebook in which a student's code has
 already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds the suites

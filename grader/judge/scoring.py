@@ -84,7 +84,7 @@ def points(earned: float, total: float, worth: float) -> float:
 
 
 def rounded(score: float) -> float:
-    """Points in hundredths, as they are told."""
+    """Points as they are shown, in hundredths."""
     return round(score, 2)
 
 
@@ -108,7 +108,8 @@ def _status(outcomes: list[Outcome]) -> Status:
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
     """The points earned in these exercises, and those that there are."""
     results = tuple(exercises)
-    earned, worth = sum(each.score for each in results), sum(each.max_score for each in results)
+    earned = sum(result.score for result in results)
+    worth = sum(result.max_score for result in results)
     return rounded(earned), rounded(worth)
 
 
@@ -150,7 +151,7 @@ def _dealt(amount: int, weights: list[float]) -> list[int]:
     """The amount in whole parts by weight, by the method of the largest remainder."""
     if not weights:
         return []
-    # Here, for it is slow to load and whoever judges needs none of it.
+    # Here, for it is slow to load and a judge needs none of it.
     from fractions import Fraction
 
     exact = [Fraction(max(weight, 0)) for weight in weights]

@@ -30,7 +30,7 @@ MAX_MESSAGE = 2_000
 
 
 class TestEnd(msgspec.Struct, frozen=True):
-    """What the end of a test says about the submission; with a `fault` it says nothing about it.
+    """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for.
     """
@@ -72,22 +72,22 @@ class SuiteRun:
         """What the end of the test means: that of an error, or of none."""
         if isinstance(error, GraderError):
             self.fault = error
-        said = _placed(self, test, meaning_of(error))
-        if said.outcome is Outcome.PASSED:
+        end = _placed(self, test, meaning_of(error))
+        if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
-        return said
+        return end
 
 
-def _placed(judged: SuiteRun, test: SuiteTest, said: TestEnd) -> TestEnd:
-    """A report that says where to look, if the test knows it and the error did not."""
-    if said.outcome is Outcome.PASSED or said.line is not None or not test.place:
-        return said
-    line = line_of(judged.session.tree, test.place)
-    return msgspec.structs.replace(said, line=line, function=test.place if line else "")
+def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
+    """The end with the place to look at, if the test names one and the error did not."""
+    if end.outcome is Outcome.PASSED or end.line is not None or not test.place:
+        return end
+    line = line_of(run.session.tree, test.place)
+    return msgspec.structs.replace(end, line=line, function=test.place if line else "")
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
-    """What the end of a test says about the submission; anything unknown is a fault of ours."""
+    """The meaning of a test's end for the submission; anything unknown is a fault of ours."""
     match error:
         case None:
             return TestEnd(Outcome.PASSED, "")
@@ -123,8 +123,8 @@ def _student_error(error: StudentError) -> TestEnd:
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    said = clean(str(error).partition("\n")[0], 400).rstrip(".")
-    message = f"Your code raised {said}{where}.{_advice(error)}"
+    error_text = clean(str(error).partition("\n")[0], 400).rstrip(".")
+    message = f"Your code raised {error_text}{where}.{_advice(error)}"
     return TestEnd(Outcome.ERROR, message, line, function)
 
 

@@ -1,6 +1,6 @@
-"""What a check found, as a notebook shows it: HTML, and plain text where there is none.
+"""The result of a check, as a notebook shows it: HTML, and plain text where there is none.
 
-Whatever comes from the code that was judged is text: cleaned, escaped, and never markup.
+All that comes from the judged code is text: cleaned, escaped, and never markup.
 """
 
 from __future__ import annotations

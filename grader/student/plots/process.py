@@ -90,7 +90,7 @@ def _answer(line: bytes, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFau
 
 
 def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
-    # Here and not above: whoever asks imports this module for its structs, and not pytest.
+    # Here and not above: the process that asks imports this module for its structs alone.
     from grader.judge.suite_run import meaning_of
 
     course = load_course(Path(request.course))
@@ -106,9 +106,9 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
             parts["the reference"] = _reference(request, sandboxes, exercise, plot, file)
         return Drawn(_picture(plot, exercise.title, parts), own, note)
     except Ended as error:
-        said = meaning_of(error)
-        place = Place(exercise.file, said.line, said.function) if said.line else None
-        return NotDrawn(said.outcome, said.message, place)
+        end = meaning_of(error)
+        place = Place(exercise.file, end.line, end.function) if end.line else None
+        return NotDrawn(end.outcome, end.message, place)
     except _NotDrawable as error:
         return NotDrawn(Outcome.FAILED, str(error))
 
