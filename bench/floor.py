@@ -20,7 +20,8 @@ import pytest
 from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.course.suite import MARKS, tests_of
 from grader.judge.outcomes import student_error
-from grader.judge.plugin import SuitePlugin, SuiteRun
+from grader.judge.plain import SuitePlugin
+from grader.judge.suite_run import SuiteRun
 from grader.results import Visibility
 from grader.sandbox.wire.values import Opaque, Record
 from grader.submissions.source import parse

@@ -16,15 +16,16 @@ import msgspec
 import grader
 from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
-from grader.errors import CourseError, SubmissionError
+from grader.errors import CourseError, GraderError, IsolationError, SubmissionError
 from grader.judge.assignment import GradingOptions
-from grader.judge.scoring import score_exercise, score_test
+from grader.judge.scoring import score_alike, sum_of
 from grader.results import (
     Environment,
     ExerciseResult,
     Outcome,
     Place,
     Result,
+    Status,
     TestResult,
     Visibility,
 )
@@ -32,11 +33,11 @@ from grader.submissions import ExerciseFile, State, Submission, read_submission
 
 # Imported when it is needed: where nothing has to be judged, nothing is loaded that could.
 if TYPE_CHECKING:
-    from grader.judge.process import Judge
+    from grader.judge.pool import Judges
 
 
 class Progress:
-    """What a grading tells whoever watches it; every method does nothing unless overridden."""
+    """The events of a grading; every method does nothing unless overridden."""
 
     def begin(self, exercise: Exercise, tests: int) -> None:
         """An exercise is about to be judged by this many tests."""
@@ -70,12 +71,13 @@ def grade(
         walls: False to run the student's code unconfined (for measurements).
         require_isolation: refuse to judge behind less than this level: `none`, `limits`, `kernel`,
             `namespaces` or `full`.
-        progress: is told of every test as it ends.
+        progress: is called with every test as it ends.
 
     Raises:
         SubmissionError: there is nothing to grade at this path.
         CourseError: the course is not in order, or has no such exercise.
-        GraderError: any other fault that is not the submission's.
+        GraderError: any other fault that is not the submission's, if no exercise has a verdict; one
+            without a verdict beside others is `unjudged` in the result.
     """
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):
@@ -86,14 +88,17 @@ def grade(
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())
     with grading.judges_started(selected, walls=walls):
-        # While the judge loads: nobody asks for this before the end.
+        # While the judge loads: it is needed at the end alone.
         course_info = course.info()
         results = [grading.result(exercise) for exercise in selected]
+    if len(grading.faults) == len(results):
+        raise grading.faults[0]
+    score, max_score = sum_of(results)
     return Result(
         course=course_info,
         submission=submission.info(),
-        score=round(sum(result.score for result in results), 2),
-        max_score=round(sum(result.max_score for result in results), 2),
+        score=score,
+        max_score=max_score,
         seed=seed,
         exercises=tuple(results),
         started_at=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -117,55 +122,60 @@ class _Grading:
         progress: Progress,
     ) -> None:
         self.walls: tuple[str, ...] = ()
+        self.faults: list[GraderError] = []
         self.torch = ""
         self._course, self._files = course, read.files
         self._options, self._progress = options, progress
         self._verdicts: dict[str, _Settled | None] = {}
-        self._judge: Judge | None = None
+        self._judges: Judges | None = None
 
     @contextlib.contextmanager
     def judges_started(self, selected: Iterable[Exercise], *, walls: bool) -> Iterator[None]:
         """Start what takes longest first: a judge, if any of these exercises needs one."""
         course, files = self._course, self._files
         self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
-        open_ones = [each for each in selected if self._verdicts[each.id] is None]
+        open_ones = [exercise for exercise in selected if self._verdicts[exercise.id] is None]
         if not open_ones:
             yield
             return
-        from grader.judge.process import judges, modules_of
+        from grader.judge.pool import Judges
+        from grader.judge.process import modules_of
 
-        with judges(preload=modules_of(open_ones), walls=walls) as started:
-            self._judge = started[0]
+        with Judges(preload=modules_of(open_ones), walls=walls) as self._judges:
+            self._judges.start()
             self.torch = version_of("torch")
             yield
 
     def result(self, exercise: Exercise) -> ExerciseResult:
-        """Settle or judge one exercise."""
+        """Settle or judge one exercise; a fault of ours leaves it without a verdict, and the others go on."""
         verdict = self._verdicts[exercise.id]
-        if verdict is not None:
-            result = _settled(self._course, exercise, self._options, verdict)
-        else:
-            result = self._judged(exercise)
+        try:
+            if verdict is not None:
+                result = _settled(self._course, exercise, self._options, verdict)
+            else:
+                result = self._judged(exercise)
+        except IsolationError:
+            raise
+        except GraderError as error:
+            self.faults.append(error)
+            result = unjudged(self._course, exercise, self._options, str(error))
         self._progress.end(exercise, result)
         return result
 
     def _judged(self, exercise: Exercise) -> ExerciseResult:
         source = self._files[exercise.id].source
-        if self._judge is None or source is None:
+        if self._judges is None or source is None:
             raise ValueError(f"{exercise.id} is open, and no judge was started for it")
         self._progress.begin(exercise, len(tests_of(self._course, exercise, self._options.suites)))
-        from grader.judge.process import judge_source
-
-        judged = judge_source(
-            self._judge,
+        judgment = self._judges.judge(
             self._course,
             exercise,
             source,
             self._options,
             functools.partial(self._progress.test, exercise),
         )
-        self.walls = judged.walls
-        return judged.result
+        self.walls = judgment.walls
+        return judgment.result
 
 
 def _selected(
@@ -183,7 +193,9 @@ def _selected(
         if not course.suites(exercise):
             public = course.suite(exercise, Visibility.PUBLIC)
             raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")
-    judged = tuple(each for each in named if set(options.suites) & set(course.suites(each)))
+    judged = tuple(
+        exercise for exercise in named if set(options.suites) & set(course.suites(exercise))
+    )
     if not judged:
         kind = options.suites[0].value
         names = ", ".join(exercise.id for exercise in named)
@@ -206,7 +218,7 @@ def grading_options(
 
 
 class _Settled(msgspec.Struct, frozen=True):
-    """Why an exercise needs no judge: how each of its tests ends, and what the student is told."""
+    """Why an exercise needs no judge: the end of each of its tests, and the message for the student."""
 
     outcome: Outcome
     message: str
@@ -242,11 +254,22 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
 def _settled(
     course: Course, exercise: Exercise, options: GradingOptions, verdict: _Settled
 ) -> ExerciseResult:
-    results = [
-        score_test(test, verdict.outcome, verdict.message, verdict.place)
-        for test in tests_of(course, exercise, options.suites)
-    ]
-    return score_exercise(exercise, results, message=verdict.message)
+    tests = tests_of(course, exercise, options.suites)
+    end = verdict.outcome, verdict.message, verdict.place
+    return score_alike(exercise, tests, *end, settled=True)
+
+
+def unjudged(
+    course: Course, exercise: Exercise, options: GradingOptions, fault: str
+) -> ExerciseResult:
+    """The result where a fault of ours is in the way of a verdict; it says which."""
+    try:
+        tests = tests_of(course, exercise, options.suites)
+    except CourseError:
+        tests = []
+    message = "Not judged: a fault of the grader."
+    result = score_alike(exercise, tests, Outcome.SKIPPED, message)
+    return msgspec.structs.replace(result, status=Status.UNJUDGED, message=fault)
 
 
 def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
@@ -264,7 +287,7 @@ def environment_of(torch: str, walls: tuple[str, ...]) -> Environment:
 
 def version_of(package: str) -> str:
     """The version of an installed package, without importing it; empty if there is none."""
-    # 20 ms that are nobody's while a judge loads, and too many where there is nothing to judge.
+    # 20 ms that cost nothing while a judge loads, and too many where there is nothing to judge.
     from importlib import metadata
 
     try:

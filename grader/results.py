@@ -37,7 +37,7 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
-    # A fault of ours: no verdict. It is no loss either: whoever reads the score has to see it first.
+    # A fault of ours: no verdict. It is no loss either: a reader of the score has to see it first.
     UNJUDGED = "unjudged"
 
 
@@ -68,7 +68,10 @@ class TestResult(msgspec.Struct, frozen=True):
 
 
 class ExerciseResult(msgspec.Struct, frozen=True):
-    """One exercise of one submission; `output` is what the student's code printed, bounded."""
+    """One exercise of one submission; `output` is what the student's code printed, bounded.
+
+    One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub.
+    """
 
     name: str
     title: str
@@ -80,6 +83,12 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     message: str
     tests: tuple[TestResult, ...]
     output: str
+    settled: bool = False
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it is still the stub; what was judged and raised NotImplementedError everywhere is not."""
+        return self.settled and self.status is Status.NOT_ATTEMPTED
 
 
 class CourseInfo(msgspec.Struct, frozen=True):
@@ -148,19 +157,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     origin: str = ""
     result: Result
-
-
-def points(earned: float, total: float, worth: float) -> float:
-    """The share `earned / total` of `worth` points, rounded to hundredths.
-
-    Full marks only for everything earned, and none only for nothing: rounding never makes a score
-    perfect or empty that is not.
-    """
-    if total <= 0 or earned <= 0:
-        return 0.0
-    if earned >= total:
-        return worth
-    return min(max(round(worth * earned / total, 2), 0.01), round(worth - 0.01, 2))
 
 
 def to_json(result: Result) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,8 @@ from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
-from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.pool import Judges
+from grader.judge.process import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
@@ -62,14 +62,12 @@ def verify(
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
     with (
-        judges(jobs, preload=modules_of(exercises)) as started,
-        ThreadPoolExecutor(jobs) as pool,
+        Judges(jobs, preload=modules_of(exercises)) as judges,
+        ThreadPoolExecutor(jobs) as threads,
     ):
-        free: queue.SimpleQueue[Judge] = queue.SimpleQueue()
-        for judge in started:
-            free.put(judge)
+        judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, free, pool, seeds, done).prove()
+            yield _Prover(course, exercise, judges, threads, seeds, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -81,19 +79,19 @@ class _Run(msgspec.Struct, frozen=True):
 
 
 class _Prover:
-    """Judges the modules of one exercise, each in the next free judge, and collects complaints."""
+    """Has the modules of one exercise judged, several at a time, and collects the complaints."""
 
     def __init__(
         self,
         course: Course,
         exercise: Exercise,
-        free: queue.SimpleQueue[Judge],
-        pool: ThreadPoolExecutor,
+        judges: Judges,
+        threads: ThreadPoolExecutor,
         seeds: int,
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
-        self._free, self._pool = free, pool
+        self._judges, self._threads = judges, threads
         self._seeds, self._done = seeds, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
@@ -104,7 +102,7 @@ class _Prover:
         runs = [_Run(course.name_of(stub), stub.read_bytes())]
         runs += [_Run(*right, seed) for right in rights.items() for seed in range(self._seeds)]
         runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
-        judged = list(zip(runs, self._pool.map(self._judge, runs), strict=True))
+        judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         faults: dict[str, list[str]] = {}
         for run, outcome in judged:
@@ -142,14 +140,12 @@ class _Prover:
         except SyntaxError as error:
             self._done(self._exercise, run.name)
             return f"line {error.lineno or 1} is not valid Python: {error.msg}."
-        judge = self._free.get()
+        options = GradingOptions(run.seed)
         try:
-            options = GradingOptions(run.seed)
-            return judge_source(judge, self._course, self._exercise, run.source, options).result
+            return self._judges.judge(self._course, self._exercise, run.source, options).result
         except GraderError as error:
             return str(error)
         finally:
-            self._free.put(judge)
             self._done(self._exercise, run.name)
 
     def _stub_complaints(self, path: Path, result: ExerciseResult | None) -> list[str]:

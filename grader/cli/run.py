@@ -160,9 +160,16 @@ def run(
     if json_file != _STDOUT:
         standings = workspace.standings() if workspace is not None else {}
         _show(result, _guide(course, submission, bare, standings), verbose)
-    # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
-    enough = result.score >= round(result.max_score * fail_under / 100, 2)
-    click.get_current_context().exit(ExitCode.FULL_MARKS if enough else ExitCode.BELOW)
+    click.get_current_context().exit(_exit_code(result, fail_under))
+
+
+def _exit_code(result: Result, fail_under: float) -> ExitCode:
+    from grader.judge.scoring import reaches
+    from grader.results import Status
+
+    if any(exercise.status is Status.UNJUDGED for exercise in result.exercises):
+        return ExitCode.FAULT
+    return ExitCode.FULL_MARKS if reaches(result, fail_under) else ExitCode.BELOW
 
 
 def _write(path: Path, result: Result) -> None:

@@ -14,7 +14,6 @@ import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
-from grader.course.suite import tests_of
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
 from grader.gradebook.review import (
@@ -26,10 +25,9 @@ from grader.gradebook.review import (
     suspicious_in,
 )
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
-from grader.grading import environment_of, settle, version_of
+from grader.grading import environment_of, settle, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
-from grader.judge.scoring import score_exercise, score_test
 from grader.results import Environment, ExerciseResult, Outcome, Status, Student
 from grader.submissions import ClassDownload, ExerciseFile, read_attempt
 
@@ -191,6 +189,7 @@ class _Batch:
         self._open: dict[int, _Open] = {}
         self._missing: dict[int, int] = {}
         self._students: set[str] = set()
+        self._judged_now: set[str] = set()
         self._waiting: dict[str, ExerciseResult] = {}
         self._judged = self._settled = self._known = self._attempts = self._tasked = 0
         self._here, self._torch = environment_of("", ()), version_of("torch")
@@ -243,7 +242,9 @@ class _Batch:
     ) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
         waited = _Open(attempt, exercise, handed, key)
-        if (known := self._book.verdict(key.key)) is not None:
+        known = self._book.verdict(key.key)
+        # Time runs out on a machine that is busy, too: that is not kept as the verdict for ever.
+        if known is not None and (key.key in self._judged_now or not _timed_out(known[0])):
             self._known += 1
             if self._book.has(attempt, exercise.id, key.key):
                 self._look_at(waited, known[0])
@@ -260,7 +261,10 @@ class _Batch:
     def _take(self, verdict: Completed) -> None:
         waited = self._open.pop(verdict.number)
         self._judged += 1
-        result = verdict.result or self._unjudged(waited.exercise, verdict.fault)
+        result = verdict.result or unjudged(
+            self._course, waited.exercise, self._options, verdict.fault
+        )
+        self._judged_now.add(waited.key.key)
         with self._book.transaction():
             self._keep(waited, result, environment_of(self._torch, verdict.walls))
         self._missing[waited.attempt.id] -= 1
@@ -286,17 +290,12 @@ class _Batch:
     def _not_yet(self, exercise: Exercise) -> ExerciseResult:
         """What stands in the gradebook until the verdict is there."""
         if exercise.id not in self._waiting:
-            self._waiting[exercise.id] = self._unjudged(exercise, _NOT_YET)
+            self._waiting[exercise.id] = unjudged(self._course, exercise, self._options, _NOT_YET)
         return self._waiting[exercise.id]
 
-    def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
-        """No verdict: a fault of ours, which the next batch tries to make good."""
-        results = [
-            score_test(test, Outcome.SKIPPED, "Not judged: a fault of the grader.")
-            for test in tests_of(self._course, exercise, self._options.suites)
-        ]
-        result = score_exercise(exercise, results, message=fault)
-        return msgspec.structs.replace(result, status=Status.UNJUDGED)
+
+def _timed_out(result: ExerciseResult) -> bool:
+    return any(test.outcome is Outcome.TIMEOUT for test in result.tests)
 
 
 def changes(replaced: Iterable[Replaced]) -> Iterator[Change]:

@@ -19,6 +19,7 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.gradebook.review import Attention
 from grader.gradebook.tables import FILE, connected
+from grader.judge.scoring import sum_of
 from grader.results import (
     CourseInfo,
     Entry,
@@ -227,11 +228,12 @@ class Gradebook:
             (read_result(row[0]) for row in rows),
             key=lambda each: (order.get(each.name, len(order)), each.name),
         )
+        score, max_score = sum_of(exercises)
         return Result(
             course=self.course,
             submission=submission,
-            score=round(sum(each.score for each in exercises), 2),
-            max_score=round(sum(each.max_score for each in exercises), 2),
+            score=score,
+            max_score=max_score,
             seed=max(row[2] for row in rows),
             exercises=tuple(exercises),
             started_at=min(row[1] for row in rows),

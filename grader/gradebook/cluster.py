@@ -25,7 +25,7 @@ from grader.course.manifest import Course, load_course
 from grader.errors import GraderError, SandboxError
 from grader.gradebook.verdict_key import grader_digest
 from grader.judge.assignment import GradingOptions
-from grader.judge.pool import Completed, Judges, Task
+from grader.judge.pool import Completed, Task, TaskJudges
 
 # To find a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
@@ -59,8 +59,9 @@ class _JudgesPlugin(WorkerPlugin):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         course = load_course(folder / self._shipment.manifest)
-        self.judges = Judges(course, worker.state.nthreads, self._shipment.options)
+        self.judges = TaskJudges(course, worker.state.nthreads, self._shipment.options)
         self._stack.callback(self.judges.close)
+        self.judges.start()
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002  # as inherited
         """Let go of the judges and the folder."""
@@ -79,7 +80,7 @@ def _verdict(name: str, task: Task) -> Completed:
     plugin = get_worker().plugins.get(name)
     if not isinstance(plugin, _JudgesPlugin):
         raise SandboxError("This worker could not start its judges; its own log says why.")
-    return plugin.judges.verdict(task)
+    return plugin.judges.complete(task)
 
 
 class ClusterPool:

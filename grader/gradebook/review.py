@@ -105,9 +105,7 @@ def _reasons(
         yield Reason.UNREADABLE, handed.problem
     if handed.source is not None and not _is_text(handed.source):
         yield Reason.UNREADABLE, result.message
-    # One that is settled as the stub has a message, one that was judged has none.
-    untouched = result.status is Status.NOT_ATTEMPTED and bool(result.message)
-    if handed.source is not None and not untouched:
+    if handed.source is not None and not result.untouched:
         for what, lines in _suspicious(handed.source).items():
             if what not in in_stub:
                 more = f" (and on {counted(len(lines) - 1, 'more line')})" if lines[1:] else ""

@@ -1,4 +1,4 @@
-"""What a judge is asked and what it hands back: an assignment; tests as they end, a judgment or a fault."""
+"""The messages of a judge: an assignment in; tests as they end, then a judgment or a fault out."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
     """A fault of ours; the judge is ready for the next assignment.
 
-    `kind` names the error of ours that it was: whoever grades has other things to do about each.
+    `kind` names the class of the error: the caller treats each in its own way.
     """
 
     message: str

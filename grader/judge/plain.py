@@ -6,16 +6,17 @@ missing is the scoring.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
-from grader.course.manifest import load_course
-from grader.course.suite import MARKS, tests_of
-from grader.errors import GraderError
-from grader.judge.plugin import SuitePlugin, SuiteRun, visibility_of
+from grader.course.manifest import load_course, probe_of
+from grader.course.suite import MARKS, SuiteTest, tests_of
+from grader.errors import CourseError, GraderError
 from grader.judge.session import Session
+from grader.judge.student import Student
+from grader.judge.suite_run import NotYet, SuiteRun
 from grader.results import Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
@@ -37,6 +38,53 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SuitePlugin(suites.find))
 
 
+class SuitePlugin:
+    """Gives every test of a suite a `student`, its prerequisites and a seed.
+
+    `find` says what a suite's file judges; None for a file that is no suite.
+    """
+
+    def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
+        self._find = find
+
+    @pytest.fixture
+    def student(self, request: pytest.FixtureRequest) -> Student:
+        """The student's module, seen from here."""
+        run = self._find(request.path)
+        if run is None:
+            raise CourseError(f"{request.path} is no suite of a course: it has no student.")
+        return Student(run.session, probe_of(request.path))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if (run := self._find(item.path)) is not None:
+            try:
+                run.begin(_declared(run, item))
+            except NotYet as error:
+                pytest.skip(str(error))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        error = call.excinfo.value if call.excinfo is not None else None
+        ends = call.when == "call" or (call.when == "setup" and error is not None)
+        if ends and (run := self._find(item.path)) is not None:
+            run.end(_declared(run, item), error)
+        return report
+
+
+def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest:
+    """The test of the suite that an item is."""
+    return run.tests[_visibility_of(item.path), item.name]
+
+
+def _visibility_of(suite: Path) -> Visibility:
+    """Public or hidden, from the folder that a suite stands in."""
+    return Visibility(suite.parent.parent.name)
+
+
 class _Suites:
     """Finds out what a test file judges, and keeps one session open: that of the file that runs."""
 
@@ -51,7 +99,7 @@ class _Suites:
         """What the suite at `path` judges; None if it is no suite of a course."""
         if self._judged is not None and self._judged[0] == path:
             return self._judged[1]
-        if path.parent.parent.name not in {each.value for each in Visibility}:
+        if path.parent.parent.name not in {visibility.value for visibility in Visibility}:
             return None
         try:
             course = load_course(path.parent)
@@ -63,7 +111,7 @@ class _Suites:
         if source is None:
             raise pytest.UsageError(handed.files[exercise.id].problem)
         self._close_session()
-        tests = tests_of(course, exercise, (visibility_of(path),))
+        tests = tests_of(course, exercise, (_visibility_of(path),))
         session = Session(self._source_of_sandboxes(), exercise, source)
         self._judged = path, SuiteRun(session, tests, self._seed)
         return self._judged[1]

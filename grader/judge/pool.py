@@ -1,4 +1,4 @@
-"""Many files to judge, a few judges: tasks go in, verdicts come out in whatever order they are ready.
+"""The owner of judges, and pools of them: tasks go in, verdicts come out in whatever order they are ready.
 
 What no judge can judge is a fault of ours, told in its verdict, and the others go on.
 """
@@ -8,24 +8,120 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
-from grader.course.manifest import Course
+from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import ExerciseResult
+from grader.results import ExerciseResult, TestResult
 
 # So many files in a row without a sandbox, each tried twice.
 _HOPELESS = 5
 
 
+class Judges:
+    """So many judges behind one fork server, for as many threads; a context manager.
+
+    They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
+    server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
+    more. All of this is done by threads that outlive it: bubblewrap ends with the thread that started it.
+    """
+
+    def __init__(self, count: int = 1, *, preload: Sequence[str] = (), walls: bool = True) -> None:
+        self._count, self._preload, self._walls = count, tuple(preload), walls
+        self._lock = threading.Lock()
+        self._judges: list[Judge] = []
+        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        # What holds the judges: all that were started together, and each replacement by its place.
+        self._shared = contextlib.ExitStack()
+        self._replacements: dict[int, contextlib.ExitStack] = {}
+        self._closed = False
+        self._stops = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self, preload: Sequence[str] = ()) -> None:
+        """Start the judges, unless they are; `preload` is what their sandboxes import beforehand."""
+        with self._lock:
+            if self._closed:
+                raise JudgeError("The judges were told to stop.")
+            if not self._judges:
+                self._preload = self._preload or tuple(preload)
+                self._judges = list(self._shared.enter_context(self._started(self._count)))
+                for place in range(self._count):
+                    self._free.put(place)
+
+    def judge(
+        self,
+        course: Course,
+        exercise: Exercise,
+        source: bytes,
+        options: GradingOptions,
+        done: Callable[[TestResult], None] | None = None,
+    ) -> Judgment:
+        """Have a source judged, as soon as a judge is free; raises GraderError for a fault of ours."""
+        stops = self._stops
+        self.start(exercise.preload)
+        place = self._free.get()
+        try:
+            judge = self._judges[place]
+            if not judge.alive:
+                judge = self._replaced(place, stops)
+            try:
+                return judge_source(judge, course, exercise, source, options, done)
+            except (JudgeError, SandboxError) as error:
+                if isinstance(error, JudgeError) and judge.alive:
+                    raise
+                judge = self._replaced(place, stops)
+                return judge_source(judge, course, exercise, source, options, done)
+        finally:
+            self._free.put(place)
+
+    def stop(self) -> None:
+        """End what is being judged, with a JudgeError for it; the next judgment finds new judges."""
+        with self._lock:
+            self._stops += 1
+            for judge in self._judges:
+                judge.end()
+
+    def close(self) -> None:
+        """End the judges, also in the middle of something."""
+        with self._lock:
+            self._closed = True
+            for own in self._replacements.values():
+                own.close()
+            self._shared.close()
+
+    def _started(self, count: int) -> contextlib.AbstractContextManager[list[Judge]]:
+        return judges(count, preload=self._preload, walls=self._walls)
+
+    def _replaced(self, place: int, stops: int) -> Judge:
+        """A new judge; none where the judgment was called off since there were so many stops."""
+        with self._lock:
+            if self._closed or self._stops != stops:
+                raise JudgeError("The judges were told to stop.")
+            own = self._replacements.setdefault(place, contextlib.ExitStack())
+            own.close()
+            (self._judges[place],) = own.enter_context(self._started(1))
+            return self._judges[place]
+
+
 class Task(msgspec.Struct, frozen=True):
-    """Judge the source of one exercise; whoever asks knows it again by its number."""
+    """Judge the source of one exercise; the caller knows it again by its number."""
 
     number: int
     exercise: str
@@ -49,97 +145,44 @@ class Pool(Protocol):
         ...
 
 
-class Judges:
-    """So many judges behind one fork server, for as many threads; close it when all is judged.
+class TaskJudges(Judges):
+    """The judges of a pool: all of their tasks are of one course, and judged with the same options.
 
-    A judge that ended is replaced, by one with a fork server of its own, since the shared one may be what is
-    gone; and the file that it was at is tried once more. Where one file after the other finds no
-    sandbox, it is the machine that is at fault, and there is no use in going on.
+    Where one task after the other finds no sandbox, it is the machine that is at fault, and there is no use in
+    going on.
     """
 
     def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
+        super().__init__(count, preload=modules_of(course.exercises))
         self._course, self._options = course, options
-        self._preload = modules_of(course.exercises)
-        self._shared = contextlib.ExitStack()
-        started = self._shared.enter_context(judges(count, preload=self._preload))
-        self._free: queue.SimpleQueue[tuple[int, Judge]] = queue.SimpleQueue()
-        for place, judge in enumerate(started):
-            self._free.put((place, judge))
-        # What holds the replacement of a judge, by the place of the judge that it replaces.
-        self._replacements: dict[int, contextlib.ExitStack] = {}
-        self._lock = threading.Lock()
-        self._closed = False
         self._without_sandbox = 0
 
-    def close(self) -> None:
-        """Hang up; a judge in the middle of something is not waited for."""
-        with self._lock:
-            self._closed = True
-            for own in self._replacements.values():
-                own.close()
-        self._shared.close()
-
-    def verdict(self, task: Task) -> Completed:
+    def complete(self, task: Task) -> Completed:
         """Have a task judged as soon as a judge is free.
 
         Raises IsolationError where the walls that were asked for do not stand, SandboxError where
         nothing can be judged any more.
         """
-        place, judge = self._free.get()
+        exercise = self._course.exercise(task.exercise)
         try:
-            return self._judge(judge, task)
+            judgment = self.judge(self._course, exercise, task.source, self._options)
         except IsolationError:
             raise
         except GraderError as error:
-            if isinstance(error, SandboxError) or not judge.alive:
-                judge = self._replaced(place)
-            return self._second_try(judge, task)
-        finally:
-            self._free.put((place, judge))
-
-    def _replaced(self, place: int) -> Judge:
-        with self._lock:
-            if self._closed:
-                raise JudgeError("The judges were told to stop.")
-            own = self._replacements.setdefault(place, contextlib.ExitStack())
-            own.close()
-            return own.enter_context(judges(1, preload=self._preload))[0]
-
-    def _second_try(self, judge: Judge, task: Task) -> Completed:
-        try:
-            return self._judge(judge, task)
-        except SandboxError as error:
-            self._without_sandbox += 1
+            self._without_sandbox += isinstance(error, SandboxError)
             if self._without_sandbox > _HOPELESS:
                 raise
             return Completed(task.number, None, fault=str(error))
-        except GraderError as error:
-            return Completed(task.number, None, fault=str(error))
-
-    def _judge(self, judge: Judge, task: Task) -> Completed:
-        try:
-            judged = judge_source(
-                judge,
-                self._course,
-                self._course.exercise(task.exercise),
-                task.source,
-                self._options,
-            )
-        except ValueError as error:
-            # The pipes of a judge that another thread hung up on are closed files.
-            if self._closed:
-                raise JudgeError("The judges were told to stop.") from error
-            raise
         self._without_sandbox = 0
-        return Completed(task.number, judged.result, judged.walls)
+        return Completed(task.number, judgment.result, judgment.walls)
 
 
 class LocalPool:
     """As many judges on this machine as `jobs` says, started for the first task; a context manager."""
 
     def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
-        self._course, self._jobs, self._options = course, jobs, options
-        self._judges: Judges | None = None
+        self._jobs = jobs
+        self._judges = TaskJudges(course, jobs, options)
         self._threads: list[threading.Thread] = []
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._verdicts: queue.SimpleQueue[Completed | GraderError] = queue.SimpleQueue()
@@ -153,8 +196,7 @@ class LocalPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._judges is not None:
-            self._judges.close()
+        self._judges.close()
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
@@ -164,7 +206,7 @@ class LocalPool:
         """As `Pool.judged`."""
         waiting = 0
         for task in tasks:
-            if self._judges is None:
+            if not self._threads:
                 self._start()
             self._tasks.put(task)
             waiting += 1
@@ -176,18 +218,16 @@ class LocalPool:
             yield self._next()
 
     def _start(self) -> None:
-        self._judges = Judges(self._course, self._jobs, self._options)
+        self._judges.start()
         for _ in range(self._jobs):
-            # Threads end with the pool: bubblewrap takes its processes along with the thread that
-            # started it.
-            thread = threading.Thread(target=self._serve, args=(self._judges,), daemon=True)
+            thread = threading.Thread(target=self._serve, daemon=True)
             thread.start()
             self._threads.append(thread)
 
-    def _serve(self, judges: Judges) -> None:
+    def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                self._verdicts.put(judges.verdict(task))
+                self._verdicts.put(self._judges.complete(task))
             except GraderError as error:
                 self._verdicts.put(error)
 

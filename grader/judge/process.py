@@ -1,18 +1,23 @@
-"""The judge as a process of its own: what the grader asks of it, and what it says, one JSON line each.
+"""The judge as a process of its own, which reads and writes one JSON line a message.
 
-Theory of operation. Whoever grades (a command, a batch, a notebook in which a student's code has
-already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds pytest,
-the suites and, once they import it, torch; and one fork server for all of them. A judge reads
-`Assignment`s from its standard input and writes `TestDone`s, then a `Judgment` or a `JudgeFault` to what was
-its standard output; nothing else can be written there, since descriptor 1 leads to stderr from then on.
-A judge ends when its input does.
+Theory of operation. The process that grades (a command, a batch, a notebook in which a student's code has
+already run) is not the judge. It starts one or more judges, each a fresh interpreter that holds the suites
+and, once they import it, torch; and one fork server for all of them. A judge reads `Assignment`s from its
+standard input and writes `TestDone`s, then a `Judgment` or a `JudgeFault` to what was its standard output;
+nothing else can be written there, since descriptor 1 leads to stderr from then on. A judge ends when its
+input does, and where a judgment takes more processor time or memory than any honest one: the system ends it
+then, even in the middle of one C function, and the exit status says so. That is the submission's doing. The
+time on the clock, which also passes on a busy machine, is bounded far more loosely, and passing it is a
+fault of ours.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,57 +28,78 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from grader.course.manifest import Course, Exercise, load_course
+from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge.assignment import Assignment, GradingOptions, JudgeFault, Judgment, TestDone
-from grader.results import TestResult
+from grader.judge.scoring import score_alike
+from grader.results import Outcome, TestResult
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
 
 if TYPE_CHECKING:
-    from grader.judge.collection import Collections
+    from grader.judge.run import Suites
 
+# A judge's own work on one exercise, beside the time of the student's code: seconds of its processor time
+# (an honest judgment takes one or two), and on the clock, where it waits for whatever else the machine does.
+_PROCESSOR_SECONDS = 60.0
+_CLOCK_SECONDS = 900.0
+# Of private memory; torch and the suites take less than half a GiB.
+_MEMORY_BYTES = 2 * 2**30
+_OUT_OF_MEMORY = 77
 
 _FAULTS: dict[str, type[GraderError]] = {
-    each.__name__: each for each in (JudgeError, SandboxError, IsolationError)
+    error.__name__: error for error in (JudgeError, SandboxError, IsolationError)
 }
 _decode_assignment = msgspec.json.Decoder(Assignment).decode
 _decode_answer = msgspec.json.Decoder(TestDone | Judgment | JudgeFault).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Judge:
-    """A judge process, seen from whoever grades."""
+class JudgeOverrun(Exception):
+    """A judge took more time or memory over a submission than any honest one costs; the text says which."""
 
-    def __init__(self, control: socket.socket | None, *, walls: bool) -> None:
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome
+
+
+class Judge:
+    """A judge process, seen from the process that grades; `program` is the module that it runs."""
+
+    def __init__(
+        self, control: socket.socket | None, *, walls: bool, program: str = "grader.judge.process"
+    ) -> None:
         arguments = ["--no-walls"] if not walls else []
         descriptors = []
         if control is not None:
             descriptors = [control.fileno()]
             arguments.append(str(control.fileno()))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "grader.judge.process", *arguments],
+            [sys.executable, "-P", "-m", program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=descriptors,
             # Not the terminal's group: a Ctrl-C is for the grader, which hangs up.
             start_new_session=True,
-            env=_environment(),
+            env=clean_environment(),
         )
 
     def judge(
         self, assignment: Assignment, done: Callable[[TestResult], None] | None = None
     ) -> Judgment:
-        """Have an exercise judged; raises JudgeError for a fault of ours or a judge that is gone."""
-        self._send(msgspec.structs.replace(assignment, report_tests=done is not None))
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        """Have an exercise judged.
+
+        Raises JudgeOverrun where that takes too much, JudgeError for a fault of ours or a judge that is gone.
+        """
+        report_tests = done is not None
+        for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
             match _decode_answer(line):
                 case TestDone(result):
                     if done is not None:
                         done(result)
-                case Judgment() as judged:
-                    return judged
+                case Judgment() as judgment:
+                    return judgment
                 case JudgeFault(message, kind):
                     raise _FAULTS[kind](message)
         raise JudgeError(
@@ -81,10 +107,36 @@ class Judge:
             f"(exit code {self._process.wait()}); what it printed last stands above."
         )
 
+    def ask(self, request: msgspec.Struct) -> Iterator[bytes]:
+        """Send a request, and yield the lines of the answer until the process ends.
+
+        Raises JudgeOverrun or JudgeError where a limit ended it.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        # The answers say more about a judge that is gone than a broken pipe does; the pipes of one that
+        # another thread hung up on are closed files.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(_encode(request) + b"\n")
+            self._process.stdin.flush()
+        while line := self._line():
+            yield line
+        _raise_overrun(self._process.wait())
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        try:
+            return self._process.stdout.readline()
+        except ValueError:
+            return b""
+
     @property
     def alive(self) -> bool:
         """Whether its process is still there."""
         return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the process in the middle of whatever it does; its pipes stay for the thread that reads."""
+        self._process.terminate()
 
     def close(self) -> None:
         """Hang up; a judge in the middle of something is not waited for."""
@@ -95,26 +147,42 @@ class Judge:
         self._process.wait()
         self._process.stdout.close()
 
-    def _send(self, assignment: Assignment) -> None:
-        assert self._process.stdin is not None
-        # The answers say more about a judge that is gone than the broken pipe does.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(_encode(assignment) + b"\n")
-            self._process.stdin.flush()
+
+def _raise_overrun(status: int) -> None:
+    """Raise what the exit status of a judge that ended in the middle of a judgment says."""
+    if status == _OUT_OF_MEMORY:
+        raise JudgeOverrun(
+            Outcome.ERROR,
+            "What your code gave back took more memory to judge than a judge may use "
+            f"({_MEMORY_BYTES >> 30} GiB). Does it return something huge?",
+        )
+    if status < 0 and -status == getattr(signal, "SIGPROF", 0):
+        raise JudgeOverrun(
+            Outcome.TIMEOUT,
+            "What your code gave back took more than a minute of processor time to judge. "
+            "Does it return something huge?",
+        )
+    if status < 0 and -status == getattr(signal, "SIGALRM", 0):
+        raise JudgeError(
+            f"The judge had no verdict within {_CLOCK_SECONDS / 60:g} minutes: the machine is too busy, or "
+            "something in it hangs. Try again."
+        )
 
 
-# What has Python run code otherwise than it is written, or stop for somebody who is not there.
-_MEDDLING = ("PYTHONBREAKPOINT", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONWARNINGS")
+# Python reads these; all others of its own change how it runs code, what it prints, or make it wait for
+# input: a suite stands on its asserts, and a caller's breakpoint is not the judge's.
+_SAFE_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONUTF8")
+_UNSAFE_PREFIXES = ("PYTHON", "PYTEST_")
 
 
-def _environment() -> dict[str, str]:
-    """The caller's environment without what would judge otherwise: a suite stands on its asserts."""
-    kept = {
+def clean_environment() -> dict[str, str]:
+    """Return the caller's environment without what would make a judge judge otherwise."""
+    variables = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("PYTEST_") and name not in _MEDDLING
+        if name in _SAFE_VARIABLES or not name.startswith(_UNSAFE_PREFIXES)
     }
-    return {**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
+    return {**variables, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 
 
 @contextlib.contextmanager
@@ -125,6 +193,7 @@ def judges(
     walls: bool = True,
     bubblewrap: bool = True,
     fork: bool = CAN_FORK,
+    program: str = "grader.judge.process",
 ) -> Iterator[list[Judge]]:
     """Start judges and, where processes can be forked, the fork server that they share.
 
@@ -137,7 +206,7 @@ def judges(
         else None
     )
     controls = server.controls if server is not None else [None] * count
-    started = [Judge(control, walls=walls) for control in controls]
+    started = [Judge(control, walls=walls, program=program) for control in controls]
     try:
         # Each judge holds its end now; the fork server goes when the last judge does.
         for control in controls:
@@ -159,75 +228,110 @@ def judge_source(
     options: GradingOptions,
     done: Callable[[TestResult], None] | None = None,
 ) -> Judgment:
-    """Have a judge judge a source that `settle` left open."""
+    """Have a judge judge a source that `settle` left open.
+
+    A judge that takes too much time or memory costs the submission this exercise.
+    """
     manifest = str(course.folder / "course.toml")
-    assignment = Assignment(manifest, exercise.id, source, options)
-    return judge.judge(assignment, done)
+    try:
+        return judge.judge(Assignment(manifest, exercise.id, source, options), done)
+    except JudgeOverrun as overrun:
+        tests = tests_of(course, exercise, options.suites)
+        result = score_alike(exercise, tests, overrun.outcome, str(overrun))
+        return Judgment(result, options.required_walls)
 
 
 def modules_of(exercises: Iterable[Exercise]) -> tuple[str, ...]:
-    """What the sandboxes of these exercises want imported beforehand, the first one first."""
-    return tuple(dict.fromkeys(module for each in exercises for module in each.preload))
+    """Return the modules to import beforehand in the sandboxes of these exercises, the first one first."""
+    return tuple(dict.fromkeys(module for exercise in exercises for module in exercise.preload))
 
 
 # --- inside the judge -----------------------------------------------------------------------------
 
+Reply = Callable[[msgspec.Struct], None]
+
 
 def main(arguments: list[str]) -> None:
     """Serve assignments until the input ends."""
+    # Here and not above: the process that grades imports this module, and neither pytest nor the suites.
+    from grader.judge.run import Suites
+
+    suites = Suites()
+    serve(arguments, lambda line, sandboxes, reply: _judge(line, sandboxes, suites, reply))
+
+
+def serve(
+    arguments: list[str],
+    answer: Callable[[bytes, SandboxSource, Reply], msgspec.Struct],
+) -> None:
+    """Answer every line of standard input, within the limits of a judge, until it ends.
+
+    `answer` gets the line, where sandboxes come from, and what sends a message of its own before the answer.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    controls = [int(each) for each in arguments if each.isdecimal()]
+    controls = [int(argument) for argument in arguments if argument.isdecimal()]
     sandboxes: SandboxSource
     if controls:
         sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]))
     else:
         sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
 
-    def answer(message: TestDone | Judgment | JudgeFault) -> None:
+    def reply(message: msgspec.Struct) -> None:
         try:
             answers.write(_encode(message) + b"\n")
             answers.flush()
         except BrokenPipeError:
-            # Whoever asked was killed: nobody waits for a verdict, or for a traceback.
+            # The process that asked was killed: nobody waits for a verdict, or for a traceback.
             os._exit(1)
 
-    # Here and not above: whoever grades imports this module, and neither pytest nor the suites.
-    from grader.judge.collection import Collections
-
-    collections = Collections()
-
-    def tell(test: TestResult) -> None:
-        answer(TestDone(test))
-
+    _limit_memory()
     for line in sys.stdin.buffer:
-        assignment = _decode_assignment(line)
-        done = tell if assignment.report_tests else _ignore
-        answer(_judge(assignment, sandboxes, collections, done))
+        try:
+            reply(answer(line, sandboxes, reply))
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)
+        limit_time(None)
 
 
-def _ignore(test: TestResult) -> None:
-    """Nobody waits for this test."""
+def _limit_memory() -> None:
+    if importlib.util.find_spec("resource") is None:
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MEMORY_BYTES if most == resource.RLIM_INFINITY else min(_MEMORY_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def limit_time(exercise: Exercise | None) -> None:
+    """Have the system end this process if judging an exercise takes it too long; None: it is judged."""
+    # Not a handler in Python, which waits until a function in C returns.
+    if hasattr(signal, "setitimer"):
+        processor = _PROCESSOR_SECONDS + 2 * exercise.seconds if exercise is not None else 0
+        clock = _CLOCK_SECONDS + 2 * exercise.seconds if exercise is not None else 0
+        signal.setitimer(signal.ITIMER_PROF, processor)
+        signal.setitimer(signal.ITIMER_REAL, clock)
 
 
 def _judge(
-    assignment: Assignment,
-    sandboxes: SandboxSource,
-    collections: Collections,
-    done: Callable[[TestResult], None],
+    line: bytes, sandboxes: SandboxSource, suites: Suites, reply: Reply
 ) -> Judgment | JudgeFault:
     from grader.judge.run import judge_exercise
 
+    assignment = _decode_assignment(line)
     try:
         course = _course(assignment.course)
-        judgment = judge_exercise(
+        exercise = course.exercise(assignment.exercise)
+        limit_time(exercise)
+        return judge_exercise(
             course,
-            course.exercise(assignment.exercise),
+            exercise,
             assignment.source,
             assignment.options,
             sandboxes=sandboxes,
-            collections=collections,
-            done=done,
+            suites=suites,
+            done=lambda test: reply(TestDone(test)) if assignment.report_tests else None,
         )
     except IsolationError as error:
         return JudgeFault(str(error), "IsolationError")
@@ -235,12 +339,13 @@ def _judge(
         return JudgeFault(str(error), "SandboxError")
     except GraderError as error:
         return JudgeFault(str(error))
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 (the border of the process: a fault of ours must not end the batch)
         sys.excepthook(type(error), error, error.__traceback__)
         return JudgeFault(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
         )
-    return Judgment(judgment.result, judgment.walls)
 
 
 def _course(manifest: str) -> Course:
@@ -252,7 +357,7 @@ def _course(manifest: str) -> Course:
 
 # Reading a manifest takes as long as judging ten tests, and a batch is of one course.
 @functools.lru_cache(maxsize=8)
-def _read_course(manifest: str, source: bytes) -> Course:  # noqa: ARG001 (what it is kept by)
+def _read_course(manifest: str, source: bytes) -> Course:  # noqa: ARG001 (the key of the cache)
     return load_course(manifest)
 
 

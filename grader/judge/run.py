@@ -1,29 +1,36 @@
-"""Judge one exercise of one submission: run its suites with pytest and turn what happened into a result.
+"""Judge one exercise of one submission: call the tests of its suites and turn what happened into a result.
 
-Theory of operation. The tests of an exercise are known beforehand, from the syntax tree of its suites
-(`grader.course.suite`). pytest runs them in this process, in a session that stays for the next submission
-(`grader.judge.collection`); `SuiteRun` says what each end means; a witness in pytest's call of the functions
-says which of them returned (`grader.judge.collection`). The three must agree to the letter. A test that is
-missing, ran twice or ended in a way that nobody explained is a fault of ours (`JudgeError`), never a pass
-and never the student's loss.
+Theory of operation. A suite is a module of functions that take `student` and raise where something does not
+hold; which there are is known beforehand, from its syntax tree (`grader.course.suite`). A judge imports a suite
+once and calls its functions for every submission: pytest's session around them would cost more than most
+exercises' tests. A declared test that is not there, or is another function by now, and an end of a test that
+has no explanation are faults of ours (`JudgeError`), never a pass and never the student's loss.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import inspect
+import io
+import sys
 import time
-from collections.abc import Callable
+import traceback
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
-from grader.course.manifest import Course, Exercise
+from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
-from grader.judge.collection import Collection, CollectionError, Collections, TestRun
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
-from grader.judge.plugin import SuiteRun, TestEnd, meaning_of, visibility_of
 from grader.judge.scoring import score_exercise, score_test
 from grader.judge.session import Session
+from grader.judge.student import Student
+from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
 from grader.results import Outcome, Place, TestResult
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
@@ -38,12 +45,12 @@ def judge_exercise(
     options: GradingOptions,
     *,
     sandboxes: SandboxSource,
-    collections: Collections,
+    suites: Suites,
     done: Callable[[TestResult], None] = lambda result: None,
 ) -> Judgment:
-    """Judge the source of one exercise file; `done` is told of every test as it ends.
+    """Judge the source of one exercise file; `done` is called with every test as it ends.
 
-    `collections` are the judge's, which keeps the collected suites there from one call to the next.
+    `suites` are those that the judge has imported, kept from one call to the next.
 
     Raises SyntaxError if the source cannot be parsed, and GraderError for a fault of ours.
     """
@@ -53,89 +60,175 @@ def judge_exercise(
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        collection = _collected(collections, course, exercise, options)
-        message, results = _run(collection, exercise, SuiteRun(session, tests, options.seed), done)
+        functions = [
+            (path, function)
+            for visibility, path in course.suites(exercise).items()
+            if visibility in options.suites
+            for function in suites.functions(
+                path, [test.name for test in tests if test.visibility is visibility]
+            )
+        ]
+        message, results = _run(exercise, functions, SuiteRun(session, tests, options.seed), done)
     finally:
         session.close()
+    suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     seconds = time.monotonic() - begin
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
     return Judgment(result, session.walls)
 
 
-def _collected(
-    collections: Collections, course: Course, exercise: Exercise, options: GradingOptions
-) -> Collection:
-    suites = course.suites(exercise)
-    files = [path for visibility, path in suites.items() if visibility in options.suites]
+_Test = Callable[[Student], None]
+
+
+def _run(
+    exercise: Exercise,
+    functions: Sequence[tuple[Path, _Test]],
+    run: SuiteRun,
+    done: Callable[[TestResult], None],
+) -> tuple[str, list[TestResult]]:
+    """The message and the results of the tests; one message for all where the module fails."""
+    tests = list(run.tests.values())
     try:
-        return collections.of(course.root, files)
-    except CollectionError as error:
+        run.session.load()
+    except (StudentError, TimedOut, SandboxDied) as error:
+        return _not_loaded(exercise, tests, error)
+    results: list[TestResult] = []
+    faults = []
+    for test, (path, function) in zip(tests, functions, strict=True):
+        begin = time.perf_counter()
+        end = run.end(test, _error_of(run, test, path, function))
+        seconds = time.perf_counter() - begin
+        results.append(_result(exercise, test, end, seconds))
+        done(results[-1])
+        if end.fault:
+            faults.append(f"{test.name}: {end.fault}")
+    if run.fault is not None:
+        raise run.fault
+    if faults:
         raise JudgeError(
-            f"pytest could not run the suites of {exercise.id!r}: {str(error)[-2000:]}"
-        ) from error
+            f"The suite of {exercise.id!r} is at fault in {faults[0]}. "
+            "This is not about the submission, and costs it nothing; tell the course's author."
+        )
+    return "", results
+
+
+def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:
+    """What a test raised; None if it returned."""
+    try:
+        run.begin(test)
+        with _quiet():
+            function(Student(run.session, probe_of(suite)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if _is_out_of_memory(error):
+            raise MemoryError from error
+        return error
+    return None
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether the judge itself has no memory left; torch raises a RuntimeError for that."""
+    if isinstance(error, StudentError):
+        return False
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
 
 
 def _not_loaded(
     exercise: Exercise, tests: list[SuiteTest], error: StudentError | TimedOut | SandboxDied
 ) -> tuple[str, list[TestResult]]:
     """The module itself does not run: one message for the exercise, and every test shares its end."""
-    said = meaning_of(error)
-    message = f"{exercise.file} cannot be imported. {said.message}"
+    end = meaning_of(error)
+    message = f"{exercise.file} cannot be imported. {end.message}"
     # Unfinished work at the top of a file is an error there, not a part still to be written.
-    outcome = Outcome.ERROR if said.outcome is Outcome.NOT_IMPLEMENTED else said.outcome
-    said = msgspec.structs.replace(said, message=message, outcome=outcome)
-    return message, [_result(exercise, test, said, 0.0) for test in tests]
+    outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
+    end = msgspec.structs.replace(end, message=message, outcome=outcome)
+    return message, [_result(exercise, test, end, 0.0) for test in tests]
 
 
-def _run(
-    collection: Collection,
-    exercise: Exercise,
-    judged: SuiteRun,
-    done: Callable[[TestResult], None],
-) -> tuple[str, list[TestResult]]:
-    """The message and the results of the tests; one message for all where the module fails."""
-    tests = list(judged.tests.values())
-    try:
-        judged.session.load()
-    except (StudentError, TimedOut, SandboxDied) as error:
-        return _not_loaded(exercise, tests, error)
-    reported = collection.run(judged, lambda test, said: done(_result(exercise, test, said, 0.0)))
-    if judged.fault is not None:
-        raise judged.fault
-    return "", _agreed(exercise, tests, reported)
-
-
-def _agreed(
-    exercise: Exercise, tests: list[SuiteTest], reported: list[TestRun]
-) -> list[TestResult]:
-    """The results, if what was declared, what ran and what was said of it are the same tests."""
-    declared = [(test.visibility, test.name) for test in tests]
-    ran = [(visibility_of(report.file), report.name) for report in reported]
-    if ran != declared:
-        missing = ", ".join(name for visibility, name in declared if (visibility, name) not in ran)
-        raise JudgeError(
-            f"The suites of {exercise.id!r} declare {len(declared)} tests and {len(ran)} ran"
-            + (f"; missing: {missing}." if missing else ", in another order or twice.")
-        )
-    results = []
-    for test, report in zip(tests, reported, strict=True):
-        said = report.said
-        if said.fault or (said.outcome is Outcome.PASSED) != report.passed:
-            why = said.fault or _ODD_END[report.passed]
-            raise JudgeError(
-                f"The suite of {exercise.id!r} is at fault in {test.name}: {why}. "
-                "This is not about the submission, and costs it nothing; tell the course's author."
-            )
-        results.append(_result(exercise, test, said, report.seconds))
-    return results
-
-
-_ODD_END = {True: "pytest passed it, we did not", False: "pytest did not pass it"}
-
-
-def _result(exercise: Exercise, test: SuiteTest, said: TestEnd, seconds: float) -> TestResult:
-    place = Place(exercise.file, said.line, said.function) if said.line else None
-    if said.refused:
+def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
+    place = Place(exercise.file, end.line, end.function) if end.line else None
+    if end.refused:
         test = msgspec.structs.replace(test, hint="")
-    return score_test(test, said.outcome, said.message, place, seconds)
+    return score_test(test, end.outcome, end.message, place, seconds)
+
+
+# --- suites ---------------------------------------------------------------------------------------
+
+
+class Suites:
+    """The suites that a judge has imported, by their files; an edited one is imported anew."""
+
+    def __init__(self) -> None:
+        self._modules: dict[Path, tuple[bytes, types.ModuleType]] = {}
+        self._frozen = 0
+        self._imported = 0
+
+    def functions(self, suite: Path, names: Sequence[str]) -> list[_Test]:
+        """The tests of a suite, by the names that its source declares.
+
+        Raises JudgeError where the suite cannot be imported, or holds other tests than it declares.
+        """
+        source = suite.read_bytes()
+        if suite not in self._modules or self._modules[suite][0] != source:
+            self._modules[suite] = source, _imported(suite, source)
+            self._imported += 1
+        members = vars(self._modules[suite][1])
+        for name, member in members.items():
+            if name in names:
+                if not _is_test(member, name, suite):
+                    raise JudgeError(f"{suite}: {name} is no longer the function that it declares.")
+            elif name.startswith("test") and callable(member):
+                raise JudgeError(
+                    f"{suite}: {name} is a test that stands in no `def` of the module."
+                )
+        if missing := [name for name in names if name not in members]:
+            raise JudgeError(f"{suite}: {', '.join(missing)} is declared, and not there.")
+        return [members[name] for name in names]
+
+    def freeze(self) -> None:
+        """Keep the collector away from what was imported: torch's half a million objects.
+
+        Looking through them again and again is a sixth of a warm judgment.
+        """
+        if self._frozen != self._imported:
+            self._frozen = self._imported
+            gc.collect()
+            gc.freeze()
+
+
+def _is_test(member: object, name: str, suite: Path) -> bool:
+    """Whether it is the function of this name in the suite's own file, which runs when it is called."""
+    if not isinstance(member, types.FunctionType) or inspect.isgeneratorfunction(member):
+        return False
+    return (member.__code__.co_name, member.__code__.co_filename) == (name, str(suite))
+
+
+def _imported(suite: Path, source: bytes) -> types.ModuleType:
+    name = ".".join((*suite.parent.parts[-3:], suite.stem))
+    module = types.ModuleType(name)
+    module.__file__ = str(suite)
+    sys.modules[name] = module
+    try:
+        with _quiet():
+            # These bytes: what Python keeps of an earlier compilation may be that of another source.
+            exec(compile(source, suite, "exec", dont_inherit=True), vars(module))  # noqa: S102 (a suite is the course author's, and trusted)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        lines = "".join(traceback.format_exception(error))
+        raise JudgeError(
+            f"The judge could not run the suites of {suite.stem.removeprefix('test_')!r}: {lines[-2000:]}"
+        ) from error
+    return module
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Discard what a suite prints."""
+    nowhere = io.StringIO()
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        yield

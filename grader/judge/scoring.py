@@ -8,7 +8,7 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.course.suite import SuiteTest
-from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult, points
+from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult
 
 
 def score_test(
@@ -30,6 +30,20 @@ def score_test(
     )
 
 
+def score_alike(
+    exercise: Exercise,
+    tests: Iterable[SuiteTest],
+    outcome: Outcome,
+    message: str,
+    place: Place | None = None,
+    *,
+    settled: bool = False,
+) -> ExerciseResult:
+    """An exercise whose tests all end alike, for the reason that the message gives."""
+    results = [score_test(test, outcome, message, place) for test in tests]
+    return score_exercise(exercise, results, message=message, settled=settled)
+
+
 def score_exercise(
     exercise: Exercise,
     tests: list[TestResult],
@@ -37,21 +51,41 @@ def score_exercise(
     message: str = "",
     output: str = "",
     seconds: float = 0,
+    settled: bool = False,
 ) -> ExerciseResult:
     """An exercise: its points times the earned share of its tests' weights."""
-    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
+    earned, worth = sum(test.score for test in tests), sum(test.max_score for test in tests)
     return ExerciseResult(
         name=exercise.id,
         title=exercise.title,
         chapter=exercise.chapter,
         status=_status([test.outcome for test in tests]),
-        score=points(earned, total, exercise.points),
+        score=points(earned, worth, exercise.points),
         max_score=exercise.points,
         duration_seconds=round(seconds, 4),
         message=message,
         tests=tuple(tests),
         output=output,
+        settled=settled,
     )
+
+
+def points(earned: float, total: float, worth: float) -> float:
+    """The share `earned / total` of `worth` points, rounded to hundredths.
+
+    Full marks only for everything earned, and none only for nothing: rounding never makes a score
+    perfect or empty that is not.
+    """
+    if total <= 0 or earned <= 0:
+        return 0.0
+    if earned >= total:
+        return worth
+    return min(max(rounded(worth * earned / total), 0.01), rounded(worth - 0.01))
+
+
+def rounded(score: float) -> float:
+    """Points as they are shown, in hundredths."""
+    return round(score, 2)
 
 
 def _status(outcomes: list[Outcome]) -> Status:
@@ -74,14 +108,15 @@ def _status(outcomes: list[Outcome]) -> Status:
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
     """The points earned in these exercises, and those that there are."""
     results = tuple(exercises)
-    earned, worth = sum(each.score for each in results), sum(each.max_score for each in results)
-    return round(earned, 2), round(worth, 2)
+    earned = sum(result.score for result in results)
+    worth = sum(result.max_score for result in results)
+    return rounded(earned), rounded(worth)
 
 
 def reaches(result: Result, percent: float) -> bool:
     """Whether a result has at least this percentage of its points."""
     # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
-    return result.score >= round(result.max_score * percent / 100, 2)
+    return result.score >= rounded(result.max_score * percent / 100)
 
 
 def scaled(result: Result, out_of: float) -> float:
@@ -116,7 +151,7 @@ def _dealt(amount: int, weights: list[float]) -> list[int]:
     """The amount in whole parts by weight, by the method of the largest remainder."""
     if not weights:
         return []
-    # Here, for it is slow to load and whoever judges needs none of it.
+    # Here, for it is slow to load and a judge needs none of it.
     from fractions import Fraction
 
     exact = [Fraction(max(weight, 0)) for weight in weights]

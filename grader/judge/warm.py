@@ -1,4 +1,4 @@
-"""One judge and its fork server, kept warm in a thread, that judge whatever was asked for last.
+"""A judge in a thread of its own, which judges whatever was asked for last.
 
 The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then
 ended, with the judge, so that an endless loop of before the save does not keep anybody waiting.
@@ -6,7 +6,6 @@ ended, with the judge, so that an endless loop of before the save does not keep 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +13,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.errors import GraderError, JudgeError
+from grader.errors import GraderError
 from grader.judge.assignment import GradingOptions
-from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.pool import Judges
 from grader.results import ExerciseResult, TestResult
 
 # A new judge costs more than a second: what ends sooner may end.
@@ -44,8 +43,8 @@ class Answer(msgspec.Struct, frozen=True):
 class WarmJudge:
     """Judges in a thread of its own; `answer`, `test` and `crashed` are called from there.
 
-    `test` is told of every test as it ends, and how many did so far; `crashed` gets an exception that
-    ended the thread.
+    `test` gets the order and how many of its tests ended so far; `crashed` gets an exception that ended the
+    thread.
     """
 
     def __init__(
@@ -58,16 +57,18 @@ class WarmJudge:
     ) -> None:
         self._course = course
         self._answer, self._test, self._crashed = answer, test, crashed
+        self._judges = Judges()
         self._changed = threading.Condition()
         self._waiting: list[Order] = []
         self._current: Order | None = None
-        self._judge: Judge | None = None
         self._warm = self._closed = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._impatience = threading.Thread(target=self._hurry, daemon=True)
         self._overdue: float | None = None
-        self._thread.start()
-        self._impatience.start()
+        self._threads = [
+            threading.Thread(target=target, daemon=True)
+            for target in (self._run, self._stop_overdue_judge)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def ask(self, orders: Sequence[Order]) -> None:
         """Judge these, in this order, and nothing that was asked for before."""
@@ -82,20 +83,16 @@ class WarmJudge:
         """End the judge, also in the middle of something."""
         with self._changed:
             self._closed, self._waiting = True, []
-            if self._judge is not None:
-                self._judge.close()
             self._changed.notify_all()
-        self._thread.join()
-        self._impatience.join()
-
-    # --- the judging ----------------------------------------------------------------------------
+        self._judges.close()
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
         try:
-            with contextlib.ExitStack() as running:
-                while (order := self._next()) is not None:
-                    self._answer(self._judged(order, running))
-        except Exception as error:  # noqa: BLE001 (the border of the thread: told to whoever waits)
+            while (order := self._next()) is not None:
+                self._answer(self._judged(order))
+        except Exception as error:  # noqa: BLE001 (the border of the thread: given to the caller)
             self._crashed(error)
 
     def _next(self) -> Order | None:
@@ -107,7 +104,7 @@ class WarmJudge:
             self._current = self._waiting.pop(0)
             return self._current
 
-    def _judged(self, order: Order, running: contextlib.ExitStack) -> Answer:
+    def _judged(self, order: Order) -> Answer:
         ended = 0
 
         def done(_: TestResult) -> None:
@@ -116,37 +113,22 @@ class WarmJudge:
             self._test(order, ended)
 
         try:
-            judge = self._started(order.exercise, running)
-            judged = judge_source(
-                judge, self._course, order.exercise, order.source, GradingOptions(), done
+            judgment = self._judges.judge(
+                self._course, order.exercise, order.source, GradingOptions(), done
             )
-        except (GraderError, ValueError) as error:
-            # ValueError: the pipe of a judge that is being ended.
+        except GraderError as error:
             return Answer(order, None, str(error))
         self._warm = True
-        return Answer(order, judged.result)
+        return Answer(order, judgment.result)
 
-    def _started(self, exercise: Exercise, running: contextlib.ExitStack) -> Judge:
-        """The judge; a new one in the place of one that is gone."""
-        if self._judge is not None and self._judge.alive:
-            return self._judge
-        running.close()
-        (judge,) = running.enter_context(judges(preload=modules_of([exercise])))
-        with self._changed:
-            self._judge, self._warm = judge, False
-            if self._closed:
-                raise JudgeError("The judge was ended before it began.")
-        return judge
-
-    # --- the impatience -------------------------------------------------------------------------
-
-    def _hurry(self) -> None:
-        """End a judge that is still at something that nobody asks for anymore."""
+    def _stop_overdue_judge(self) -> None:
+        """Stop a judge that still works on an outdated save."""
         with self._changed:
             while not self._closed:
                 left = None if self._overdue is None else self._overdue - time.monotonic()
                 if left is None or left > 0:
                     self._changed.wait(left)
-                elif self._judge is not None:
+                else:
                     self._overdue = None
-                    self._judge.close()
+                    self._warm = False
+                    self._judges.stop()

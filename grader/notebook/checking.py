@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
+import concurrent.futures
 import functools
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
 from grader.grading import grading_options, settle
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.pool import Judges
 from grader.notebook.composing import Composed, Gathering, compose
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
-from grader.notebook.warm import NotebookJudge
 from grader.submissions import ExerciseFile
 from grader.submissions.source import definitions, parse
+
+_PATIENCE_SECONDS = 5.0
 
 
 def check(
@@ -39,7 +44,7 @@ def check(
         suite: `public`, `hidden` or `all` suites, of those that are there.
 
     Returns:
-        A `CheckResult`, which a notebook shows as HTML; `result` in it holds all that is known.
+        A `CheckResult`, which a notebook shows as HTML; `result` in it is that of the exercise.
 
     Raises:
         TypeError, ValueError: the parts are not one id, and classes and functions by the stub's names.
@@ -52,18 +57,20 @@ def check(
     loaded = load_course(course)
     exercise = loaded.exercise(ids[0])
     stub = loaded.stub(exercise).read_text(encoding="utf-8")
-    known = [name for name in definitions(parse(stub.encode())) if "." not in name]
+    parts_of_stub = [name for name in definitions(parse(stub.encode())) if "." not in name]
     namespace = _namespace_of(given)
-    objects = [_checked(part, exercise, known) for part in given]
+    objects = [_checked(part, exercise, parts_of_stub) for part in given]
     if not given:
-        objects = [each for name in known if (each := _own(namespace, name)) is not None]
+        objects = [own for name in parts_of_stub if (own := _own(namespace, name)) is not None]
         if not objects:
-            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(known)}.")
-    gathering = Gathering(namespace, _defined(stub))
-    for each in objects:
-        if not gathering.add_definition(each):
             raise ValueError(
-                f"The source of {each.__name__} is not to be found: define it in a cell."
+                f"Nothing of {exercise.id} is defined here: {', '.join(parts_of_stub)}."
+            )
+    gathering = Gathering(namespace, _defined(stub))
+    for definition in objects:
+        if not gathering.add_definition(definition):
+            raise ValueError(
+                f"The source of {definition.__name__} is not to be found: define it in a cell."
             )
     composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
     return _judge(loaded, exercise, composed, grading_options(seed, suite))
@@ -96,14 +103,32 @@ def _judge(
     # Neither the stub nor an edited one: what cannot be parsed is settled without a judge.
     result = settle(course, exercise, ExerciseFile(composed.source), options)
     if result is None:
-        result = _warm_judge().judge(course, exercise, composed.source, options)
+        result = _judged(course, exercise, composed.source, options).result
     return CheckResult(result, composed)
 
 
+def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingOptions) -> Judgment:
+    """Have a judge judge; an interrupt ends it, and the next check starts another."""
+    thread, judges = _thread_and_judges()
+    asked = thread.submit(judges.judge, course, exercise, source, options)
+    try:
+        return asked.result()
+    except KeyboardInterrupt:
+        judges.stop()
+        concurrent.futures.wait([asked], timeout=_PATIENCE_SECONDS)
+        raise
+
+
 @functools.cache
-def _warm_judge() -> NotebookJudge:
-    # The one thing that is kept between calls: a notebook has nothing of ours to hold it in.
-    return NotebookJudge()
+def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
+    """The judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
+
+    A notebook has nothing of ours to hold them in, and bubblewrap ends with the thread that started it, as
+    a cell's thread does with the cell.
+    """
+    judges = Judges()
+    atexit.register(judges.close)
+    return ThreadPoolExecutor(1, thread_name_prefix="grade"), judges
 
 
 # --- what was given -------------------------------------------------------------------------------
@@ -115,15 +140,15 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
     return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
 
 
-def _checked(part: object, exercise: Exercise, known: Sequence[str]) -> type | types.FunctionType:
+def _checked(part: object, exercise: Exercise, parts: Sequence[str]) -> type | types.FunctionType:
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
             f"{type(part).__name__}."
         )
     name = getattr(part, "__name__", "")
-    if name not in known:
-        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(known)}.")
+    if name not in parts:
+        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(parts)}.")
     return part  # type: ignore[return-value]  # a function in a wrapper has its name and its source
 
 
@@ -139,7 +164,7 @@ def _defined(stub: str) -> frozenset[str]:
 
     symbols = symtable.symtable(stub, "<stub>", "exec").get_symbols()
     return frozenset(
-        each.get_name()
-        for each in symbols
-        if each.is_assigned() or each.is_imported() or each.is_namespace()
+        symbol.get_name()
+        for symbol in symbols
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
     )

@@ -1,4 +1,4 @@
-"""What the cells of a notebook said: the lines of a definition, and the import or assignment of a name."""
+"""The source in the cells of a notebook: the lines of a definition, and the import or assignment of a name."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _found(lines: list[str], name: str, line: int | None, where: str) -> SourceP
     best: tuple[int, int] | None = None
     for node in ast.walk(_parsed("".join(lines))):
         if isinstance(node, _Definition) and node.name == name:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             last = node.end_lineno or node.lineno
             if line is None or first <= line <= last:
                 best = (first, last)

@@ -1,6 +1,6 @@
-"""What a check found, as a notebook shows it: HTML, and plain text where there is none.
+"""The result of a check, as a notebook shows it: HTML, and plain text where there is none.
 
-Whatever comes from the code that was judged is text: cleaned, escaped, and never markup.
+All that comes from the judged code is text: cleaned, escaped, and never markup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from grader.student.blocks import (
     Note,
     Section,
     Where,
-    is_untouched,
     status_text,
     summarized,
 )
@@ -91,7 +90,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     def _lines(self) -> Iterator[tuple[LineStyle, str]]:
         result = self.result
-        if is_untouched(result):
+        if result.untouched:
             yield LineStyle.MESSAGE, "Nothing of it is written here yet."
         for section in summarized(result, FIRST_FINDINGS).sections:
             yield from self._section(section)

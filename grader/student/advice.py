@@ -11,7 +11,7 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.results import ExerciseResult, Outcome, Place, Status
-from grader.student.blocks import findings, is_untouched
+from grader.student.blocks import findings
 from grader.student.progress import Standing
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
@@ -94,13 +94,16 @@ class Guide(msgspec.Struct, frozen=True):
 
     def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
         """The one thing to do now: mend what was begun before something new is started."""
-        unfinished = [each for each in exercises if each.status is not Status.PASSED]
+        done = (Status.PASSED, Status.UNJUDGED)
+        unfinished = [exercise for exercise in exercises if exercise.status not in done]
         for exercise in unfinished:
-            if not is_untouched(exercise):
+            if not exercise.untouched:
                 return self._mend(exercise)
         if unfinished:
             first = len(unfinished) == len(exercises) and not self.done
             return self._start(unfinished[0].name, "Start" if first else "Next")
+        if any(exercise.status is Status.UNJUDGED for exercise in exercises):
+            return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
         if len(exercises) == len(self.course.exercises):
             return "Full marks: every test of every exercise passes. Well done!"
         if (further := self._further(exercises)) is not None:

@@ -101,12 +101,6 @@ class Finding(msgspec.Struct, frozen=True):
         return self.tests[0]
 
 
-def is_untouched(exercise: ExerciseResult) -> bool:
-    """Whether nothing at all is written yet."""
-    # One that was judged has no message of its own: something is written in it.
-    return exercise.status is Status.NOT_ATTEMPTED and bool(exercise.message)
-
-
 def findings(exercise: ExerciseResult) -> list[Finding]:
     """What does not hold, in the order of the tests; parts still to be written come last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
@@ -119,7 +113,7 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
 
 def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
     """The first findings, each cause once: all of them, or at most `shown`."""
-    if is_untouched(exercise):
+    if exercise.untouched:
         return Summary(())
     if exercise.message:
         return Summary((fault(exercise),))
@@ -134,7 +128,7 @@ def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
 
 def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
     """Every test; of a file that is at fault as a whole that fault alone, as every test says it."""
-    if exercise.message and not is_untouched(exercise):
+    if exercise.message and not exercise.untouched:
         return (fault(exercise),)
     return every_test(exercise, exercise.tests)
 
@@ -144,7 +138,7 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:
-        blocks = () if is_untouched(exercise) else explained(test)
+        blocks = () if exercise.untouched else explained(test)
         cause = tuple(block for block in blocks if not isinstance(block, Hint))
         if test.message == exercise.message:
             blocks = ()

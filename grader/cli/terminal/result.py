@@ -31,7 +31,6 @@ from grader.student.blocks import (
     Section,
     Summary,
     in_full,
-    is_untouched,
     summarized,
 )
 from grader.text import counted, number
@@ -126,7 +125,7 @@ class _Panel:
     # --- one exercise ---------------------------------------------------------------------------
 
     def _details(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
-        if is_untouched(exercise):
+        if exercise.untouched:
             if self._alone:
                 yield from self._introduction(exercise)
         else:

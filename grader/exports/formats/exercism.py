@@ -45,8 +45,8 @@ def _status(result: Result) -> str:
 
 def _ran(exercise: ExerciseResult) -> bool:
     """Whether any test was run: a file that is missing or cannot be read fails them all at once."""
-    settled = exercise.message and all(test.outcome in _ERRORS for test in exercise.tests)
-    return is_judged(exercise) and bool(exercise.tests) and not settled
+    failed = exercise.message and all(test.outcome in _ERRORS for test in exercise.tests)
+    return is_judged(exercise) and bool(exercise.tests) and not failed
 
 
 def _tests(exercise: ExerciseResult, number: int, *, alone: bool) -> list[dict[str, Any]]:

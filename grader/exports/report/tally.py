@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 import msgspec
 
 from grader.exports.report.mistakes import Mistakes
+from grader.judge.scoring import rounded
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
 
 
@@ -147,10 +148,10 @@ class Tally:
         """Whether each student passed a test, and all of the student's other points."""
         for row, passed, worth in zip(tally.rows, tally.passed, tally.worth, strict=True):
             if not self.rows[row].unjudged:
-                yield float(passed), round(self.rows[row].score - passed * worth, 2)
+                yield float(passed), rounded(self.rows[row].score - passed * worth)
 
     def paired_exercise(self, tally: ExerciseTally) -> Iterator[tuple[float, float]]:
         """Each student's points in an exercise, and in all others."""
         for row, score in zip(tally.rows, tally.scores, strict=True):
             if not self.rows[row].unjudged:
-                yield score, round(self.rows[row].score - score, 2)
+                yield score, rounded(self.rows[row].score - score)

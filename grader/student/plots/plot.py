@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, GraderError, JudgeError
-from grader.sandbox.forking import CAN_FORK, ForkServerProcess
+from grader.judge.process import JudgeOverrun, judges
 from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
-
-# Beside the time of the experiments themselves: imports, sandboxes, matplotlib; generous on a slow disk.
-_OVERHEAD_SECONDS = 120.0
-
 
 _decode = msgspec.json.Decoder(Drawn | NotDrawn | PlotFault).decode
 
@@ -47,42 +41,16 @@ def draw(
         )
     manifest = str(course.folder / "course.toml")
     request = Request(manifest, exercise.id, source, reference, seed)
-    limit = _OVERHEAD_SECONDS + 2 * exercise.seconds
-    server = ForkServerProcess(1, walls=True, preload=exercise.preload) if CAN_FORK else None
-    try:
-        return _asked(request, server, limit)
-    finally:
-        if server is not None:
-            server.close()
-
-
-def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> Drawn | NotDrawn:
-    controls = [control.fileno() for control in server.controls] if server is not None else []
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "grader.student.plots.process", *map(str, controls)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=controls,
-        # Not the terminal's group: a Ctrl-C is for the command, which ends it.
-        start_new_session=True,
-        env={**os.environ, "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"},
-    )
-    for control in server.controls if server is not None else ():
-        control.close()
-    with process:
+    with judges(preload=exercise.preload, program="grader.student.plots.process") as (judge,):
         try:
-            said, _ = process.communicate(msgspec.json.encode(request) + b"\n", timeout=limit)
-        except subprocess.TimeoutExpired as error:
-            raise JudgeError(f"No picture was drawn within {limit:g} s.") from error
-        finally:
-            process.kill()
-    try:
-        answer: Drawn | NotDrawn | PlotFault = _decode(said)
-    except msgspec.DecodeError as error:
+            line = next(judge.ask(request), b"")
+        except JudgeOverrun as overrun:
+            return NotDrawn(overrun.outcome, str(overrun))
+    if not line:
         raise JudgeError(
-            f"The process that draws ended without an answer (exit code {process.returncode}); what "
-            "it printed last stands above."
-        ) from error
+            "The process that draws ended without an answer; what it printed last stands above."
+        )
+    answer: Drawn | NotDrawn | PlotFault = _decode(line)
     if isinstance(answer, PlotFault):
         raise GraderError(answer.message)
     return answer

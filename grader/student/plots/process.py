@@ -13,8 +13,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import os
-import socket
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,12 +25,11 @@ import msgspec
 from grader.course.manifest import Exercise, load_course
 from grader.errors import CourseError, GraderError
 from grader.judge.outcomes import SubmissionError as Ended
+from grader.judge.process import limit_time, serve
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
-from grader.sandbox.forking import ForkServerSandboxes
-from grader.sandbox.spawning import SpawnedSandboxes
 from grader.student.plots.png import NotAPicture, plain_png
 from grader.student.plots.style import SETTINGS
 from grader.text import clean
@@ -81,29 +78,24 @@ class _NotDrawable(Exception):
 
 
 def main(arguments: list[str]) -> None:
-    """Answer the one request on standard input; the argument is the fork server's descriptor."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    sandboxes: SandboxSource
-    if arguments:
-        sandboxes = ForkServerSandboxes(socket.socket(fileno=int(arguments[0])))
-    else:
-        sandboxes = SpawnedSandboxes(walls=True)
-    request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
+    """Answer requests on standard input, as a judge does."""
+    serve(arguments, lambda line, sandboxes, _: _answer(line, sandboxes))
+
+
+def _answer(line: bytes, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFault:
     try:
-        answer = _answer(request, sandboxes)
+        return _drawn(msgspec.json.decode(line, type=Request), sandboxes)
     except GraderError as error:
-        answer = PlotFault(str(error))
-    answers.write(msgspec.json.encode(answer))
-    answers.flush()
+        return PlotFault(str(error))
 
 
-def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFault:
-    # Here and not above: whoever asks imports this module for its structs, and not pytest.
-    from grader.judge.plugin import meaning_of
+def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
+    # Here and not above: the process that asks imports this module for its structs alone.
+    from grader.judge.suite_run import meaning_of
 
     course = load_course(Path(request.course))
     exercise = course.exercise(request.exercise)
+    limit_time(exercise)
     file = course.plot(exercise)
     plot = _loaded(file)
     try:
@@ -114,9 +106,9 @@ def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn | Pl
             parts["the reference"] = _reference(request, sandboxes, exercise, plot, file)
         return Drawn(_picture(plot, exercise.title, parts), own, note)
     except Ended as error:
-        said = meaning_of(error)
-        place = Place(exercise.file, said.line, said.function) if said.line else None
-        return NotDrawn(said.outcome, said.message, place)
+        end = meaning_of(error)
+        place = Place(exercise.file, end.line, end.function) if end.line else None
+        return NotDrawn(end.outcome, end.message, place)
     except _NotDrawable as error:
         return NotDrawn(Outcome.FAILED, str(error))
 

@@ -441,6 +441,42 @@ def test_fault_of_a_suite_is_no_lost_point(grade: Grade, clone: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
 
 
+@pytest.mark.parametrize(
+    "suite", ['student.function("nobody")["Ada"]', "1 / 0", "raise SystemExit"]
+)
+def test_fault_of_one_suite_takes_nothing_from_the_others(
+    grade: Grade, clone: Path, suite: str
+) -> None:
+    test = f'def test_greeting(student):\n    """A greeting."""\n    {suite}\n'
+    (clone / "tests/public/text/test_greeting.py").write_text(test)
+    result = clone / "result.json"
+    done = grade("run", "--all", "--submission", "solutions", "--json", str(result), cwd=clone)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "not judged: a fault of the grader" in done.stdout
+    assert "The suite of 'greeting' is at fault in test_greeting" in done.stdout
+    assert "Full marks" not in done.stdout
+    written = json.loads(result.read_text())
+    assert {each["name"]: each["status"] for each in written["exercises"]} == {
+        "word_count": "passed",
+        "greeting": "unjudged",
+        "running_mean": "passed",
+    }
+    assert written["score"] == 17.5
+
+
+def test_a_suite_that_cannot_be_read_takes_nothing_from_the_others(
+    grade: Grade, clone: Path
+) -> None:
+    (clone / "tests/public/text/test_greeting.py").write_text("def test_greeting(student): ...\n")
+    done = grade("run", "--all", "--submission", "solutions", "--json", "-", cwd=clone)
+    written = json.loads(done.stdout)
+    statuses = [each["status"] for each in written["exercises"]]
+    assert (done.returncode, statuses) == (3, ["passed", "unjudged", "passed"])
+    assert "has no docstring" in written["exercises"][1]["message"]
+    shown = grade("run", "--all", "--submission", "solutions", cwd=clone)
+    assert shown.returncode == 3 and "has no docstring" in shown.stdout
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent differently elsewhere")
 def test_interrupted(clone: Path) -> None:
     write(clone, "text/greeting.py", "while True:\n    pass\n")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from grader.exports.files import ClassFormat, Options, StudentFormat
+from grader.judge.scoring import points
 from grader.results import (
     CourseInfo,
     Entry,
@@ -20,7 +21,6 @@ from grader.results import (
     SubmissionInfo,
     TestResult,
     Visibility,
-    points,
 )
 
 HOSTILE = (

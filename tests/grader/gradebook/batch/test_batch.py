@@ -11,9 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from grader.results import Status
+from grader.gradebook import Keeper
+from grader.gradebook.book import written_result
+from grader.results import Outcome, Status
 
 from .conftest import HALF, RIGHT, SOURCES, School, run
 
@@ -50,18 +53,49 @@ def test_nothing_is_judged_twice(school: School) -> None:
     school.batch()
     before = (school.results / "results" / "ann.json").read_bytes()
     again = school.batch()
-    assert "0 exercises judged, 0 settled without a judge, 7 known" in again.stdout
+    # What ran out of time may have had a busy machine: it is tried again.
+    assert "1 exercise judged, 0 settled without a judge, 6 known" in again.stdout
     # What needs an eye is told each time.
     assert "fay task" in again.stdout
     assert (school.results / "results" / "ann.json").read_bytes() == before
     school.hand_in("bob", RIGHT + "# at last\n")
     third = school.batch()
-    assert "1 exercise judged, 0 settled without a judge, 6 known" in third.stdout
+    assert "2 exercises judged, 0 settled without a judge, 5 known" in third.stdout
     assert scores(school)["bob"] == (10.0, Status.PASSED)
     assert school.entries()["bob"].attempt == 2
 
 
+def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
+    school.batch()
+    _run_out_of_time(school, "ann")
+    assert scores(school)["ann"] == (0.0, Status.TIMEOUT)
+    assert school.batch().returncode == 0
+    assert scores(school) == EXPECTED
+    _run_out_of_time(school, "ann")
+    done = run(school.command("regrade", str(school.results)))
+    assert "ann task: 0 to 10" in done.stdout
+    assert scores(school) == EXPECTED
+
+
+def _run_out_of_time(school: School, student: str) -> None:
+    """Have the gradebook say of a student's file what it says on a machine that was too busy."""
+    with Keeper.open(school.results) as book:
+        (attempt,) = [each for each in book.attempts() if each.student == student]
+        result = book.verdicts_of(attempt.id)["task"]
+        tests = tuple(
+            msgspec.structs.replace(test, outcome=Outcome.TIMEOUT, score=0.0)
+            for test in result.tests
+        )
+        late = msgspec.structs.replace(result, tests=tests, score=0.0, status=Status.TIMEOUT)
+        with book.transaction():
+            book._connection.execute(
+                "UPDATE grades SET status = 'timeout', score = 0, result = ? WHERE attempt = ?",
+                (written_result(late), attempt.id),
+            )
+
+
 def test_a_file_that_another_student_handed_in_needs_no_second_judgment(school: School) -> None:
+    shutil.rmtree(school.submissions / "cem")
     school.hand_in("hal", RIGHT)
     school.batch("--jobs", "1")
     school.hand_in("ivy", HALF)
@@ -71,6 +105,7 @@ def test_a_file_that_another_student_handed_in_needs_no_second_judgment(school: 
 
 
 def test_going_back_to_an_earlier_file_counts(school: School) -> None:
+    shutil.rmtree(school.submissions / "cem")
     school.batch()
     school.hand_in("ann", HALF)
     school.batch()
@@ -183,12 +218,12 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     assert scores(school) == EXPECTED
     assert {each.result.max_score for each in school.entries().values()} == {10}
     assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10
-    # The same download is no further attempt.
-    assert "0 exercises judged" in school.batch().stdout
+    # The same download is no further attempt; what ran out of time alone is tried again.
+    assert "1 exercise judged" in school.batch().stdout
     assert {each.attempt for each in school.entries().values()} == {1}
     # Taken back, it counts again, and nothing is judged anew.
     manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
-    assert "0 exercises judged" in school.batch().stdout
+    assert "1 exercise judged" in school.batch().stdout
     assert school.entries()["ann"].result == ann
 
 

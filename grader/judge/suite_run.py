@@ -1,25 +1,17 @@
-"""The pytest side of judging: the `student` fixture, seeds, prerequisites, and what an outcome means.
-
-The judge registers it for one exercise at a time; `grader.judge.plain` for plain pytest.
-"""
+"""The tests of an exercise while they run: prerequisites, seeds, and the meaning of each test's end."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import random
 import sys
 import traceback
-from collections.abc import Callable, Generator
 from pathlib import Path
 
 import msgspec
-import pytest
-from _pytest.outcomes import Skipped  # pytest.skip.Exception, by a name that can be typed
 
-from grader.course.manifest import probe_of
 from grader.course.suite import SuiteTest
-from grader.errors import CourseError, GraderError
+from grader.errors import GraderError
 from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
@@ -29,7 +21,6 @@ from grader.judge.outcomes import (
     TimedOut,
 )
 from grader.judge.session import Session
-from grader.judge.student import Student
 from grader.results import Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
@@ -39,7 +30,7 @@ MAX_MESSAGE = 2_000
 
 
 class TestEnd(msgspec.Struct, frozen=True):
-    """What the end of a test says about the submission; with a `fault` it says nothing about it.
+    """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for.
     """
@@ -52,8 +43,8 @@ class TestEnd(msgspec.Struct, frozen=True):
     fault: str = ""
 
 
-class NotYet(Skipped):
-    """A prerequisite of the test did not pass. A skip of a suite's own is none of these, and a fault."""
+class NotYet(Exception):
+    """A prerequisite of the test did not pass."""
 
 
 class SuiteRun:
@@ -81,74 +72,22 @@ class SuiteRun:
         """What the end of the test means: that of an error, or of none."""
         if isinstance(error, GraderError):
             self.fault = error
-        said = _placed(self, test, meaning_of(error))
-        if said.outcome is Outcome.PASSED:
+        end = _placed(self, test, meaning_of(error))
+        if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
-        return said
+        return end
 
 
-class SuitePlugin:
-    """Gives every test of a suite a `student`, and under plain pytest its prerequisites and a seed.
-
-    `find` says what a suite's file judges; None for a file that is no suite. In a judge the tests are
-    not run by pytest's own protocol but by `grader.judge.collection`, which tells the plugin of each.
-    """
-
-    def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
-        self._find = find
-        self._path = Path()
-
-    @pytest.fixture
-    def student(self) -> Student:
-        """The student's module, seen from here."""
-        judged = self._find(self._path)
-        if judged is None:
-            raise CourseError(f"{self._path} is no suite of a course: it has no student.")
-        return Student(judged.session, probe_of(self._path))
-
-    def begin(self, item: pytest.Item) -> None:
-        """Be told which test runs next."""
-        self._path = item.path
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        self.begin(item)
-        if (judged := self._find(item.path)) is not None:
-            judged.begin(declared(judged, item))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        error = call.excinfo.value if call.excinfo is not None else None
-        ends = call.when == "call" or (call.when == "setup" and error is not None)
-        if ends and (judged := self._find(item.path)) is not None:
-            judged.end(declared(judged, item), error)
-        return report
-
-
-def declared(judged: SuiteRun, item: pytest.Item) -> SuiteTest:
-    """The test of the suite that an item is."""
-    return judged.tests[visibility_of(item.path), item.name]
-
-
-@functools.lru_cache(maxsize=256)
-def visibility_of(suite: Path) -> Visibility:
-    """Public or hidden, from the folder that a suite stands in."""
-    return Visibility(suite.parent.parent.name)
-
-
-def _placed(judged: SuiteRun, test: SuiteTest, said: TestEnd) -> TestEnd:
-    """A report that says where to look, if the test knows it and the error did not."""
-    if said.outcome is Outcome.PASSED or said.line is not None or not test.place:
-        return said
-    line = line_of(judged.session.tree, test.place)
-    return msgspec.structs.replace(said, line=line, function=test.place if line else "")
+def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
+    """The end with the place to look at, if the test names one and the error did not."""
+    if end.outcome is Outcome.PASSED or end.line is not None or not test.place:
+        return end
+    line = line_of(run.session.tree, test.place)
+    return msgspec.structs.replace(end, line=line, function=test.place if line else "")
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
-    """What the end of a test says about the submission; anything unknown is a fault of ours."""
+    """The meaning of a test's end for the submission; anything unknown is a fault of ours."""
     match error:
         case None:
             return TestEnd(Outcome.PASSED, "")
@@ -184,8 +123,8 @@ def _student_error(error: StudentError) -> TestEnd:
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    said = clean(str(error).partition("\n")[0], 400).rstrip(".")
-    message = f"Your code raised {said}{where}.{_advice(error)}"
+    error_text = clean(str(error).partition("\n")[0], 400).rstrip(".")
+    message = f"Your code raised {error_text}{where}.{_advice(error)}"
     return TestEnd(Outcome.ERROR, message, line, function)
 
 

@@ -1,4 +1,4 @@
-"""A session of pytest that stays: every submission finds it as the first one did."""
+"""The suites that a judge has imported: every submission finds them as the first one did."""
 
 from __future__ import annotations
 
@@ -30,24 +30,37 @@ def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
         assert outcomes(judged(source, SUITE)) == [outcome]
 
 
-def test_fixtures_are_made_anew_for_each_submission(judged: JudgeSource) -> None:
-    suite = '''
-@pytest.fixture(scope="module")
-def seen():
-    return []
+@pytest.mark.parametrize(
+    "parameters", ["", "student, tmp_path", "tmp_path", "*, student=None, x=1"]
+)
+def test_a_test_takes_the_student_alone(judged: JudgeSource, parameters: str) -> None:
+    with pytest.raises(JudgeError, match=r"line 5: test_first takes `student` and nothing else"):
+        judged(RIGHT, SUITE.replace("(student)", f"({parameters})"))
+    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
-def test_first(student, seen):
-    """The first part"""
-    seen.append(student.function("first")())
-    assert len(seen) == 1
 
-def test_second(student, seen):
-    """The second part"""
-    seen.append(student.function("first")())
-    assert len(seen) == 2
-'''
-    for _ in range(3):
-        assert outcomes(judged(RIGHT, suite)) == [Outcome.PASSED] * 2
+@pytest.mark.parametrize(
+    "more",
+    [
+        "test_first = lambda student: None",
+        "def helper(student): pass\ntest_first = helper",
+        "del test_first",
+        "test_second = lambda student: None",
+        "from grader.judge.checks import assert_equal as test_second",
+        "if True:\n    def test_second(student): pass",
+        "async def test_second(student): pass",
+    ],
+)
+def test_a_suite_that_holds_other_tests_than_it_declares_is_a_fault(
+    judged: JudgeSource, more: str
+) -> None:
+    with pytest.raises(JudgeError, match=r"test_task\.py: test_(first|second) is"):
+        judged(RIGHT, f"{SUITE}\n{more}\n")
+
+
+def test_a_test_that_would_not_run_when_it_is_called_is_a_fault(judged: JudgeSource) -> None:
+    with pytest.raises(JudgeError, match="test_first is"):
+        judged(WRONG, SUITE + "    yield\n")
 
 
 def test_edited_suite_is_read_again(judged: JudgeSource) -> None:
@@ -66,21 +79,6 @@ def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSo
 def test_suite_that_ends_everything_costs_one_submission(judged: JudgeSource, end: str) -> None:
     suite = f'{SUITE}\ndef test_second(student):\n    """The second part"""\n    {end}\n'
     with pytest.raises(JudgeError):
-        judged(RIGHT, suite)
-    assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
-
-
-def test_fixture_that_cannot_be_taken_down_is_a_fault(judged: JudgeSource) -> None:
-    suite = '''
-@pytest.fixture
-def lent():
-    yield
-    1 / 0
-
-def test_first(student, lent):
-    """The first part"""
-'''
-    with pytest.raises(JudgeError, match="ZeroDivisionError"):
         judged(RIGHT, suite)
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 

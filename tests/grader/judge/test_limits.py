@@ -1,0 +1,110 @@
+"""A judgment that takes too much time or memory costs that exercise of that submission, and nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course
+from grader.errors import JudgeError
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Judges
+from grader.judge.process import Judge, judges
+from grader.results import Outcome, Status, Visibility
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
+
+OPTIONS = GradingOptions(suites=(Visibility.HIDDEN,))
+# What an answer can make a suite do: one function in C that does not come back, a huge list, a wait.
+SUITE = '''
+def test_first(student):
+    """The first part"""
+    import re
+    import time
+    what, value = student.function("first")()
+    if what == "match":
+        assert re.match(r"(a+)+$", value) is None
+    if what == "fill":
+        assert len([0] * value) > 0
+    if what == "fill torch":
+        assert torch.zeros(value).numel() > 0
+    if what == "sleep":
+        time.sleep(value)
+
+def test_second(student):
+    """The second part"""
+    assert student.function("second")() == 2
+'''
+# The limits are a constant and twice the exercise's 8 s.
+SHORT = """
+import sys
+from grader.judge import process
+process.{limit} = -15.5
+process.main(sys.argv[1:])
+"""
+
+
+def source(what: str, value: object) -> bytes:
+    return f"def first():\n    return ({what!r}, {value!r})\ndef second():\n    return 2\n".encode()
+
+
+class Short(Judges):
+    """Judges with a limit of half a second."""
+
+    def _started(self, count: int) -> contextlib.AbstractContextManager[list[Judge]]:
+        return judges(count, program="short_judge")
+
+
+@pytest.fixture
+def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Judges]]:
+    """Judges in which this limit is half a second."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with contextlib.ExitStack() as stack:
+
+        def start(limit: str) -> Judges:
+            (tmp_path / "short_judge.py").write_text(SHORT.format(limit=limit))
+            return stack.enter_context(Short())
+
+        yield start
+
+
+@pytest.fixture
+def course(tmp_path: Path, write_course: Callable[..., Course]) -> Course:
+    return write_course(tmp_path / "course", SUITE)
+
+
+def test_processor_time_costs_the_exercise_and_the_judge(
+    course: Course, short: Callable[[str], Judges]
+) -> None:
+    exercise, judges = course.exercises[0], short("_PROCESSOR_SECONDS")
+    # As it is, without what the fixture imports: torch alone takes longer.
+    (course.root / "tests/hidden/one/test_task.py").write_text(SUITE)
+    endless = judges.judge(course, exercise, source("match", "a" * 40 + "b"), OPTIONS).result
+    assert (endless.status, endless.score) == (Status.TIMEOUT, 0)
+    assert {test.outcome for test in endless.tests} == {Outcome.TIMEOUT}
+    assert "processor time to judge" in endless.message
+    honest = judges.judge(course, exercise, source("", 0), OPTIONS).result
+    assert (honest.status, honest.score) == (Status.PASSED, 10)
+
+
+@pytest.mark.parametrize(("what", "value"), [("fill", 10**9), ("fill torch", 2**32)])
+def test_memory_costs_the_exercise_and_the_judge(course: Course, what: str, value: int) -> None:
+    exercise = course.exercises[0]
+    with Judges() as judges:
+        huge = judges.judge(course, exercise, source(what, value), OPTIONS).result
+        honest = judges.judge(course, exercise, source("", 0), OPTIONS).result
+    assert (huge.status, huge.score) == (Status.ERROR, 0)
+    assert "took more memory to judge than a judge may use (2 GiB)" in huge.message
+    assert (honest.status, honest.score) == (Status.PASSED, 10)
+
+
+def test_time_on_the_clock_is_a_fault_of_ours(
+    course: Course, short: Callable[[str], Judges]
+) -> None:
+    exercise, judges = course.exercises[0], short("_CLOCK_SECONDS")
+    with pytest.raises(JudgeError, match="no verdict within"):
+        judges.judge(course, exercise, source("sleep", 60), OPTIONS)
