@@ -45,8 +45,8 @@ class Command(click.Command):
         **keywords: Any,
     ) -> None:
         # Click remembers the flags of a help that was first asked for without `grade` before it.
-        settings = {"help_option_names": HELP_FLAGS}
-        super().__init__(*arguments, context_settings=settings, **keywords)
+        keywords.setdefault("context_settings", {"help_option_names": HELP_FLAGS})
+        super().__init__(*arguments, **keywords)
         self._listing = listing
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
