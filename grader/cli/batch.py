@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import LEVELS, course_option, open_course
+from grader.cli.options import (
+    course_option,
+    isolation_option,
+    open_course,
+    results_argument,
+    seed_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,27 +38,9 @@ def _pool_options(command: Any) -> Any:
             metavar="ADDRESS",
             help="Judge on the Dask cluster at this address instead of here; see docs/cluster.md.",
         ),
-        click.option(
-            "--require-isolation",
-            metavar="LEVEL",
-            type=click.Choice(LEVELS),
-            default="none",
-            help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            default=0,
-            show_default=True,
-            help="Seeds the inputs of the tests; the same seed gives the same result.",
-        ),
-        click.option(
-            "--suite",
-            type=click.Choice(["public", "hidden", "all"]),
-            default="all",
-            show_default=True,
-            help="Which tests to run, of those that are there.",
-        ),
+        isolation_option,
+        seed_option,
+        suite_option,
         click.option(
             "--jobs",
             metavar="N",
@@ -136,9 +125,7 @@ def batch(
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")
-@click.argument(
-    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@results_argument
 @course_option
 @click.option(
     "--json",

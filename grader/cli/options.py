@@ -1,11 +1,13 @@
-"""What several commands take from the command line: the course, and exercises of it."""
+"""Options and arguments that several commands share, and what they stand for."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from grader.errors import CourseError
 
@@ -13,16 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.course.manifest import Course, Exercise
-
-import shlex
-from typing import TYPE_CHECKING
-
-from click.core import ParameterSource
-
-if TYPE_CHECKING:
-    from grader.course.manifest import Course, Exercise
     from grader.student.workspace import Workspace
 
+_LONGEST_NOTICE = 2000
 # As in grader.sandbox.walls.survey, which would have to be imported for every `grade --help`.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
@@ -34,6 +29,30 @@ course_option = click.option(
     default=Path(),
     help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
     "the current folder upward.",
+)
+isolation_option = click.option(
+    "--require-isolation",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default="none",
+    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seeds the inputs of the tests; the same seed gives the same result.",
+)
+suite_option = click.option(
+    "--suite",
+    type=click.Choice(["public", "hidden", "all"]),
+    default="all",
+    show_default=True,
+    help="Which tests to run, of those that are there.",
+)
+results_argument = click.argument(
+    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
@@ -68,9 +87,6 @@ def _unknown(course: Course, name: str, known: list[str]) -> str:
     if close := get_close_matches(Path(name).stem, known, n=1):
         return f"There is no exercise {name!r}. Did you mean {close[0]!r}?"
     return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(known)}."
-
-
-_LONGEST_NOTICE = 2000
 
 
 def open_workspace(course: Course) -> Workspace:

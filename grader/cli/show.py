@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import exercises_argument, results_argument
 
 
 @click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
-@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@results_argument
 @click.argument("student")
-@click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
+@exercises_argument
 def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import course_option, open_course
+from grader.cli.options import course_option, open_course, results_argument
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
-@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@results_argument
 @course_option
 @click.option(
     "--threshold",
