@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _pool_options(command: Any) -> Any:
-    """The options of whatever has many exercises judged."""
+    """The options of commands that have many exercises judged."""
     for option in (
         click.option(
             "--scheduler",
@@ -107,8 +107,8 @@ def batch(
     from grader.submissions import find_class, read_roster
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    found = find_class(submissions, course, roster)
-    for note in found.notes:
+    download = find_class(submissions, course, roster)
+    for note in download.notes:
         click.echo(note, err=True)
     grading = _grading_options(options)
     with (
@@ -117,10 +117,10 @@ def batch(
         BatchDisplay() as display,
     ):
         summary = grade_class(
-            found, book, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, found.missing)
+        _show(book, summary, download.missing)
     _exit(summary)
 
 
@@ -163,13 +163,15 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     ):
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
-        found = list(changes(book.replaced()))
+        differences = list(changes(book.replaced()))
         _show(book, summary)
-        show_changes(open_console(sys.stdout), found, book.names())
+        show_changes(open_console(sys.stdout), differences, book.names())
     if json_file is not None:
         import msgspec
 
-        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        json_file.write_bytes(
+            msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
+        )
     _exit(summary)
 
 
@@ -210,5 +212,5 @@ def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
 def _exit(summary: Summary) -> None:
     from grader.gradebook.review import Reason
 
-    open_ones = any(each.kind is Reason.FAULT for each in summary.attention)
-    click.get_current_context().exit(ExitCode.FAULT if open_ones else ExitCode.FULL_MARKS)
+    faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
+    click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

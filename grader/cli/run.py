@@ -12,7 +12,6 @@ from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     course_option,
     exercises_argument,
-    given,
     isolation_option,
     known_exercises,
     open_course,
@@ -21,6 +20,7 @@ from grader.cli.options import (
     seed_option,
     suite_option,
     tell_notices,
+    was_given,
 )
 from grader.errors import GraderError
 
@@ -115,7 +115,7 @@ def run(
     submission = submission or course.folder
     bare = False
     if workspace and not (
-        exercises or everything or given("submission", "json_file", "fail_under")
+        exercises or everything or was_given("submission", "json_file", "fail_under")
     ):
         bare = True
         if (first_open := workspace.first_open()) is None:

@@ -33,11 +33,11 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)
-        found = find_student(book.students(), student)
-        entry = book.entry_of(found.id)
+        owner = find_student(book.students(), student)
+        entry = book.entry_of(owner.id)
     if entry is None:
-        raise SubmissionError(f"{found.id} handed in nothing that was graded.")
-    known = [each.name for each in entry.result.exercises]
-    if unknown := [each for each in exercises if each not in known]:
-        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(known)}.")
+        raise SubmissionError(f"{owner.id} handed in nothing that was graded.")
+    graded = [exercise.name for exercise in entry.result.exercises]
+    if unknown := [name for name in exercises if name not in graded]:
+        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(graded)}.")
     show_scorecard(open_console(sys.stdout), entry, exercises)

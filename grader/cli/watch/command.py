@@ -12,12 +12,12 @@ import click
 from grader.cli.border import Command
 from grader.cli.options import (
     course_option,
-    given,
     known_exercises,
     open_course,
     open_workspace,
     repeated,
     tell_notices,
+    was_given,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
 def _plotter(course: Course) -> Callable[[Exercise], str]:
     """A function that returns what `grade plot` says of an exercise."""
     # Named only where the student named it: what `grade plot` advises repeats its options.
-    option = ["--course", str(course.folder)] if given("course_path") else []
+    option = ["--course", str(course.folder)] if was_given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
         import subprocess
@@ -125,7 +125,7 @@ def _plotter(course: Course) -> Callable[[Exercise], str]:
 
 @contextlib.contextmanager
 def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
-    """What ends us ends the loop in order, the terminal put back.
+    """Let a signal end the loop in order, the terminal put back.
 
     Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
     """

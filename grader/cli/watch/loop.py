@@ -1,4 +1,4 @@
-"""The loop of `grade watch`: what a save, a key, a test or a verdict changes in what is shown."""
+"""The loop of `grade watch`: each save, key, test and verdict changes the view."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class WatchLoop:
             case Redraw():
                 self._draw()
             case TestProgress(order, count):
-                # What is quick is not worth a flicker.
+                # A quick judging is not worth a flicker.
                 if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
                     total = self._orders.tests(order)
                     self._say(f"judging {order.exercise.id}: {count} of {total} tests")
@@ -109,7 +109,7 @@ class WatchLoop:
 
     def _save(self, ids: tuple[str, ...]) -> None:
         self._workspace.read_again()
-        changed = [each for each in ids if self._orders.is_new(self._course.exercise(each))]
+        changed = [name for name in ids if self._orders.is_new(self._course.exercise(name))]
         if changed:
             here = self._view.exercise.id
             self._turn_to(self._course.exercise(here if here in changed else changed[-1]))
@@ -134,7 +134,7 @@ class WatchLoop:
         if not self._orders.open:
             self._show(results=self._results(), status=_clock())
         elif self._view.results:
-            # What is known stays until there is something newer.
+            # The last results stay until there are newer ones.
             self._say(f"judging {self._orders.open[0].exercise.id}")
         else:
             self._show(status=f"judging {self._orders.open[0].exercise.id}")
@@ -167,7 +167,7 @@ class WatchLoop:
         return self._orders.known([self._view.exercise])
 
     def _seconds(self) -> float:
-        """How long the judging has gone on."""
+        """The time since the judging began."""
         return time.monotonic() - self._since
 
     # --- keys -----------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ class WatchLoop:
         standings = self._workspace.standings()
         ids = list(standings)
         here = ids.index(self._view.exercise.id)
-        for each in (*ids[here + 1 :], *ids[:here]):
-            if standings[each] is not Standing.DONE:
-                self._turn_to(self._course.exercise(each))
+        for name in (*ids[here + 1 :], *ids[:here]):
+            if standings[name] is not Standing.DONE:
+                self._turn_to(self._course.exercise(name))
                 return
         self._say("every other exercise is done")
 
