@@ -71,11 +71,17 @@ def _status(outcomes: list[Outcome]) -> Status:
     return Status.NOT_ATTEMPTED
 
 
-def total(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
-    """The points earned with these exercises and the points to earn, rounded to hundredths."""
-    results = list(exercises)
-    earned = sum(result.score for result in results)
-    return round(earned, 2), round(sum(result.max_score for result in results), 2)
+def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
+    """The points earned in these exercises, and those that there are."""
+    results = tuple(exercises)
+    earned, worth = sum(each.score for each in results), sum(each.max_score for each in results)
+    return round(earned, 2), round(worth, 2)
+
+
+def reaches(result: Result, percent: float) -> bool:
+    """Whether a result has at least this percentage of its points."""
+    # Rounded to hundredths, as points are: no share of them may miss its limit by a last bit.
+    return result.score >= round(result.max_score * percent / 100, 2)
 
 
 def scaled(result: Result, out_of: float) -> float:

@@ -1,6 +1,6 @@
-"""The result of a check as a notebook shows it: HTML, and plain text where there is none.
+"""The result of a check, as a notebook shows it: HTML, and plain text where there is none.
 
-All that comes from the code that was judged is text: cleaned, escaped, and never markup.
+All that comes from the judged code is text: cleaned, escaped, and never markup.
 """
 
 from __future__ import annotations

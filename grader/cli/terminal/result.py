@@ -23,7 +23,7 @@ from grader.cli.terminal.console import (
     print_lines,
     status_words,
 )
-from grader.judge.scoring import total
+from grader.judge.scoring import sum_of
 from grader.results import ExerciseResult, Result, Status, Visibility
 from grader.student.advice import Guide, shown_path
 from grader.student.blocks import (
@@ -174,7 +174,7 @@ class _Panel:
         if self._alone:
             line = _progress(self._console, self._guide)
         else:
-            score, worth = total(self._exercises)
+            score, worth = sum_of(self._exercises)
             points = f"{number(score)} of {number(worth)} points"
             line = Text.assemble("Total: ", (points, "bold"), bar(self._console, score, worth))
         tests = [test for exercise in self._exercises for test in exercise.tests]
