@@ -87,8 +87,10 @@ class Running:
             self._ended.append(None)
 
     def write(self, source: bytes, exercise: str = "greeting") -> None:
-        """Write a file; nobody is told."""
-        (self.course.folder / self.course.exercise(exercise).file).write_bytes(source)
+        """Write a file, whole at once: the loop must not read the half of it. Nobody is told."""
+        draft = self.course.root / "draft.py"
+        draft.write_bytes(source)
+        draft.replace(self.course.folder / self.course.exercise(exercise).file)
 
     def save(self, source: bytes, exercise: str = "greeting") -> None:
         """Save a file."""
