@@ -12,7 +12,7 @@ from grader import __version__
 from grader.cli.audit import audit
 from grader.cli.author import new, pack, release, stub
 from grader.cli.batch import batch, regrade
-from grader.cli.border import Group
+from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
@@ -29,7 +29,7 @@ from grader.cli.watch.command import watch
 __all__ = ["main"]
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": HELP_FLAGS})
 @click.version_option(__version__, prog_name="grade")
 def main() -> None:
     """Judge exercises, and say what is wrong, where, and what to do next.

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli.border import Command, ExitCode
-from grader.cli.options import LEVELS, course_option, open_course
+from grader.cli.options import (
+    course_option,
+    isolation_option,
+    open_course,
+    results_argument,
+    seed_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,34 +31,16 @@ if TYPE_CHECKING:
 
 
 def _pool_options(command: Any) -> Any:
-    """The options of whatever has many exercises judged."""
+    """The options of commands that have many exercises judged."""
     for option in (
         click.option(
             "--scheduler",
             metavar="ADDRESS",
             help="Judge on the Dask cluster at this address instead of here; see docs/cluster.md.",
         ),
-        click.option(
-            "--require-isolation",
-            metavar="LEVEL",
-            type=click.Choice(LEVELS),
-            default="none",
-            help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            default=0,
-            show_default=True,
-            help="Seeds the inputs of the tests; the same seed gives the same result.",
-        ),
-        click.option(
-            "--suite",
-            type=click.Choice(["public", "hidden", "all"]),
-            default="all",
-            show_default=True,
-            help="Which tests to run, of those that are there.",
-        ),
+        isolation_option,
+        seed_option,
+        suite_option,
         click.option(
             "--jobs",
             metavar="N",
@@ -118,8 +107,8 @@ def batch(
     from grader.submissions import find_class, read_roster
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    found = find_class(submissions, course, roster)
-    for note in found.notes:
+    download = find_class(submissions, course, roster)
+    for note in download.notes:
         click.echo(note, err=True)
     grading = _grading_options(options)
     with (
@@ -128,17 +117,15 @@ def batch(
         BatchDisplay() as display,
     ):
         summary = grade_class(
-            found, book, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, found.missing)
+        _show(book, summary, download.missing)
     _exit(summary)
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")
-@click.argument(
-    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@results_argument
 @course_option
 @click.option(
     "--json",
@@ -176,13 +163,15 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     ):
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
-        found = list(changes(book.replaced()))
+        differences = list(changes(book.replaced()))
         _show(book, summary)
-        show_changes(open_console(sys.stdout), found, book.names())
+        show_changes(open_console(sys.stdout), differences, book.names())
     if json_file is not None:
         import msgspec
 
-        json_file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+        json_file.write_bytes(
+            msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
+        )
     _exit(summary)
 
 
@@ -223,5 +212,5 @@ def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
 def _exit(summary: Summary) -> None:
     from grader.gradebook.review import Reason
 
-    open_ones = any(each.kind is Reason.FAULT for each in summary.attention)
-    click.get_current_context().exit(ExitCode.FAULT if open_ones else ExitCode.FULL_MARKS)
+    faults = any(entry.kind is Reason.FAULT for entry in summary.attention)
+    click.get_current_context().exit(ExitCode.FAULT if faults else ExitCode.FULL_MARKS)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from grader.gradebook import Gradebook
 
+HELP_FLAGS = ["-h", "--help"]
 _LONGEST_ERROR = 10_000
 
 
@@ -43,6 +44,8 @@ class Command(click.Command):
         listing: Callable[[], tuple[str, list[tuple[str, str]]]] | None = None,
         **keywords: Any,
     ) -> None:
+        # Click remembers the flags of a help that was first asked for without `grade` before it.
+        keywords.setdefault("context_settings", {"help_option_names": HELP_FLAGS})
         super().__init__(*arguments, **keywords)
         self._listing = listing
 

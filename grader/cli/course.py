@@ -1,4 +1,4 @@
-"""`grade list`, `grade explain`, `grade schema`: what the course and the grader say without judging."""
+"""`grade list`, `grade explain`, `grade schema`: answers for which nothing is judged."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def explain(exercise: str | None, course_path: Path) -> None:
     """
     course = open_course(course_path)
     workspace = open_workspace(course)
-    found = chosen_exercise(workspace, exercise)
+    chosen = chosen_exercise(workspace, exercise)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_explanation
 
-    show_explanation(open_console(sys.stdout), workspace, found)
+    show_explanation(open_console(sys.stdout), workspace, chosen)
 
 
 @click.command(cls=Command)

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import given
+from grader.cli.options import was_given
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def export(
 
     chosen = FORMATS[name]
     for option in ("template", "column", "out_of", "excel", "submission"):
-        if given(option) and option not in chosen.reads:
+        if was_given(option) and option not in chosen.reads:
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")

@@ -1,11 +1,13 @@
-"""What several commands take from the command line: the course, and exercises of it."""
+"""Options and arguments that several commands share, and what they stand for."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from grader.errors import CourseError
 
@@ -13,16 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.course.manifest import Course, Exercise
-
-import shlex
-from typing import TYPE_CHECKING
-
-from click.core import ParameterSource
-
-if TYPE_CHECKING:
-    from grader.course.manifest import Course, Exercise
     from grader.student.workspace import Workspace
 
+_LONGEST_NOTICE = 2000
 # As in grader.sandbox.walls.survey, which would have to be imported for every `grade --help`.
 LEVELS = ("none", "limits", "kernel", "namespaces", "full")
 
@@ -35,11 +30,35 @@ course_option = click.option(
     help="The course's folder, or a pack of it (see `grade pack`). By default it is looked for from "
     "the current folder upward.",
 )
+isolation_option = click.option(
+    "--require-isolation",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default="none",
+    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seeds the inputs of the tests; the same seed gives the same result.",
+)
+suite_option = click.option(
+    "--suite",
+    type=click.Choice(["public", "hidden", "all"]),
+    default="all",
+    show_default=True,
+    help="Which tests to run, of those that are there.",
+)
+results_argument = click.argument(
+    "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
 
 def open_course(path: Path) -> Course:
-    """The course at or above `path`, or in that pack; that there is none is a matter of usage."""
+    """The course at or above `path`, or in that pack; a missing course is a usage error."""
     from grader.course.manifest import find_course, is_pack, load_course
 
     if is_pack(path):
@@ -53,28 +72,25 @@ def open_course(path: Path) -> Course:
 
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
     """The named exercises in the order of the course, all if none is named; else a usage error."""
-    known = [exercise.id for exercise in course.exercises]
+    ids = [exercise.id for exercise in course.exercises]
     for name in names:
-        if name not in known:
-            raise click.UsageError(_unknown(course, name, known), click.get_current_context())
+        if name not in ids:
+            raise click.UsageError(_unknown(course, name, ids), click.get_current_context())
     return course.select(names)
 
 
-def _unknown(course: Course, name: str, known: list[str]) -> str:
-    # Imported here: only who mistypes pays for it.
+def _unknown(course: Course, name: str, ids: list[str]) -> str:
+    # Imported here: only a mistyped name pays for it.
     from difflib import get_close_matches
 
     # A file is a likely slip for the exercise in it.
-    if close := get_close_matches(Path(name).stem, known, n=1):
+    if close := get_close_matches(Path(name).stem, ids, n=1):
         return f"There is no exercise {name!r}. Did you mean {close[0]!r}?"
-    return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(known)}."
-
-
-_LONGEST_NOTICE = 2000
+    return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(ids)}."
 
 
 def open_workspace(course: Course) -> Workspace:
-    """The course's own folder; what is wrong with the file of the progress is said on stderr."""
+    """The course's own folder; a fault of the file of the progress is printed to stderr."""
     from grader.student.workspace import Workspace
 
     refuse_pack(course)
@@ -84,18 +100,18 @@ def open_workspace(course: Course) -> Workspace:
 
 
 def refuse_pack(course: Course) -> None:
-    """Say that a pack, which is unpacked for a moment, holds nothing of the student's own."""
+    """Raise a usage error for a pack, which holds no folder of the student's own."""
     if course.unpacked is None:
         return
     context = click.get_current_context()
     way = "change into that folder, and leave --course out"
-    if any(each.name == "submission" for each in context.command.params):
+    if any(parameter.name == "submission" for parameter in context.command.params):
         way = "name the files with --submission"
     raise click.UsageError(f"A pack has no folder of your own in it: {way}.", context)
 
 
 def tell_notices(workspace: Workspace) -> None:
-    """Say on stderr, once, what the student has to know about the file of the progress."""
+    """Print the notices about the file of the progress to stderr, once."""
     for notice in workspace.logbook.take_notices():
         from grader.text import clean
 
@@ -106,14 +122,14 @@ def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
     """The named exercise, or the first one that is not done."""
     if name is not None:
         return known_exercises(workspace.course, [name])[0]
-    if (found := workspace.first_open()) is None:
+    if (first_open := workspace.first_open()) is None:
         raise click.UsageError(
             "Every exercise is done: name the one that you mean.", click.get_current_context()
         )
-    return found
+    return first_open
 
 
-def given(*names: str) -> bool:
+def was_given(*names: str) -> bool:
     """Whether the caller gave one of these options."""
     context = click.get_current_context()
     return any(context.get_parameter_source(n) is ParameterSource.COMMANDLINE for n in names)
@@ -122,6 +138,6 @@ def given(*names: str) -> bool:
 def repeated(*names: str) -> str:
     """The options among these that the caller gave, as they are typed again."""
     context = click.get_current_context()
-    flags = {each.name: each.opts[0] for each in context.command.params}
-    values = {n: shlex.quote(str(context.params[n])) for n in names if given(n)}
+    flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    values = {n: shlex.quote(str(context.params[n])) for n in names if was_given(n)}
     return "".join(f" {flags[name]} {value}" for name, value in values.items())

@@ -1,4 +1,4 @@
-"""`grade package`: what a platform needs to grade by itself."""
+"""`grade package`: an autograder for a platform that grades by itself."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def package(
 
     options = GradescopeOptions(
         require_isolation=require_isolation,
-        exercises=tuple(each.id for each in selected),
+        exercises=tuple(exercise.id for exercise in selected),
         pip_options=pip_options,
     )
     names = write_gradescope(output, course, options)

@@ -68,19 +68,19 @@ def plot(
       grade plot grad_norms -o norms.png     to this file
     """
     course = open_course(course_path)
-    (found,) = known_exercises(course, [exercise])
-    _refuse_undrawable(course, found)
+    (chosen,) = known_exercises(course, [exercise])
+    _refuse_undrawable(course, chosen)
     own = submission is None or submission.samefile(course.folder)
     submission = submission or course.folder
-    reference = _reference(course, found, own=own, give_up=give_up)
-    drawn = _draw(course, found, submission, reference)
+    reference = _reference(course, chosen, own=own, give_up=give_up)
+    drawn = _draw(course, chosen, submission, reference)
     if drawn is None:
         click.get_current_context().exit(ExitCode.BELOW)
     from grader.student.advice import shown_path
     from grader.student.plots.plot import keep
     from grader.text import clean
 
-    path = output or _place(course, found, own=own)
+    path = output or _place(course, chosen, own=own)
     for picture in keep(drawn, path, beside=reference is not None):
         click.echo(f"{shown_path(picture.path)}  {picture.shows}")
     if drawn.note:
@@ -90,7 +90,7 @@ def plot(
 def _refuse_undrawable(course: Course, exercise: Exercise) -> None:
     if course.plot(exercise).is_file():
         return
-    others = ", ".join(each.id for each in course.exercises if course.plot(each).is_file())
+    others = ", ".join(e.id for e in course.exercises if course.plot(e).is_file())
     there_is = f"There is for: {others}." if others else "No exercise of this course has any."
     raise SubmissionError(f"There is nothing to draw for {exercise.id}. {there_is}")
 
@@ -148,7 +148,7 @@ def _explain(
     *,
     unwritten: bool,
 ) -> None:
-    """Why there is no picture, where, and what to do next."""
+    """Print the reason why there is no picture, the place, and the next step."""
     from grader.student.advice import Guide
     from grader.text import clean, clean_lines
 
@@ -164,7 +164,7 @@ def _explain(
 
 
 def _say(text: str) -> None:
-    """Sentences, broken between words on a terminal; a pipe gets each as one line."""
+    """Print sentences, broken between words on a terminal; a pipe gets each as one line."""
     from rich.text import Text
 
     from grader.cli.terminal.console import hang, open_console, print_lines
@@ -178,7 +178,7 @@ def _say(text: str) -> None:
 
 
 def _place(course: Course, exercise: Exercise, *, own: bool) -> Path:
-    """Where a picture lies that nobody named a file for; its folder is made."""
+    """The default file of a picture; its folder is made."""
     name = f"{exercise.id}.png"
     if not own or course.unpacked is not None:
         return Path(name)

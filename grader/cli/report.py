@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import results_argument
 
 
 @click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
-@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@results_argument
 @click.option(
     "-o",
     "--output",

@@ -10,15 +10,17 @@ import click
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
-    LEVELS,
     course_option,
     exercises_argument,
-    given,
+    isolation_option,
     known_exercises,
     open_course,
     open_workspace,
     repeated,
+    seed_option,
+    suite_option,
     tell_notices,
+    was_given,
 )
 from grader.errors import GraderError
 
@@ -57,20 +59,8 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     callback=_writable,
     help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
 )
-@click.option(
-    "--suite",
-    type=click.Choice(["public", "hidden", "all"]),
-    default="all",
-    show_default=True,
-    help="Which tests to run, of those that are there.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Seeds the inputs of the tests; the same seed gives the same result.",
-)
+@suite_option
+@seed_option
 @click.option(
     "--fail-under",
     metavar="PERCENT",
@@ -78,13 +68,7 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     default=100.0,
     help="Exit with 0 from this percentage of the points on; by default 100.",
 )
-@click.option(
-    "--require-isolation",
-    metavar="LEVEL",
-    type=click.Choice(LEVELS),
-    default="none",
-    help="Refuse to judge behind less: " + ", ".join(LEVELS) + ". See `grade doctor`.",
-)
+@isolation_option
 @click.option(
     "--no-isolation", is_flag=True, help="Run the code without any wall: only what you trust."
 )
@@ -131,7 +115,7 @@ def run(
     submission = submission or course.folder
     bare = False
     if workspace and not (
-        exercises or everything or given("submission", "json_file", "fail_under")
+        exercises or everything or was_given("submission", "json_file", "fail_under")
     ):
         bare = True
         if (first_open := workspace.first_open()) is None:

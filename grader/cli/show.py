@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import exercises_argument, results_argument
 
 
 @click.command(cls=Command, short_help="Show one student's result, and what each test cost.")
-@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@results_argument
 @click.argument("student")
-@click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
+@exercises_argument
 def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
 
@@ -32,11 +33,11 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)
-        found = find_student(book.students(), student)
-        entry = book.entry_of(found.id)
+        owner = find_student(book.students(), student)
+        entry = book.entry_of(owner.id)
     if entry is None:
-        raise SubmissionError(f"{found.id} handed in nothing that was graded.")
-    known = [each.name for each in entry.result.exercises]
-    if unknown := [each for each in exercises if each not in known]:
-        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(known)}.")
+        raise SubmissionError(f"{owner.id} handed in nothing that was graded.")
+    graded = [exercise.name for exercise in entry.result.exercises]
+    if unknown := [name for name in exercises if name not in graded]:
+        raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(graded)}.")
     show_scorecard(open_console(sys.stdout), entry, exercises)

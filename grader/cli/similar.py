@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import course_option, open_course
+from grader.cli.options import course_option, open_course, results_argument
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
-@click.argument("results", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@results_argument
 @course_option
 @click.option(
     "--threshold",
@@ -53,11 +53,11 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
     from grader.gradebook.batch import check_course
     from grader.gradebook.similarity import find_similar, write_similar
 
-    stubs = {each.id: course.stub(each).read_bytes() for each in course.exercises}
+    stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
     with Gradebook.open(results) as book:
         check_course(book, course)
         tell_unfinished(book)
-        found = find_similar(
+        similarity = find_similar(
             with_progress(book, "Reading"),
             book.sources,
             stubs,
@@ -65,5 +65,5 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
             most_pairs=most,
         )
         names = book.names()
-    path = write_similar(results, found)
-    show_similarity(open_console(sys.stdout), found, path, names)
+    path = write_similar(results, similarity)
+    show_similarity(open_console(sys.stdout), similarity, path, names)

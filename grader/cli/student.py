@@ -1,4 +1,4 @@
-"""`grade hint`, `grade solution`, `grade reset`: help for whoever is stuck."""
+"""`grade hint`, `grade solution`, `grade reset`: help for a student who is stuck."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     """
     course = open_course(course_path)
     workspace = open_workspace(course)
-    logbook, found = workspace.logbook, chosen_exercise(workspace, exercise)
-    count = len(found.hints)
+    logbook, chosen = workspace.logbook, chosen_exercise(workspace, exercise)
+    count = len(chosen.hints)
     if number is not None and number > count:
-        raise click.UsageError(f"{found.id} has {count} hints, and no number {number}.")
-    shown = number or logbook.next_hint(found)
+        raise click.UsageError(f"{chosen.id} has {count} hints, and no number {number}.")
+    shown = number or logbook.next_hint(chosen)
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_hint
 
-    logbook.see_hint(found, shown)
-    more = _more(workspace, found, repeated("course_path"))
-    show_hint(open_console(sys.stdout), found, shown, more)
+    logbook.see_hint(chosen, shown)
+    more = _more(workspace, chosen, repeated("course_path"))
+    show_hint(open_console(sys.stdout), chosen, shown, more)
     tell_notices(workspace)
 
 
@@ -89,19 +89,19 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
       grade solution glu --give-up    before that
     """
     course = open_course(course_path)
-    (found,) = known_exercises(course, [exercise])
-    path = course.solution(found)
+    (chosen,) = known_exercises(course, [exercise])
+    path = course.solution(chosen)
     from grader.errors import SubmissionError
 
     if not path.is_file():
         raise SubmissionError(
-            f"This copy of the course holds no solutions: ask whoever teaches it. `grade hint "
-            f"{found.id}` helps meanwhile."
+            f"This copy of the course holds no solutions: ask your instructor. `grade hint "
+            f"{chosen.id}` helps meanwhile."
         )
-    if open_workspace(course).logbook.page(found).passed is None and not give_up:
+    if open_workspace(course).logbook.page(chosen).passed is None and not give_up:
         raise SubmissionError(
-            f"{found.id} was not passed yet. `grade hint {found.id}` helps; "
-            f"`grade solution {found.id} --give-up` shows the answer all the same."
+            f"{chosen.id} was not passed yet. `grade hint {chosen.id}` helps; "
+            f"`grade solution {chosen.id} --give-up` shows the answer all the same."
         )
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_source
@@ -121,11 +121,11 @@ def reset(exercise: str, course_path: Path) -> None:
     """
     course = open_course(course_path)
     refuse_pack(course)
-    (found,) = known_exercises(course, [exercise])
+    (chosen,) = known_exercises(course, [exercise])
     from grader.student.advice import shown_path
     from grader.student.workspace import reset_exercise
 
-    done = reset_exercise(course, found)
+    done = reset_exercise(course, chosen)
     file = shown_path(done.file)
     if done.backup is not None:
         click.echo(f"Your file is kept: {shown_path(done.backup)}")

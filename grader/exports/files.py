@@ -1,4 +1,4 @@
-"""Where exports are written: a file appears whole or not at all."""
+"""Formats as they are declared, and files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def _umask() -> int:
 
 
 class ExportError(GraderError):
-    """What was asked for does not fit together: a template, a column, a result."""
+    """The options do not fit together, or not to the template or the result."""
 
     exit_code = 2
 
 
 class NoVerdict(GraderError):
-    """The format has no word for an exercise that nobody judged, and a 0 would be a lie."""
+    """The format has no word for an exercise that is not judged, and a 0 would be a lie."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller may ask for; each format reads what concerns it.
+    """The options of all formats; each format reads what concerns it.
 
     `template` is the file to fill in, `column` the name of the assignment or of its column, `out_of`
     the points that the total is scaled to (as they are where it is None). `environment` holds
@@ -91,7 +91,7 @@ class ClassFormat(msgspec.Struct, frozen=True):
     """A file about everybody.
 
     `write` takes the entries (an iterable that may be iterated more than once), a binary stream and
-    the options, and returns sentences for whoever exports: rows that matched nobody, and the like.
+    the options, and returns notes for the caller: rows without a person, and the like.
     `reads` are the fields of Options that it has a use for.
     """
 

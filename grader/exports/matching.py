@@ -1,4 +1,4 @@
-"""Whose row is this: people are matched to the rows of a template, surest key first, and never by guess.
+"""Matching people with the rows of a template: the surest key first, and never by guess.
 
 A wrong match gives somebody another one's grade. So a key counts only if it is unique on both sides, and a
 weaker one never joins what a stronger one tells apart.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from grader.exports.texts import one_line
-from grader.results import Student
+from grader.exports.verdicts import total
+from grader.results import Entry, Student
+from grader.text import number
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -43,8 +45,8 @@ def match(
     row_of: dict[int, int] = {}
     person_of: dict[int, int] = {}
     ambiguous: set[int] = set()
-    for number, key in enumerate(keys):
-        stronger = [each for each in keys[:number] if not each.alias]
+    for place, key in enumerate(keys):
+        stronger = [key for key in keys[:place] if not key.alias]
         wanted: dict[int, list[int]] = defaultdict(list)
         by_value = _index(rows, key.column)
         for person, values in enumerate(people):
@@ -74,9 +76,9 @@ def match(
 
 def _index(rows: Sequence[Mapping[str, str]], column: str) -> dict[str, list[int]]:
     index: dict[str, list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
+    for at, row in enumerate(rows):
         if value := row.get(column):
-            index[value].append(number)
+            index[value].append(at)
     return index
 
 
@@ -93,7 +95,7 @@ def name_key(name: str) -> str:
 
 
 def person_of(student: Student) -> dict[str, str]:
-    """What is known of a student, as it is compared with a template."""
+    """The names and ids of a student, as they are compared with a template."""
     person = {key: value.strip() for key, value in student.ids.items()}
     for key in ("sis_login_id", "username"):
         person[key] = person.get(key, "").casefold()
@@ -105,11 +107,39 @@ def person_of(student: Student) -> dict[str, str]:
     }
 
 
-def told(people: Sequence[Mapping[str, str]], found: Matching, nobody: Iterable[str]) -> list[str]:
-    """What whoever imports has to know: who has no row, and which rows have nobody."""
-    notes = [f"{people[each]['id']}: is in no row of the template." for each in found.missing]
+def match_notes(
+    people: Sequence[Mapping[str, str]], matching: Matching, empty_rows: Iterable[str]
+) -> list[str]:
+    """Notes about the people without a row of their own, and the rows without a person."""
+    notes = [f"{people[at]['id']}: is in no row of the template." for at in matching.missing]
     notes += [
-        f"{people[each]['id']}: more than one row or person fits, so none was filled in."
-        for each in found.ambiguous
+        f"{people[at]['id']}: more than one row or person fits, so none was filled in."
+        for at in matching.ambiguous
     ]
-    return [*notes, *[f"Nothing was handed in for the row {name}." for name in nobody]]
+    return [*notes, *[f"Nothing was handed in for the row {row}." for row in empty_rows]]
+
+
+class Grades:
+    """The people and the totals of all entries, to be matched with the rows of a template."""
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        identity: Callable[[Entry], Mapping[str, str]],
+        out_of: float | None,
+    ) -> None:
+        self.people: list[Mapping[str, str]] = []
+        self.totals: list[float | None] = []
+        self._worth, self._out_of = 0.0, out_of
+        for entry in entries:
+            self.people.append(identity(entry))
+            self.totals.append(total(entry, out_of))
+            self._worth = max(self._worth, entry.result.max_score)
+
+    def scale_note(self, text: str, worth: float) -> list[str]:
+        """A note if a column is worth other points, which `text` has room for, than the scores."""
+        out_of = self._worth if self._out_of is None else self._out_of
+        if not self._worth or worth == out_of:
+            return []
+        scale = f"--out-of {number(worth)} scales them."
+        return [f"{text.format(number(worth))}, the scores are out of {number(out_of)}: {scale}"]

@@ -1,4 +1,4 @@
-"""Where entries come from: the gradebook of a class, or one result as `grade run --json` wrote it."""
+"""The sources of entries: the gradebook of a class, or one result as `grade run --json` wrote it."""
 
 from __future__ import annotations
 

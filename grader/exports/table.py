@@ -41,7 +41,7 @@ class Table:
 
 
 class _Utf8:
-    """What the csv module writes text to; a text stream of Python's would close ours."""
+    """A text stream for the csv module; one of Python's own would close ours."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -113,9 +113,9 @@ def _decoded(path: Path, raw: bytes) -> str:
 
 
 def _separator(text: str) -> str:
-    """What parts the header into the most columns."""
+    """The separator that parts the header into the most columns."""
     first = text.partition("\n")[0]
-    return max(_SEPARATORS, key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
+    return max(_SEPARATORS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
 
 
 def _padded(row: Sequence[str], length: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Strangers' text on its way into a file: without what drives a reader, and never more than fits."""
+"""Text of strangers on its way into a file: nothing in it drives a reader, and it is never too long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Several lines in at most `limit` characters, cleaned; what is cut off is said."""
+    """Several lines in at most `limit` characters, cleaned; a mark says where they are cut off."""
     # No sign is shorter when it is cleaned, and ten times as long at most.
     shown = _clean(text[: limit + 1])
     if len(shown) <= limit:
@@ -64,14 +64,14 @@ def command_property(text: str) -> str:
 
 
 def no_commands(text: str) -> str:
-    """Text that somebody prints to a GitHub log: no line of it is a workflow command, old style or new."""
+    """Text for a GitHub log in which no line is a workflow command, old style or new."""
     return re.sub(r"(?m)^(\s*):(?=:)", r"\1: ", text).replace("##[", "## [")
 
 
 def fitted(write: Callable[[int], bytes], most: int) -> bytes:
-    """What `write` writes for the longest texts that fit into `most` bytes.
+    """The file with the longest texts for which it fits into `most` bytes.
 
-    `write` gets the most characters that one text may have.
+    `write` makes the file; it gets the most characters that one text may have.
     """
     for limit in (10_000, 1500, 500, 150, 40, 0):
         written = write(limit)

@@ -1,4 +1,4 @@
-"""What a result says to whoever counts points: is it judged at all, its total, its status, its texts."""
+"""A result as the formats need it: whether it is judged, its total, its status, its texts."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def overall(result: Result) -> Status:
 
 
 def explanation(test: TestResult) -> str:
-    """What the student is told about a test: the message, where, and the hint."""
+    """The explanation of a test for the student: the message, the place, and the hint."""
     return plain(explained(test))

@@ -34,7 +34,7 @@ _LINE = re.compile(r"\bline (\d{1,7})\b")
 
 
 class LineStyle(enum.Enum):
-    """What a line of a verdict is: its look in HTML, its indent and mark in plain text."""
+    """The kinds of lines of a verdict: the look in HTML, the indent and mark in plain text."""
 
     TITLE = "font-weight:600;margin-top:.6em", "  "
     MESSAGE = "margin-left:1em;white-space:pre-wrap", "    "
@@ -109,15 +109,15 @@ class CheckResult(msgspec.Struct, frozen=True):
         if section.test is not None:
             mark = "-" if section.is_part else "x"
             yield LineStyle.TITLE, f"{mark} {clean(self._in_cells(section.title), _LONGEST)}"
-        said = section.title
+        message = section.title
         for block in section.blocks:
             match block:
                 case Message(text):
-                    said = text
+                    message = text
                     yield LineStyle.MESSAGE, clean_lines(self._in_cells(text), _LONGEST)
                 case Where(place):
                     # Left out where the message names it.
-                    if (where := self._line(place.line)) not in self._in_cells(said):
+                    if (where := self._line(place.line)) not in self._in_cells(message):
                         function = f" in {clean(place.function)}" if place.function else ""
                         yield LineStyle.PLACE, f"{where}{function}"
                 case Hint(text):

@@ -34,7 +34,7 @@ def _command(text: str) -> str:
 
 
 class Asked(enum.Enum):
-    """How it came to the judging: what the student does to have it done again depends on it."""
+    """The way in which the judging was asked for, and can be asked for again."""
 
     BY_NAME = "grade run glu"
     BARE = "grade"
@@ -43,7 +43,7 @@ class Asked(enum.Enum):
 
     @property
     def by_saving(self) -> bool:
-        """Whether a save is all that it takes."""
+        """Whether a save is enough."""
         return self in (Asked.WATCHING, Asked.WATCHING_WITHOUT_KEYS)
 
 
@@ -63,7 +63,7 @@ class Guide(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """How many exercises are done."""
+        """The number of exercises that are done."""
         return list(self.standings.values()).count(Standing.DONE)
 
     def where(self, exercise_id: str, place: Place | None = None) -> str:
@@ -72,7 +72,7 @@ class Guide(msgspec.Struct, frozen=True):
         return shown_path(self._file(exercise_id)) + line
 
     def fault(self, exercise: ExerciseResult) -> str:
-        """What is wrong with the file as a whole.
+        """The fault of the file as a whole.
 
         One that is missing is to be handed in under its name; in the student's own folder, where
         nothing is handed in, it is to be put back.
@@ -88,9 +88,13 @@ class Guide(msgspec.Struct, frozen=True):
         return _command(f"grade run {exercise_id}{self.run_options}{more}")
 
     def begun_elsewhere(self, exercise_id: str) -> list[str]:
-        """What was begun and is not done, besides this exercise."""
+        """The exercises that were begun and are not done, besides this one."""
         ended = (Standing.DONE, Standing.OPEN, Standing.MISSING)
-        return [e for e, each in self.standings.items() if each not in ended and e != exercise_id]
+        return [
+            e
+            for e, standing in self.standings.items()
+            if standing not in ended and e != exercise_id
+        ]
 
     def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
         """The one thing to do now: mend what was begun before something new is started."""
@@ -114,7 +118,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f"Done: everything that was judged passes. {whole} judges the whole course."
 
     def _mend(self, exercise: ExerciseResult) -> str:
-        first = next((each.first for each in findings(exercise)), None)
+        first = next((finding.first for finding in findings(exercise)), None)
         where = self.where(exercise.name, first.place if first is not None else None)
         if self._is_missing(exercise.name):
             what = "your file or the stub" if self.standings else "your file"
@@ -159,8 +163,8 @@ class Guide(msgspec.Struct, frozen=True):
         """The first exercise of the course that was not judged and is not done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
-            opened = [e for e, each in self.standings.items() if each is not Standing.DONE]
-            return next((each for each in opened if each not in judged), None)
+            opened = [e for e, standing in self.standings.items() if standing is not Standing.DONE]
+            return next((e for e in opened if e not in judged), None)
         files = read_submission(self.submission, self.course).files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:

@@ -1,4 +1,4 @@
-"""A result as blocks: what there is to say about an exercise, worked out once for every renderer.
+"""A result as blocks: the text about an exercise, worked out once for every renderer.
 
 Terminal, notebook, report and Markdown draw the same sections, each in its own way and each escaping
 what it shows: every text in a block may be a stranger's.
@@ -43,7 +43,7 @@ def status_text(status: Status) -> str:
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What is wrong: a first line that says it, and details below."""
+    """The mistake: a first line that names it, and details below."""
 
     text: str
 
@@ -55,7 +55,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """What to try."""
+    """A thing to try."""
 
     text: str
 
@@ -70,7 +70,7 @@ Block = Message | Where | Hint | Note
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A test with what is said about it, or the file as a whole, which has no test and no title."""
+    """The blocks of a test, or of the file as a whole, which has no test and no title."""
 
     blocks: tuple[Block, ...]
     test: TestResult | None = None
@@ -78,7 +78,7 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part still to be written: its title is then what that part says."""
+        """Whether it is a part still to be written, whose own words are its title."""
         return self.test is not None and self.title != self.test.title
 
 
@@ -102,7 +102,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(exercise: ExerciseResult) -> list[Finding]:
-    """What does not hold, in the order of the tests; parts still to be written come last."""
+    """The causes of what does not hold, in the order of the tests; parts to be written come last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
@@ -134,7 +134,7 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
-    """These tests of an exercise; what was said above is not said again."""
+    """These tests of an exercise; a cause that stands above is not told again."""
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:
@@ -150,13 +150,13 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
 
 
 def fault(exercise: ExerciseResult) -> Section:
-    """What is said of the file as a whole, and where."""
+    """The section about the file as a whole."""
     place = exercise.tests[0].place if exercise.tests else None
     return Section((Message(exercise.message), *_where(place)))
 
 
 def explained(test: TestResult) -> tuple[Block, ...]:
-    """What is said about a test: nothing if it passed, else the message, the place and the hint."""
+    """The blocks of a test: none if it passed, else the message, the place and the hint."""
     if test.outcome is Outcome.PASSED:
         return ()
     blocks: list[Block] = [Message(test.message)] if test.message else []

@@ -1,1 +1,1 @@
-"""What the commands print in a terminal, a module for each kind of thing that is shown."""
+"""The output of the commands in a terminal, a module for each kind."""

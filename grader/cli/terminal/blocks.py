@@ -1,4 +1,4 @@
-"""How the blocks of a result look in a terminal."""
+"""The blocks of a result, drawn in a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def section_lines(
     prefix: Text | None = None,
     about: str = "",
 ) -> Iterator[Text]:
-    """A title behind its mark, and what is said below it; `about` stands dim beside the title.
+    """A title behind its mark, and its blocks below; `about` stands dim beside the title.
 
     `where` writes a place as the reader finds it; `prefix` replaces the indented mark.
     """

@@ -1,4 +1,4 @@
-"""What an instructor sees of a batch: how far it is, the class at its end, and what needs a person's eye."""
+"""A batch as an instructor sees it: its progress, the class at its end, and the entries for a person's eye."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines
+from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines, status_words
 from grader.cli.terminal.progress import Bar
 from grader.gradebook.batch import BatchProgress, Change, Summary
 from grader.gradebook.review import StudentAttention, by_student
@@ -94,14 +94,14 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
 
 
 def _is_open(entry: Entry) -> bool:
-    return any(each.status is Status.UNJUDGED for each in entry.result.exercises)
+    return any(e.status is Status.UNJUDGED for e in entry.result.exercises)
 
 
 def show_missing(console: Console, missing: Sequence[Student]) -> None:
     """Print who of the roster handed in nothing."""
     if not missing:
         return
-    names = ", ".join(clean(each.name or each.id, 40) for each in missing[:_SHOWN_MISSING])
+    names = ", ".join(clean(student.name or student.id, 40) for student in missing[:_SHOWN_MISSING])
     more = len(missing) - _SHOWN_MISSING
     text = f"Of the roster handed in nothing: {names}" + (f" and {more} more" if more > 0 else "")
     print_lines(console, iter([Text(f"{text}.")]))
@@ -119,12 +119,7 @@ def show_dropped(console: Console, dropped: Mapping[str, int]) -> None:
 
 def _line(console: Console, entry: Entry) -> Text:
     result, marks = entry.result, marks_for(console)
-    marked = {
-        Status.PASSED: marks.good,
-        Status.PARTIAL: marks.part,
-        Status.NOT_ATTEMPTED: marks.quiet,
-    }
-    cells = " ".join(marked.get(each.status, marks.bad) for each in result.exercises)
+    cells = " ".join(status_words(e.status, marks)[0].plain for e in result.exercises)
     earned = "open" if _is_open(entry) else number(result.score)
     score = f"{earned:>7} / {number(result.max_score)}"
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), 32, marks)
@@ -142,7 +137,7 @@ def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -
     print_lines(console, iter([Text(done)]))
     if not summary.attention:
         return
-    kinds = Counter(each.kind.value for each in summary.attention)
+    kinds = Counter(entry.kind.value for entry in summary.attention)
     heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
     students = by_student(summary.attention, _SHOWN_ATTENTION)
@@ -165,26 +160,24 @@ def _attention(
         yield from hang(console, Text(" " * 14), Text(text, "dim"))
 
 
-def show_changes(console: Console, found: Iterable[Change], names: Mapping[str, str]) -> None:
+def show_changes(console: Console, changes: Sequence[Change], names: Mapping[str, str]) -> None:
     """Print who gained, who lost, and by which test; `names` are the students', by id."""
-    changes = list(found)
-    gained = sum(each.after > each.before for each in changes)
-    lost = sum(each.after < each.before for each in changes)
+    gained = sum(change.after > change.before for change in changes)
+    lost = sum(change.after < change.before for change in changes)
     same = len(changes) - gained - lost
     text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
     print_lines(console, iter([Text(text, "bold")]))
-    for each in sorted(changes, key=lambda each: each.after - each.before):
-        print_lines(console, _change(console, each, names))
+    for change in sorted(changes, key=lambda change: change.after - change.before):
+        print_lines(console, _change(console, change, names))
 
 
-def _change(console: Console, each: Change, names: Mapping[str, str]) -> Iterator[Text]:
-    style = {True: "green", False: "red"}.get(each.after > each.before, "")
-    style = "dim" if each.after == each.before else style
-    scores = f"{number(each.before)} to {number(each.after)}"
-    prefix = Text.assemble("  ", (f"{each.after - each.before:+7.2f}", style), "  ")
-    tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in each.tests)
-    body = f"{called(each.student, names)} {each.exercise}: {scores}"
-    body += f" ({tests})" if tests else ""
+def _change(console: Console, change: Change, names: Mapping[str, str]) -> Iterator[Text]:
+    gain = change.after - change.before
+    style = "green" if gain > 0 else "red" if gain < 0 else "dim"
+    prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")
+    tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
+    body = f"{called(change.student, names)} {change.exercise}: "
+    body += f"{number(change.before)} to {number(change.after)}" + (f" ({tests})" if tests else "")
     return hang(console, prefix, Text(body))
 
 

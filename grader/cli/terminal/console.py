@@ -1,4 +1,4 @@
-"""Terminals and what is not one: a console for a stream, and how states and points read on it.
+"""A console for a stream, be it a terminal or not, and the marks and words of states on it.
 
 On a terminal there is color and a few symbols beside the words. Anywhere else, in a pipe, a log, a
 dumb terminal, the same words stand alone in plain ASCII layout: no color, no cursor control.

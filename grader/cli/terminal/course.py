@@ -63,14 +63,14 @@ def exercise_lines(console: Console, workspace: Workspace) -> Iterator[Text]:
     """A line for each exercise and the progress; points are those of the file as it is now."""
     standings = workspace.standings()
     rows = [_Row(("exercise", "state", "points", "minutes", "difficulty"), "title", "dim")]
-    for each in workspace.course.exercises:
-        earned = workspace.logbook.points(each, workspace.handed(each))
-        points = (
-            number(each.points) if earned is None else f"{number(earned)} / {number(each.points)}"
-        )
-        minutes, difficulty = str(each.minutes), DIFFICULTY[each.difficulty]
-        cells = (each.id, standings[each.id].value, points, minutes, difficulty)
-        rows.append(_Row(cells, each.title, _STYLES.get(standings[each.id], "red")))
+    for exercise in workspace.course.exercises:
+        standing = standings[exercise.id]
+        earned = workspace.logbook.points(exercise, workspace.handed(exercise))
+        before = "" if earned is None else f"{number(earned)} / "
+        points, minutes = f"{before}{number(exercise.points)}", str(exercise.minutes)
+        difficulty = DIFFICULTY[exercise.difficulty]
+        cells = (exercise.id, standing.value, points, minutes, difficulty)
+        rows.append(_Row(cells, exercise.title, _STYLES.get(standing, "red")))
     yield from _table(console, rows)
     done = list(standings.values()).count(Standing.DONE)
     yield Text()
@@ -145,7 +145,7 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
     tests = tests_of(course, exercise, tuple(Visibility))
     yield from paragraph("What is checked", _checked(tests))
     yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
-    before = (course.exercise(each).title for each in exercise.prerequisites)
+    before = (course.exercise(name).title for name in exercise.prerequisites)
     yield from paragraph("Better done before", before)
     yield from paragraph("To read on", exercise.reading)
 
@@ -175,8 +175,8 @@ def show_proofs(console: Console, proofs: Iterable[ExerciseProof], *, told: bool
             print_lines(console, _message_lines(console, proof))
         complaints += len(proof.complaints)
         exercises += 1
-    found = counted(complaints, "complaint") if complaints else "No complaint"
-    summary = f"{found} about {counted(exercises, 'exercise')}."
+    count = counted(complaints, "complaint") if complaints else "No complaint"
+    summary = f"{count} about {counted(exercises, 'exercise')}."
     print_lines(console, iter([Text(summary, "bold")]))
     return complaints
 

@@ -1,7 +1,7 @@
 """Progress while a command works: a line on stderr, if that is a terminal, gone when it ends.
 
 Nothing of rich is imported before there is something to show: by then the judges are on their way,
-and what is imported here costs nobody a wait.
+and what is imported here delays nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Bar:
         return True
 
     def describe(self, text: str) -> None:
-        """Say beside the bar what is being done."""
+        """Set the text beside the bar."""
         if self._progress is not None:
             for task in self._progress.task_ids:
                 self._progress.update(task, description=text)
@@ -82,7 +82,7 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
     from grader.cli.terminal.console import is_plain, open_console
 
     class Rate(ProgressColumn):
-        """How many in a minute."""
+        """The number done in a minute."""
 
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed * 60:.0f}/min" if task.speed else "", "dim")
@@ -108,7 +108,7 @@ def with_progress(book: Gradebook, text: str) -> Iterator[Entry]:
 
 
 class RunDisplay(Bar, Progress):
-    """Which exercise is judged, and how many of its tests are done."""
+    """The exercise that is judged, and the number of its tests that are done."""
 
     def __init__(self, exercises: Sequence[Exercise]) -> None:
         super().__init__("tests")
@@ -116,7 +116,7 @@ class RunDisplay(Bar, Progress):
 
     def begin(self, exercise: Exercise, tests: int) -> None:
         """Show the exercise; and load what shows the result while the judge loads torch."""
-        import grader.cli.terminal.result  # noqa: F401  # only loaded here, used by whoever shows the result
+        import grader.cli.terminal.result  # noqa: F401  # only loaded here, used when the result is shown
 
         place = self._exercises.index(exercise) + 1
         self.start(f"{exercise.id} ({place} of {len(self._exercises)})", tests)
@@ -127,7 +127,7 @@ class RunDisplay(Bar, Progress):
 
 
 class VerifyDisplay(Bar):
-    """Which exercise is proved, and how many of its modules have been judged."""
+    """The exercise that is proved, and the number of its modules that are judged."""
 
     def __init__(self, course: Course, seeds: int) -> None:
         super().__init__("modules")

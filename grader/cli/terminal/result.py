@@ -1,6 +1,6 @@
 """The panel of a result: what was earned, what does not hold and where, and the one next step.
 
-Whatever comes from a submission, its name and its paths included, is untrusted text: it is cleaned
+All that comes from a submission, its name and its paths included, is untrusted text: it is cleaned
 and stays text, and nothing in it is markup.
 """
 
@@ -112,7 +112,7 @@ class _Panel:
         yield Text(self._guide.next_step(self._exercises), "bold")
 
     def _elsewhere(self) -> Iterator[Text]:
-        """What was begun out of order: the next step must not hide it."""
+        """The exercises begun out of order: the next step must not hide them."""
         if self._alone and self._exercises[0].status is Status.NOT_ATTEMPTED:
             begun = self._guide.begun_elsewhere(self._exercises[0].name)
             if begun:
@@ -128,8 +128,8 @@ class _Panel:
         if exercise.untouched:
             if self._alone:
                 yield from self._introduction(exercise)
-        else:
-            message = exercise.message and self._guide.fault(exercise)
+        elif exercise.message and exercise.status is not Status.UNJUDGED:
+            message = self._guide.fault(exercise)
             exercise = msgspec.structs.replace(exercise, message=message)
         if self._verbose:
             for section in in_full(exercise):
@@ -152,14 +152,14 @@ class _Panel:
         return section_lines(self._console, section, where, about=about)
 
     def _introduction(self, exercise: ExerciseResult) -> Iterator[Text]:
-        """What one is going to learn, before anything is written."""
+        """The aim of the exercise, before anything is written."""
         entry = self._guide.course.exercise(exercise.name)
         yield from hang(self._console, Text("    "), Text(entry.teaches))
         how = f"About {entry.minutes} minutes, {DIFFICULTY[entry.difficulty]}."
         yield from hang(self._console, Text("    "), Text(how, "dim"))
 
     def _rest(self, exercise: ExerciseResult, summary: Summary) -> str:
-        """How many tests do not show, and how to see them."""
+        """The number of tests that are not shown, and the command that shows them."""
         parts = []
         if more := summary.more:
             command = self._guide.judge(exercise.name, " -v" if len(self._exercises) == 1 else "")

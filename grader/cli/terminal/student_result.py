@@ -1,4 +1,4 @@
-"""One student's result out of a gradebook, for whoever has to explain it: what each test cost, and why."""
+"""One student's result out of a gradebook, to be explained: the cost of each test, and its reason."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def find_student(students: Sequence[Student], wanted: str) -> Student:
     for student in students:
         if student.id == wanted:
             return student
-    found = [s for s in students if any(wanted.casefold() in t.casefold() for t in _texts(s))]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = [s for s in students if any(wanted.casefold() in t.casefold() for t in _texts(s))]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise SubmissionError(f"No student here has {wanted!r} in the id, the name or the email.")
-    names = ", ".join(each.id for each in found[:_SHOWN_STUDENTS])
-    more = f" and {len(found) - _SHOWN_STUDENTS} more" if len(found) > _SHOWN_STUDENTS else ""
+    names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
+    more = f" and {len(matches) - _SHOWN_STUDENTS} more" if matches[_SHOWN_STUDENTS:] else ""
     raise SubmissionError(
-        f"{wanted!r} may be {counted(len(found), 'student')}: {names}{more}. Name the id."
+        f"{wanted!r} may be {counted(len(matches), 'student')}: {names}{more}. Name the id."
     )
 
 

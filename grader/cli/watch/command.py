@@ -12,12 +12,12 @@ import click
 from grader.cli.border import Command
 from grader.cli.options import (
     course_option,
-    given,
     known_exercises,
     open_course,
     open_workspace,
     repeated,
     tell_notices,
+    was_given,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from grader.course.manifest import Course, Exercise
 
 
-@click.command(cls=Command, short_help="Answer every save of your file.")
+def _keys() -> tuple[str, list[tuple[str, str]]]:
+    from grader.cli.watch.loop import KEYS
+
+    return "Keys", [(letter, key.help) for letter, key in KEYS.items()]
+
+
+@click.command(cls=Command, short_help="Answer every save of your file.", listing=_keys)
 @click.argument("exercise", required=False)
 @click.option(
     "--poll",
@@ -42,8 +48,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
     """Answer every save with the result of the exercise that you saved.
 
     It begins with the exercise that you name, or with the first one that is not done, and stays
-    there until you save another one or press n. Keys: h hint, n next, l list, a all, r rerun,
-    p plot, q quit.
+    there until you save another one or press n.
 
     Network drives, folders of Windows in WSL and the like are looked at all the time of their own
     accord; so is any other folder with --poll, or where WATCHFILES_FORCE_POLLING is set.
@@ -80,8 +85,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
             poll=poll,
         )
         stack.callback(saves.close)
-        plot = _plotter(course)
-        offered = {key: words for key, words in KEYS.items() if key != "p" or plot is not None}
+        offered = {letter: key.word for letter, key in KEYS.items()}
         options = repeated("course_path")
         asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
         guide = Guide(course, course.folder, options, options, asked)
@@ -94,18 +98,14 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
         )
         stack.callback(screen.close)
         with contextlib.suppress(KeyboardInterrupt):
-            WatchLoop(workspace, screen, events, plot).run(first)
+            WatchLoop(workspace, screen, events, _plotter(course)).run(first)
     tell_notices(workspace)
 
 
-def _plotter(course: Course) -> Callable[[Exercise], str] | None:
-    """What `grade plot` says of an exercise; None where this grader has no such command."""
-    from grader.cli import main
-
-    if "plot" not in main.commands:
-        return None
+def _plotter(course: Course) -> Callable[[Exercise], str]:
+    """A function that returns what `grade plot` says of an exercise."""
     # Named only where the student named it: what `grade plot` advises repeats its options.
-    option = ["--course", str(course.folder)] if given("course_path") else []
+    option = ["--course", str(course.folder)] if was_given("course_path") else []
 
     def plot(exercise: Exercise) -> str:
         import subprocess
@@ -125,7 +125,7 @@ def _plotter(course: Course) -> Callable[[Exercise], str] | None:
 
 @contextlib.contextmanager
 def _ended_by_signals(events: queue.SimpleQueue[Event]) -> Iterator[None]:
-    """What ends us ends the loop in order, the terminal put back.
+    """Let a signal end the loop in order, the terminal put back.
 
     Another size is drawn anew, and so is all after a Ctrl-Z: the shell wrote into the picture.
     """

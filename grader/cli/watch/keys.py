@@ -46,7 +46,7 @@ def keys_pressed(data: bytes) -> str:
     A terminal sends such a key in one piece, and what follows in the same piece was not meant either.
     """
     text = data.partition(b"\x1b")[0].decode("ascii", "ignore")
-    return "".join(each for each in text.lower() if each.isprintable())
+    return "".join(key for key in text.lower() if key.isprintable())
 
 
 if sys.platform != "win32":
@@ -103,7 +103,7 @@ if sys.platform != "win32":
 
         def handle(*arguments: Any) -> None:
             handler()
-            # Who handled it before us has a use for it, too.
+            # The handler before ours has a use for it, too.
             if callable(before):
                 before(*arguments)
 

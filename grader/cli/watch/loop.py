@@ -1,4 +1,4 @@
-"""The loop of `grade watch`: what a save, a key, a test or a verdict changes in what is shown."""
+"""The loop of `grade watch`: each save, key, test and verdict changes the view."""
 
 from __future__ import annotations
 
@@ -28,16 +28,6 @@ from grader.results import ExerciseResult, Status
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace
 
-# What a key means; `p` is offered only where there is something that plots.
-KEYS = {
-    "h": "hint",
-    "n": "next",
-    "l": "list",
-    "a": "all",
-    "r": "rerun",
-    "p": "plot",
-    "q": "quit",
-}
 _QUICK_SECONDS = 0.4
 # Python handles a signal in this thread alone, and a wait without an end may not be interrupted by
 # it: not by Ctrl-C on Windows, nor on Linux by what reached another thread first, as a SIGCONT does.
@@ -52,20 +42,20 @@ class _Hint(NamedTuple):
 
 
 class WatchLoop:
-    """The loop over the events, which any thread may put; `plot`, if given, plots and says where."""
+    """The loop over the events, which any thread may put; `plot` plots and says where."""
 
     def __init__(
         self,
         workspace: Workspace,
         face: Face,
         events: queue.SimpleQueue[Event],
-        plot: Callable[[Exercise], str] | None = None,
+        plot: Callable[[Exercise], str],
     ) -> None:
         self._events = events
         self._workspace, self._face, self._plot = workspace, face, plot
         self._course = workspace.course
         self._orders = Orders(workspace, events.put)
-        self._since = time.monotonic()
+        self._since, self._is_over = time.monotonic(), False
         self._view = View(self._course.exercises[0])
         # By exercise: the hint on show, which stays until the exercise passes.
         self._hints: dict[str, _Hint] = {}
@@ -79,8 +69,8 @@ class WatchLoop:
             self._turn_to(exercise)
             if not self._orders.open:
                 self._orders.warm_up(exercise)
-            while self._react(self._next_event()):
-                pass
+            while not self._is_over:
+                self._react(self._next_event())
         finally:
             self._orders.close()
 
@@ -91,19 +81,18 @@ class WatchLoop:
             except queue.Empty:
                 continue
 
-    def _react(self, event: Event) -> bool:
-        """Do what an event asks for; False ends the loop."""
+    def _react(self, event: Event) -> None:
+        """Do what an event asks for."""
         match event:
-            case Pressed("q"):
-                return False
             case Pressed(key):
-                self._press(key)
+                if key in KEYS:
+                    KEYS[key].action(self)
             case Saved(ids):
                 self._save(ids)
             case Redraw():
                 self._draw()
             case TestProgress(order, count):
-                # What is quick is not worth a flicker.
+                # A quick judging is not worth a flicker.
                 if order in self._orders.open and self._seconds() > _QUICK_SECONDS:
                     total = self._orders.tests(order)
                     self._say(f"judging {order.exercise.id}: {count} of {total} tests")
@@ -115,13 +104,12 @@ class WatchLoop:
                     self._show(notes=text, status=status)
             case Crashed(error):
                 raise error
-        return True
 
     # --- saves and verdicts ---------------------------------------------------------------------
 
     def _save(self, ids: tuple[str, ...]) -> None:
         self._workspace.read_again()
-        changed = [each for each in ids if self._orders.is_new(self._course.exercise(each))]
+        changed = [name for name in ids if self._orders.is_new(self._course.exercise(name))]
         if changed:
             here = self._view.exercise.id
             self._turn_to(self._course.exercise(here if here in changed else changed[-1]))
@@ -146,7 +134,7 @@ class WatchLoop:
         if not self._orders.open:
             self._show(results=self._results(), status=_clock())
         elif self._view.results:
-            # What is known stays until there is something newer.
+            # The last results stay until there are newer ones.
             self._say(f"judging {self._orders.open[0].exercise.id}")
         else:
             self._show(status=f"judging {self._orders.open[0].exercise.id}")
@@ -179,29 +167,23 @@ class WatchLoop:
         return self._orders.known([self._view.exercise])
 
     def _seconds(self) -> float:
-        """How long the judging has gone on."""
+        """The time since the judging began."""
         return time.monotonic() - self._since
 
     # --- keys -----------------------------------------------------------------------------------
 
-    def _press(self, key: str) -> None:
-        match key:
-            case "h":
-                self._hint()
-            case "n":
-                self._next()
-            case "l":
-                self._list()
-            case "a":
-                self._workspace.read_again()
-                self._view = View(self._view.exercise, Shows.ALL)
-                self._judge(list(self._course.exercises))
-            case "r":
-                self._workspace.read_again()
-                self._view = View(self._view.exercise, results=self._view.results)
-                self._judge([self._view.exercise])
-            case "p" if self._plot is not None:
-                self._begin_plot(self._plot)
+    def _quit(self) -> None:
+        self._is_over = True
+
+    def _all(self) -> None:
+        self._workspace.read_again()
+        self._view = View(self._view.exercise, Shows.ALL)
+        self._judge(list(self._course.exercises))
+
+    def _rerun(self) -> None:
+        self._workspace.read_again()
+        self._view = View(self._view.exercise, results=self._view.results)
+        self._judge([self._view.exercise])
 
     def _hint(self) -> None:
         exercise, logbook = self._view.exercise, self._workspace.logbook
@@ -228,18 +210,18 @@ class WatchLoop:
         standings = self._workspace.standings()
         ids = list(standings)
         here = ids.index(self._view.exercise.id)
-        for each in (*ids[here + 1 :], *ids[:here]):
-            if standings[each] is not Standing.DONE:
-                self._turn_to(self._course.exercise(each))
+        for name in (*ids[here + 1 :], *ids[:here]):
+            if standings[name] is not Standing.DONE:
+                self._turn_to(self._course.exercise(name))
                 return
         self._say("every other exercise is done")
 
-    def _begin_plot(self, plot: Callable[[Exercise], str]) -> None:
+    def _begin_plot(self) -> None:
         exercise = self._view.exercise
 
         def work() -> None:
             try:
-                text = plot(exercise)
+                text = self._plot(exercise)
             except (GraderError, OSError) as error:
                 text = str(error)
             self._events.put(Plotted(exercise, text))
@@ -271,6 +253,26 @@ class WatchLoop:
     def _say(self, status: str) -> None:
         self._view = msgspec.structs.replace(self._view, status=status)
         self._face.status(status)
+
+
+class Key(NamedTuple):
+    """A key: the word for it on the screen, what the help says, and what it does."""
+
+    word: str
+    help: str
+    action: Callable[[WatchLoop], None]
+
+
+# A new key is a line here, and a method above.
+KEYS = {
+    "h": Key("hint", "show the next hint", WatchLoop._hint),
+    "n": Key("next", "turn to the next exercise that is not done", WatchLoop._next),
+    "l": Key("list", "show how far you are, and back", WatchLoop._list),
+    "a": Key("all", "judge every exercise", WatchLoop._all),
+    "r": Key("rerun", "judge this one again", WatchLoop._rerun),
+    "p": Key("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
+    "q": Key("quit", "end the watching", WatchLoop._quit),
+}
 
 
 def _clock() -> str:

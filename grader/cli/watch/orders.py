@@ -1,4 +1,4 @@
-"""What is known of a student's files as they are now, and what a warm judge was asked about them.
+"""The newest results of a student's files, and the orders to a warm judge about them.
 
 A file is judged only if its content changed, and the newest content wins: new orders call off the old ones.
 """
@@ -59,7 +59,7 @@ class Orders:
 
     def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
         """The newest results of these exercises, of those that have one."""
-        return tuple(self._known[each.id][1] for each in exercises if each.id in self._known)
+        return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
 
     def place(self, exercises: Sequence[Exercise]) -> None:
         """Settle what needs no judge, and have the rest judged; what was asked before is off.
@@ -82,14 +82,14 @@ class Orders:
         self._judge.ask(self.open)
 
     def tests(self, order: Order) -> int:
-        """How many tests an order is going to run."""
+        """The number of tests that an order is going to run."""
         return len(tests_of(self._course, order.exercise, _OPTIONS.suites))
 
     def take(self, answer: Answer) -> bool:
-        """Keep what the judge said; False for what nobody waits for anymore."""
+        """Keep an answer of the judge; False for one that is no longer waited for."""
         order, result = answer.order, answer.result
         if result is not None:
-            # Also what nobody waits for anymore is a verdict on that source.
+            # Also an answer that is no longer waited for is a verdict on that source.
             self._workspace.logbook.record(order.exercise, order.source, result)
         if order not in self.open:
             return False
@@ -125,7 +125,7 @@ class TestProgress(msgspec.Struct, frozen=True):
 
 
 class Plotted(msgspec.Struct, frozen=True):
-    """What the plotting of an exercise said."""
+    """The output of plotting an exercise."""
 
     exercise: Exercise
     text: str

@@ -1,4 +1,4 @@
-"""Which exercise was saved: events of the file system, polling where none come, and files that settle.
+"""Saves of exercises: events of the file system, polling where none come, and files that settle.
 
 Editors save in many ways: in place in one or several writes, or as a new file that is renamed over the old
 one. All of them end in the same: after a short quiet time the files are looked at again. Whether
@@ -18,7 +18,7 @@ from grader.course.manifest import Course
 from grader.submissions import file_of
 from grader.submissions.source import parse
 
-# Quiet for so long, and a save is over: shorter than anybody notices, longer than an editor's
+# Quiet for so long, and a save is over: too short to be noticed, longer than an editor's
 # truncation and writing of a small file. What comes later is a save of its own, and the newest wins.
 _QUIET_MS = 15
 _LONGEST_MS = 60
@@ -28,7 +28,7 @@ _LOOK_MS = 1000
 # A file that is missing, empty or no Python may be half written: it gets this much time, twice.
 _SETTLE_SECONDS = 0.03
 _SETTLE_TIMES = 2
-# A larger file takes longer to parse than anybody should wait for.
+# A larger file takes too long to parse.
 _LARGEST_PARSED = 100_000
 
 # File systems whose events do not come, or not when another machine wrote: drives of the network,
@@ -80,7 +80,7 @@ class Saves:
                     if self.polling:
                         raise
                     self.polling = error.strerror or "no events are to be had"
-        except Exception as error:  # noqa: BLE001 (the border of the thread: told to whoever waits)
+        except Exception as error:  # noqa: BLE001 (the border of the thread: the loop raises it)
             self._crashed(error)
 
     def _watch(self) -> None:
@@ -115,20 +115,20 @@ class Saves:
         """The exercises whose files are not what they were, once they are settled."""
         for attempt in range(1 + _SETTLE_TIMES):
             now = self._look()
-            changed = [each for each in now if now[each] != self._seen[each]]
+            changed = [name for name in now if now[name] != self._seen[name]]
             if attempt == _SETTLE_TIMES or self._settled(changed):
                 break
             time.sleep(_SETTLE_SECONDS)
         self._seen = now
-        return tuple(sorted(changed, key=lambda each: now[each]))
+        return tuple(sorted(changed, key=lambda name: now[name]))
 
     def _look(self) -> dict[str, tuple[int, int, int]]:
-        """What tells a file from another or an older one: modified when, how large, which."""
+        """The time, size and number of each file, which tell it from another or an older one."""
         seen = {}
         for exercise in self._course.exercises:
             try:
-                found = os.lstat(file_of(self._course.folder, exercise))
-                seen[exercise.id] = (found.st_mtime_ns, found.st_size, found.st_ino)
+                file = os.lstat(file_of(self._course.folder, exercise))
+                seen[exercise.id] = (file.st_mtime_ns, file.st_size, file.st_ino)
             except OSError:
                 seen[exercise.id] = (0, 0, 0)
         return seen
@@ -149,10 +149,10 @@ class Saves:
 
 
 def polling_reason(folder: Path) -> str:
-    """Why events of this folder cannot be relied on: the kind of its file system; else empty.
+    """The reason why events of this folder cannot be relied on, the kind of its file system; else empty.
 
-    Linux names it in /proc/self/mountinfo; on Windows a drive may be remote; on macOS whatever is not
-    the system's own disk is looked at, which costs little.
+    Linux names it in /proc/self/mountinfo; on Windows a drive may be remote; on macOS all but the
+    system's own disk is looked at, which costs little.
     """
     if sys.platform == "win32":
         return "a network drive" if _is_remote_drive(folder) else ""
@@ -168,15 +168,15 @@ def polling_reason(folder: Path) -> str:
 
 def _file_system(folder: Path, mountinfo: str) -> str:
     """The type of the file system that a folder lies on: that of the innermost mount above it."""
-    found, kind = 0, ""
+    longest, kind = 0, ""
     for line in mountinfo.splitlines():
         # 36 35 98:0 / /mnt/c rw,noatime shared:1 - 9p drvfs rw
         mount, _, system = line.partition(" - ")
         # Spaces and the like stand as octal escapes.
         place = mount.split()[4].encode("latin-1", "replace").decode("unicode_escape")
         # A later mount at the same place lies over the earlier one.
-        if folder.is_relative_to(place) and len(place) >= found:
-            found, kind = len(place), system.split()[0]
+        if folder.is_relative_to(place) and len(place) >= longest:
+            longest, kind = len(place), system.split()[0]
     return kind
 
 

@@ -71,7 +71,7 @@ class Screen:
             self._write("\r\x1b[K" + captured.get())
 
     def _append(self, view: View) -> None:
-        """Where nothing can be taken back: only what is final."""
+        """Write a view where nothing can be taken back: only one that is final."""
         if not view.status.startswith("judging"):
             lines = [
                 *self._main(view, FIRST_FINDINGS),
@@ -87,7 +87,7 @@ class Screen:
         self._console.file.flush()
 
     def _main(self, view: View, shown: int) -> Iterator[Text]:
-        """The list, or the panel with so many findings, or what is judged for the first time."""
+        """The list, or the panel with so many findings, or the exercise that is judged for the first time."""
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace)
         elif view.results:
@@ -98,7 +98,7 @@ class Screen:
             yield from (Text(), Text(f"  {view.exercise.id}  {view.exercise.title}"))
 
     def _added(self, view: View) -> Iterator[Text]:
-        """What was asked for by a key."""
+        """The hint and the notes that a key brought."""
         if view.hint is not None:
             yield Text()
             yield from hint_lines(self._console, view.exercise, view.hint, "")
@@ -113,11 +113,11 @@ class Screen:
             if self._height(lines) <= rows:
                 return lines
         end = lines[-_END - len(added) :]
-        kept = lines[: -len(end)]
-        while kept and self._height([*kept, *end]) >= rows:
-            kept.pop()
-        left = len(lines) - len(kept) - len(end)
-        return [*kept, Text(f"  ({left} more lines in a taller window)", "dim"), *end]
+        top = lines[: -len(end)]
+        while top and self._height([*top, *end]) >= rows:
+            top.pop()
+        left = len(lines) - len(top) - len(end)
+        return [*top, Text(f"  ({left} more lines in a taller window)", "dim"), *end]
 
     def _height(self, lines: list[Text]) -> int:
         """Rows of the terminal: a path that is longer than a row is not broken by us, but by it."""
@@ -143,7 +143,7 @@ class Screen:
 
 
 class Shows(enum.Enum):
-    """What is on the screen."""
+    """The kinds of content of the screen."""
 
     EXERCISE = "exercise"
     LIST = "list"
@@ -151,7 +151,7 @@ class Shows(enum.Enum):
 
 
 class View(msgspec.Struct, frozen=True):
-    """What there is to see: results of one exercise or of all, a hint by its number, notes, a status."""
+    """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status."""
 
     exercise: Exercise
     shows: Shows = Shows.EXERCISE
@@ -162,7 +162,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Face(Protocol):
-    """What shows a view."""
+    """A screen, or a stand-in for one."""
 
     def draw(self, view: View) -> None:
         """Show all of it."""

@@ -31,17 +31,17 @@ def render(entry: Entry, options: Options) -> bytes:
     A file is named as it lies in the repository: below `options.submission`, where it is there.
     """
     exercises = entry.result.exercises
-    found = [_notes(each) for each in exercises if is_judged(each)]
+    notes = [_notes(exercise) for exercise in exercises if is_judged(exercise)]
     # The first of each exercise, then the second of each: ten must not all be about the first one.
-    errors = [note for turn in itertools.zip_longest(*found) for note in turn if note]
+    errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]
     lines = [_command("error", note, options.submission) for note in errors]
-    unjudged = [_Note(each.title, NOT_JUDGED, None) for each in exercises if not is_judged(each)]
+    unjudged = [_Note(e.title, NOT_JUDGED, None) for e in exercises if not is_judged(e)]
     lines = lines[:_MOST] + [_command("warning", note, Path()) for note in unjudged[:_MOST]]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _notes(exercise: ExerciseResult) -> list[_Note]:
-    """What does not hold, each cause once."""
+    """The causes of what does not hold, each once."""
     if exercise.status is Status.NOT_ATTEMPTED:
         return []
     if exercise.message and exercise.tests:
@@ -68,7 +68,7 @@ def _command(kind: str, note: _Note, submission: Path) -> str:
 
 
 def _in_repository(place: Place, submission: Path) -> str:
-    """Where the file stands: as the grader looks for it below the submission."""
+    """The path of the file, which is looked for below the submission as the grader does."""
     name = PurePosixPath(place.file)
     for candidate in (name, "exercises" / name, PurePosixPath(name.name)):
         path = submission / candidate

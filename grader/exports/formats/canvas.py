@@ -1,18 +1,18 @@
 """Canvas's gradebook CSV: the one that it exported, filled in, or one that makes a new assignment.
 
 Canvas (lib/gradebook_importer.rb) finds its columns by their place: the student's name, ID, SIS ids, up to
-Section. Whatever follows is an assignment or a column of the teacher's, and what is uploaded replaces what
-was graded since: only the one assignment is written back.
+Section. What follows are assignments and the teacher's columns. An upload replaces what was graded since:
+only the one assignment is written back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import IO
 
 from grader.exports.files import ClassFormat, ExportError, Options
-from grader.exports.matching import Key, match, name_key, person_of, told
+from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -54,13 +54,13 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
     table.kept([f"    {_POINTS}", "", "", "", "", number(worth)])
     for entry in entries:
         whole, student = total(entry, options.out_of), entry.student
-        known = [student.ids.get(key, "") for key in ("canvas_id", "sis_user_id", "sis_login_id")]
-        nameless += not any(known)
+        ids = [student.ids.get(key, "") for key in ("canvas_id", "sis_user_id", "sis_login_id")]
+        nameless += not any(ids)
         unfinished += whole is None
         table.row(
             [
                 _no_points_row(student.name or student.id),
-                *known,
+                *ids,
                 student.ids.get("section", ""),
                 "" if whole is None else number(whole),
             ]
@@ -92,37 +92,29 @@ class _Template:
         """Write the columns up to Section and the assignment; every row is kept, in its order."""
         rows = self._sheet.rows
         students = [at for at, row in enumerate(rows) if self._is_student(row)]
-        people, totals, worth = [], [], 0.0
-        for entry in entries:
-            people.append(person_of(entry.student))
-            totals.append(total(entry, self._options.out_of))
-            worth = max(worth, entry.result.max_score)
-        found = match(people, [self._identity(rows[at]) for at in students], _KEYS)
-        of_row = {students[number]: person for number, person in found.person_of.items()}
+        grades = Grades(entries, lambda entry: person_of(entry.student), self._options.out_of)
+        matching = match(grades.people, [self._identity(rows[at]) for at in students], _KEYS)
+        person_at = {students[row]: person for row, person in matching.person_of.items()}
+        notes = self._scale_note(grades)
         table = self._sheet.start(out)
         table.kept(self._cells(self._sheet.header, self._sheet.header[self._assignment]))
-        notes = self._worth_noted(worth)
         for at, row in enumerate(rows):
-            table.kept(self._cells(row, self._score(at, of_row, totals, notes)))
-        nobody = [one_line(rows[at][0]) for at in students if at not in of_row]
-        return [*notes, *told(people, found, nobody)]
+            score = row[self._assignment]
+            if at in person_at:
+                score = self._score(row, grades.totals[person_at[at]], notes)
+            table.kept(self._cells(row, score))
+        empty = [one_line(rows[at][0]) for at in students if at not in person_at]
+        return [*notes, *match_notes(grades.people, matching, empty)]
 
-    def _score(
-        self, at: int, of_row: Mapping[int, int], totals: list[float | None], notes: list[str]
-    ) -> str:
-        row = self._sheet.rows[at]
-        there = row[self._assignment]
-        if at not in of_row:
-            return there
-        whole = totals[of_row[at]]
-        name = one_line(row[0])
+    def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
+        name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
             notes.append(f"{name}: has no score, because a fault of ours left it unjudged.")
-            return there
-        if there.strip().upper() in _LEFT_ALONE:
-            notes.append(f"{name}: stays {there.strip()}, as Canvas has it.")
-            return there
-        return number(whole)
+        elif score.strip().upper() in _LEFT_ALONE:
+            notes.append(f"{name}: stays {score.strip()}, as Canvas has it.")
+        else:
+            return number(whole)
+        return score
 
     def _cells(self, row: tuple[str, ...], score: str) -> list[str]:
         return [*row[: self._section + 1], score]
@@ -146,17 +138,16 @@ class _Template:
         return header.index("Section")
 
     def _find_assignment(self) -> int:
-        known = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
-        wanted = self._options.column.strip()
+        titles = {at: title for at, title in enumerate(self._sheet.header) if self._is_open(at)}
+        places, wanted = list(titles), self._options.column.strip()
         if wanted:
-            found = [at for at, title in known.items() if title.strip() == wanted]
-            found = found or [at for at, title in known.items() if wanted in _title_and_id(title)]
-        else:
-            found = list(known)
-        if len(found) == 1:
-            return found[0]
-        which = f"{len(found)} columns fit {wanted!r}" if wanted else "Which column is it"
-        names = "; ".join(one_line(title) for title in known.values()) or "none"
+            places = [at for at, title in titles.items() if title.strip() == wanted] or [
+                at for at, title in titles.items() if wanted in _title_and_id(title)
+            ]
+        if len(places) == 1:
+            return places[0]
+        which = f"{len(places)} columns fit {wanted!r}" if wanted else "Which column is it"
+        names = "; ".join(one_line(title) for title in titles.values()) or "none"
         raise ExportError(f"{which}: name one with --column. The assignments there are: {names}.")
 
     def _is_open(self, at: int) -> bool:
@@ -166,26 +157,18 @@ class _Template:
         marks = [row[at] for row in self._sheet.rows if _POINTS in row[0]]
         return not any("read only" in mark for mark in marks)
 
-    def _worth_noted(self, worth: float) -> list[str]:
+    def _scale_note(self, grades: Grades) -> list[str]:
         marks = [row[self._assignment] for row in self._sheet.rows if _POINTS in row[0]]
-        there = marks[0].strip().replace(",", ".") if marks else ""
-        given = worth if self._options.out_of is None else self._options.out_of
         try:
-            same = not there or not worth or float(there) == given
-        except ValueError:
+            worth = float(marks[0].strip().replace(",", "."))
+        except (IndexError, ValueError):
             return []
-        if same:
-            return []
-        note = (
-            f"The assignment has {there} points in Canvas, the scores are out of {number(given)}: "
-            f"--out-of {there} scales them."
-        )
-        return [note]
+        return grades.scale_note("The assignment has {} points in Canvas", worth)
 
 
 def _title_and_id(title: str) -> tuple[str, ...]:
-    found = _WITH_ID.fullmatch(title)
-    return (found["name"].strip(), found["id"]) if found else ()
+    parts = _WITH_ID.fullmatch(title)
+    return (parts["name"].strip(), parts["id"]) if parts else ()
 
 
 FORMAT = ClassFormat(

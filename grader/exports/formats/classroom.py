@@ -33,7 +33,7 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
     """Lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
     most = min(_MOST_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
-    runners = [each for exercise in exercises for each in _runners(exercise, most)]
+    runners = [runner for exercise in exercises for runner in _runners(exercise, most)]
     lines = [f"{RUNNERS}={','.join(name for name, _ in runners)}"]
     for name, results in runners:
         encoded = base64.b64encode(results).decode("ascii")
@@ -46,10 +46,10 @@ def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]
         yield exercise.name, msgspec.json.encode(_without_verdict())
         return
     group = list(zip(exercise.tests, shares(exercise), strict=True))
-    holds = [each for each in group if each[0].outcome is Outcome.PASSED]
-    rest = [each for each in group if each[0].outcome is not Outcome.PASSED]
-    if holds and rest:
-        yield exercise.name, _fitting(holds, most)
+    passed = [(test, share) for test, share in group if test.outcome is Outcome.PASSED]
+    rest = [(test, share) for test, share in group if test.outcome is not Outcome.PASSED]
+    if passed and rest:
+        yield exercise.name, _fitting(passed, most)
         yield f"{exercise.name}-open", _fitting(rest, most)
     else:
         yield exercise.name, _fitting(group, most)

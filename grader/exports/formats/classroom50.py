@@ -40,24 +40,24 @@ def render(entry: Entry, options: Options) -> bytes:
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
-    found = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
+    given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
     owner = owner or student.ids.get("github_username", "") or student.id
-    if absent := [name for key, name in _REQUIRED.items() if not found[key]]:
+    if absent := [name for key, name in _REQUIRED.items() if not given[key]]:
         raise ExportError(
             f"Classroom 50 wants to know {', '.join(absent)}: its runner sets these variables; "
             "elsewhere set them by hand."
         )
-    if not found["submission"].startswith("submit/"):
+    if not given["submission"].startswith("submit/"):
         raise ExportError(
-            f"SUBMISSION_TAG is {found['submission']!r}, it has to begin with 'submit/'."
+            f"SUBMISSION_TAG is {given['submission']!r}, it has to begin with 'submit/'."
         )
     kind = environment.get("ASSIGNMENT_TYPE", "").strip() or "individual"
     if kind not in ("individual", "group"):
         raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, it has to be individual or group.")
-    review = environment.get("REVIEW_URL", "").strip() or found["commit"]
-    identity: dict[str, Any] = {**found, "assignment_type": kind, "owner": owner, "review": review}
+    review = environment.get("REVIEW_URL", "").strip() or given["commit"]
+    identity: dict[str, Any] = {**given, "assignment_type": kind, "owner": owner, "review": review}
     if actor := environment.get("GITHUB_ACTOR", "").strip():
         number = environment.get("GITHUB_ACTOR_ID", "").strip()
         is_number = number.isascii() and number.isdigit()

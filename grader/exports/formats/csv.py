@@ -9,7 +9,7 @@ from typing import IO
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.verdicts import is_judged, left_open, overall, total
-from grader.results import Entry
+from grader.results import Entry, ExerciseResult
 from grader.text import number
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
@@ -17,7 +17,7 @@ _AFTER = ("total", "max_score", "status", "origin")
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write every entry; what nobody judged is an empty cell, and so is the total over it."""
+    """Write every entry; what is not judged is an empty cell, and so is the total over it."""
     columns = exercise_columns(entries)
     if options.excel:
         out.write(codecs.BOM_UTF8)
@@ -32,16 +32,18 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 
 def exercise_columns(entries: Iterable[Entry]) -> list[str]:
     """`chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
-    seen: dict[str, None] = {}
-    for entry in entries:
-        seen.update(dict.fromkeys(f"{each.chapter}/{each.name}" for each in entry.result.exercises))
-    return list(seen)
+    columns = (_column(exercise) for entry in entries for exercise in entry.result.exercises)
+    return list(dict.fromkeys(columns))
 
 
 def exercise_points(entry: Entry) -> dict[str, str]:
     """The points of each judged exercise by its column."""
     judged = filter(is_judged, entry.result.exercises)
-    return {f"{each.chapter}/{each.name}": number(each.score) for each in judged}
+    return {_column(exercise): number(exercise.score) for exercise in judged}
+
+
+def _column(exercise: ExerciseResult) -> str:
+    return f"{exercise.chapter}/{exercise.name}"
 
 
 def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:

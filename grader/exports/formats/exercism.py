@@ -19,20 +19,20 @@ _ERRORS = (Outcome.ERROR, Outcome.TIMEOUT)
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """The result; an error only if no test of any exercise ran."""
     result = entry.result
-    written: dict[str, Any] = {"version": 3, "status": _status(result)}
-    if written["status"] == "error":
-        messages = [NOT_JUDGED if not is_judged(e) else e.message for e in result.exercises]
-        told = "\n".join(dict.fromkeys(filter(None, messages))) or "There is nothing to judge."
-        written["message"] = shortened(told, _LONGEST_MESSAGE)
-        written["tests"] = []
+    answer: dict[str, Any] = {"version": 3, "status": _status(result)}
+    if answer["status"] == "error":
+        messages = [e.message if is_judged(e) else NOT_JUDGED for e in result.exercises]
+        message = "\n".join(dict.fromkeys(filter(None, messages))) or "There is nothing to judge."
+        answer["message"] = shortened(message, _LONGEST_MESSAGE)
+        answer["tests"] = []
     else:
-        written["message"] = None
-        written["tests"] = [
+        answer["message"] = None
+        answer["tests"] = [
             test
-            for number, exercise in enumerate(result.exercises, 1)
-            for test in _tests(exercise, number, alone=len(result.exercises) == 1)
+            for task, exercise in enumerate(result.exercises, 1)
+            for test in _tests(exercise, task, alone=len(result.exercises) == 1)
         ]
-    return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"
 
 
 def _status(result: Result) -> str:
@@ -49,32 +49,30 @@ def _ran(exercise: ExerciseResult) -> bool:
     return is_judged(exercise) and bool(exercise.tests) and not failed
 
 
-def _tests(exercise: ExerciseResult, number: int, *, alone: bool) -> list[dict[str, Any]]:
+def _tests(exercise: ExerciseResult, task: int, *, alone: bool) -> list[dict[str, Any]]:
     if not is_judged(exercise):
         title = f"{exercise.name}: {one_line(exercise.title)}"
-        return [{"name": title, "status": "error", "message": NOT_JUDGED, "task_id": number}]
-    written = [_test(exercise, test, number, alone=alone) for test in exercise.tests]
-    if written and exercise.output.strip():
+        return [{"name": title, "status": "error", "message": NOT_JUDGED, "task_id": task}]
+    tests = [_test(exercise, result, task, alone=alone) for result in exercise.tests]
+    if tests and exercise.output.strip():
         # What was printed is known for the exercise; it is looked for at the first failure.
-        first = next((each for each in written if each["status"] != "pass"), written[0])
+        first = next((test for test in tests if test["status"] != "pass"), tests[0])
         first["output"] = shortened(exercise.output, _LONGEST_OUTPUT)
-    return written
+    return tests
 
 
-def _test(
-    exercise: ExerciseResult, test: TestResult, number: int, *, alone: bool
-) -> dict[str, Any]:
+def _test(exercise: ExerciseResult, test: TestResult, task: int, *, alone: bool) -> dict[str, Any]:
     title = one_line(test.title)
     passed = test.outcome is Outcome.PASSED
-    written: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "name": title if alone else f"{exercise.name}: {title}",
         "status": "pass" if passed else "error" if test.outcome in _ERRORS else "fail",
         "test_code": f"# {test.visibility.value} test {test.name}",
-        "task_id": number,
+        "task_id": task,
     }
     if not passed:
-        written["message"] = shortened(explanation(test), _LONGEST_MESSAGE)
-    return written
+        answer["message"] = shortened(explanation(test), _LONGEST_MESSAGE)
+    return answer
 
 
 FORMAT = StudentFormat("exercism's results.json, version 3", ".json", render)

@@ -42,8 +42,8 @@ def _written(result: Result, limit: int) -> bytes:
             "stdout_visibility": "hidden",
             "extra_data": {"course": result.course.digest, "grader": result.environment.grader},
             "tests": [
-                _test(f"{number}.{place}", exercise, test, share, limit)
-                for number, exercise in enumerate(result.exercises, 1)
+                _test(f"{chapter}.{place}", exercise, test, share, limit)
+                for chapter, exercise in enumerate(result.exercises, 1)
                 for place, (test, share) in enumerate(
                     zip(exercise.tests, shares(exercise), strict=True), 1
                 )
@@ -55,22 +55,22 @@ def _written(result: Result, limit: int) -> bytes:
 
 def _summary(result: Result) -> str:
     lines = [
-        f"{each.name}: {number(each.score)} of {number(each.max_score)} points"
-        + (f". {each.message}" if each.message else "")
-        for each in result.exercises
+        f"{exercise.name}: {number(exercise.score)} of {number(exercise.max_score)} points"
+        + (f". {exercise.message}" if exercise.message else "")
+        for exercise in result.exercises
     ]
     return "\n".join(lines)
 
 
 def _test(
-    number: str, exercise: ExerciseResult, test: TestResult, share: Share, limit: int
+    place: str, exercise: ExerciseResult, test: TestResult, share: Share, limit: int
 ) -> dict[str, Any]:
     return {
         "score": share.score / 100,
         "max_score": share.max_score / 100,
         "status": "passed" if test.outcome is Outcome.PASSED else "failed",
         "name": f"{exercise.name}: {one_line(test.title)}",
-        "number": number,
+        "number": place,
         "output": shortened(explanation(test), limit),
         "tags": [exercise.name, test.visibility.value],
         "visibility": _VISIBILITY[test.visibility],

@@ -63,9 +63,9 @@ def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
         name = _legal(one_line(test.title)) or test.name
         if name in named:
             name = f"{name} ({_legal(one_line(test.name))})"
-        number, unique = 2, name
+        count, unique = 2, name
         while unique in named:
-            unique, number = f"{name} #{number}", number + 1
+            unique, count = f"{name} #{count}", count + 1
         named[unique] = test
     return [(test, name) for name, test in named.items()]
 

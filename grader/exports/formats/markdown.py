@@ -1,7 +1,7 @@
 """Markdown for a GitHub job summary: the points, and what does not hold, for one student.
 
-Whatever a student could have written is written as entities or inside `<pre>`, where neither Markdown nor HTML
-means anything.
+All that a student could have written stands as entities or inside `<pre>`, where neither Markdown nor
+HTML means anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _heading(result: Result) -> str:
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
-    """What does not hold; nothing for what is passed or not begun."""
+    """The findings of an exercise; nothing for one that is passed or not begun."""
     if exercise.status in (Status.PASSED, Status.NOT_ATTEMPTED):
         return
     yield ""

@@ -1,8 +1,8 @@
 """Moodle: its offline grading worksheet filled in, or a file for its plain grade import.
 
-The worksheet's headers are in the language of whoever downloaded it, so its columns are told by what stands in
-them, in Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full
-name and more about the person, the grade, and right after it the maximum grade.
+The worksheet's headers are in the language of the teacher, so its columns are told by what stands in them,
+in Moodle's order (mod/assign/gradingtable.php): an identifier that ends in a number, perhaps the full name
+and more about the person, the grade, and right after it the maximum grade.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import IO
 
 from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.formats.csv import exercise_columns, exercise_points
-from grader.exports.matching import Key, match, name_key, person_of, told
+from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
@@ -61,37 +61,34 @@ class _Worksheet:
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
-        people, totals, worth = [], [], 0.0
-        for entry in entries:
-            people.append(self._person(entry))
-            totals.append(total(entry, self._options.out_of))
-            worth = max(worth, entry.result.max_score)
-        found = match(people, [self._identity(row) for row in self._sheet.rows], self._keys())
-        notes, nobody = self._worth_noted(worth), []
+        grades = Grades(entries, self._person, self._options.out_of)
+        rows = self._sheet.rows
+        matching = match(grades.people, [self._identity(row) for row in rows], self._keys())
+        notes, empty = self._scale_note(grades), []
         table = self._sheet.start(out)
         table.kept(self._sheet.header)
-        for at, row in enumerate(self._sheet.rows):
+        for at, row in enumerate(rows):
             cells = list(row)
-            if at not in found.person_of:
-                nobody.append(self._name(row))
-            elif (whole := totals[found.person_of[at]]) is not None:
+            if at not in matching.person_of:
+                empty.append(self._name(row))
+            elif (whole := grades.totals[matching.person_of[at]]) is not None:
                 cells[self._grade] = self._written(whole)
             else:
                 notes.append(
                     f"{self._name(row)}: has no grade, because a fault of ours left it unjudged."
                 )
             table.kept(cells)
-        return [*notes, *told(people, found, nobody)]
+        return [*notes, *match_notes(grades.people, matching, empty)]
 
     def _person(self, entry: Entry) -> dict[str, str]:
         person = {key: text.casefold() for key, text in person_of(entry.student).items()}
-        number = _IDENTIFIER.fullmatch(person.get("moodle_identifier", ""))
-        return {**person, "moodle_identifier": number[1] if number else ""}
+        identifier = _IDENTIFIER.fullmatch(person.get("moodle_identifier", ""))
+        return {**person, "moodle_identifier": identifier[1] if identifier else ""}
 
     def _identity(self, row: tuple[str, ...]) -> dict[str, str]:
-        number = _IDENTIFIER.fullmatch(row[self._identifier])
+        identifier = _IDENTIFIER.fullmatch(row[self._identifier])
         return {
-            "identifier": number[1] if number else "",
+            "identifier": identifier[1] if identifier else "",
             "name": name_key(row[self._identifier + 1]),
             **{str(at): row[at].strip().casefold() for at in self._about_the_person()},
         }
@@ -158,18 +155,11 @@ class _Worksheet:
         sample = "" if self._maximum is None else self._sheet.rows[0][self._maximum]
         return number(whole).replace(".", "," if "," in sample else ".")
 
-    def _worth_noted(self, worth: float) -> list[str]:
-        if self._maximum is None or not worth:
+    def _scale_note(self, grades: Grades) -> list[str]:
+        if self._maximum is None:
             return []
-        there = float(self._sheet.rows[0][self._maximum].strip().replace(",", "."))
-        given = worth if self._options.out_of is None else self._options.out_of
-        if there == given:
-            return []
-        note = (
-            f"The maximum grade in Moodle is {number(there)}, the scores are out of {number(given)}: "
-            f"--out-of {number(there)} scales them."
-        )
-        return [note]
+        worth = float(self._sheet.rows[0][self._maximum].strip().replace(",", "."))
+        return grades.scale_note("The maximum grade in Moodle is {}", worth)
 
 
 FORMAT = ClassFormat(

@@ -20,15 +20,17 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
     """The result; where something was not judged it is not gradable, which costs no attempt."""
     result = entry.result
     if missing := unjudged(result):
-        said = {"gradable": False, "message": f"{', '.join(missing)}: {NOT_JUDGED}"}
-        said["format_errors"] = [said["message"]]
-        return msgspec.json.encode(said) + b"\n"
+        message = f"{', '.join(missing)}: {NOT_JUDGED}"
+        answer = {"gradable": False, "message": message, "format_errors": [message]}
+        return msgspec.json.encode(answer) + b"\n"
     return fitted(lambda limit: _written(result, limit), _MOST_BYTES)
 
 
 def _written(result: Result, limit: int) -> bytes:
     printed = [
-        f"{each.name}:\n{each.output.rstrip()}" for each in result.exercises if each.output.strip()
+        f"{exercise.name}:\n{exercise.output.rstrip()}"
+        for exercise in result.exercises
+        if exercise.output.strip()
     ]
     points = f"{number(result.score)} of {number(result.max_score)} points."
     text = msgspec.json.encode(
@@ -54,7 +56,7 @@ def _share(result: Result) -> float:
 
 
 def _messages(result: Result, limit: int) -> list[str]:
-    return [shortened(each.message, limit) for each in result.exercises if each.message]
+    return [shortened(e.message, limit) for e in result.exercises if e.message]
 
 
 def _test(exercise: ExerciseResult, test: TestResult, share: Share, limit: int) -> dict[str, Any]:

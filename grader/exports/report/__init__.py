@@ -2,8 +2,7 @@
 
 `site.py` goes through the entries once: it writes both pages of a student, adds a row to the tally
 (`tally.py`), and forgets the entry. From the tally come the pages of the class (`overview.py`,
-`statistics.py`, `charts.py`). Every text is a stranger's: `render.py` escapes it and shows what is
-invisible in it.
+`mistakes.py`). Every text is a stranger's: `render.py` escapes it and shows what is invisible in it.
 """
 
 from __future__ import annotations

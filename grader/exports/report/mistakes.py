@@ -1,4 +1,4 @@
-"""Common mistakes: what failed tests said, by student, with messages that differ only in numbers as one."""
+"""Common mistakes: messages of failed tests, counted by student; those that differ only in numbers are one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_GROUPS = 5000
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What `students` were told: the first one's message, and the titles of the tests that said it."""
+    """A message that so many students got, as the first one got it, and the titles of its tests."""
 
     students: int
     message: str
@@ -40,7 +40,7 @@ class Mistakes:
 
     def add(self, result: ExerciseResult) -> None:
         """Count what the tests of one student's exercise said; each message once."""
-        counted: set[str] = set()
+        seen: set[str] = set()
         for test in result.tests:
             if test.outcome not in _SAYING or not test.message:
                 continue
@@ -51,8 +51,8 @@ class Mistakes:
             if group is None:
                 continue
             group.tests.setdefault(test.title)
-            if kind not in counted:
-                counted.add(kind)
+            if kind not in seen:
+                seen.add(kind)
                 group.students += 1
 
     def __len__(self) -> int:

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from grader.exports.report.mistakes import Mistake
 from grader.exports.report.tally import ExerciseTally, Tally, TestTally
-from grader.results import Status, Visibility
+from grader.results import Status
 
 _MOST_MISTAKES = 25
+# Below it a correlation is mostly chance: its standard error, 1 / sqrt(n - 3), is above 0.24.
+FEWEST_STUDENTS = 20
+BINS = 10
+WIDTH, HEIGHT = 640, 200
+_LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,42 +31,40 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     distribution: Histogram
 
 
-class TestView(msgspec.Struct, frozen=True, kw_only=True):
+class TestView:
     """One test: how many attempted it, and which share of them passed."""
 
     __test__ = False  # pytest collects classes by this prefix
 
-    name: str
-    title: str
-    visibility: Visibility
-    attempted: int
-    passed: int
-    share: float
-    discrimination: float | None
+    def __init__(self, tally: Tally, test: TestTally) -> None:
+        self.name, self.title, self.visibility = test.name, test.title, test.visibility
+        self.passed, self.attempted = sum(test.passed), len(test.passed)
+        self.share = self.passed / self.attempted
+        self.discrimination = discrimination(list(tally.paired(test)))
 
 
-class ExerciseView(msgspec.Struct, frozen=True, kw_only=True):
+class ExerciseView:
     """One exercise, over those who attempted it and were judged; `difficulty` is 1 - mean share.
 
     Of `missing` students there is no file that could be read.
     """
 
-    name: str
-    title: str
-    chapter: str
-    max_score: float
-    statuses: dict[Status, int]
-    missing: int
-    attempted: int
-    passed: float | None
-    mean: float | None
-    difficulty: float | None
-    discrimination: float | None
-    median_seconds: float | None
-    slow_seconds: float | None
-    longest_seconds: float | None
-    tests: tuple[TestView, ...]
-    mistakes: tuple[Mistake, ...]
+    def __init__(self, tally: Tally, exercise: ExerciseTally) -> None:
+        self.name, self.title, self.chapter = exercise.name, exercise.title, exercise.chapter
+        self.max_score, self.missing = exercise.max_score, exercise.missing
+        self.statuses = {status: count for status, count in exercise.statuses.items() if count}
+        self.attempted = len(exercise.scores)
+        passed = exercise.statuses[Status.PASSED]
+        self.passed = passed / self.attempted if self.attempted else None
+        self.mean = mean(exercise.scores)
+        lacks_share = self.mean is None or not exercise.max_score
+        self.difficulty = None if lacks_share else 1 - (self.mean or 0.0) / exercise.max_score
+        self.discrimination = discrimination(list(tally.paired_exercise(exercise)))
+        self.median_seconds = median(exercise.seconds)
+        self.slow_seconds = quantile(exercise.seconds, 0.9)
+        self.longest_seconds = max(exercise.seconds, default=None)
+        self.tests = tuple(TestView(tally, test) for test in exercise.tests.values())
+        self.mistakes = tuple(exercise.mistakes.common(_MOST_MISTAKES))
 
 
 def figures(tally: Tally) -> Figures:
@@ -77,50 +79,6 @@ def figures(tally: Tally) -> Figures:
         median=median(shares),
         distribution=histogram(shares),
     )
-
-
-def exercise_view(tally: Tally, exercise: ExerciseTally) -> ExerciseView:
-    """What the class tells about one exercise."""
-    attempted = len(exercise.scores)
-    average = mean(exercise.scores)
-    share = None if average is None or not exercise.max_score else average / exercise.max_score
-    pairs = list(tally.paired_exercise(exercise))
-    return ExerciseView(
-        name=exercise.name,
-        title=exercise.title,
-        chapter=exercise.chapter,
-        max_score=exercise.max_score,
-        statuses={status: count for status, count in exercise.statuses.items() if count},
-        missing=exercise.missing,
-        attempted=attempted,
-        passed=exercise.statuses[Status.PASSED] / attempted if attempted else None,
-        mean=average,
-        difficulty=None if share is None else 1 - share,
-        discrimination=discrimination([p[0] for p in pairs], [p[1] for p in pairs]),
-        median_seconds=median(exercise.seconds),
-        slow_seconds=quantile(exercise.seconds, 0.9),
-        longest_seconds=max(exercise.seconds, default=None),
-        tests=tuple(_test_view(tally, test) for test in exercise.tests.values()),
-        mistakes=tuple(exercise.mistakes.common(_MOST_MISTAKES)),
-    )
-
-
-def _test_view(tally: Tally, test: TestTally) -> TestView:
-    pairs = list(tally.paired(test))
-    passed, attempted = sum(test.passed), len(test.passed)
-    return TestView(
-        name=test.name,
-        title=test.title,
-        visibility=test.visibility,
-        attempted=attempted,
-        passed=passed,
-        share=passed / attempted,
-        discrimination=discrimination([p[0] for p in pairs], [p[1] for p in pairs]),
-    )
-
-
-# Below it a correlation is mostly chance: its standard error, 1 / sqrt(n - 3), is above 0.24.
-FEWEST_STUDENTS = 20
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -140,21 +98,17 @@ def quantile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
 
 
-def discrimination(items: Sequence[float], rests: Sequence[float]) -> float | None:
+def discrimination(pairs: Sequence[tuple[float, float]]) -> float | None:
     """The corrected item-total correlation: an item's points against all other points.
 
-    `items` and `rests` (the student's total without the item) are of the same students in the same
-    order. For an item that is passed or not this is the point-biserial correlation. None where it
-    would say nothing: too few students, or all of them alike in one of the two.
+    Of each student a pair: the points of the item, and the total without it. For an item that is
+    passed or not this is the point-biserial correlation. None where it would say nothing: too few
+    students, or all of them alike in one of the two.
     """
+    items, rests = [item for item, _ in pairs], [rest for _, rest in pairs]
     if len(items) < FEWEST_STUDENTS or len(set(items)) < 2 or len(set(rests)) < 2:
         return None
     return statistics.correlation(items, rests)
-
-
-BINS = 10
-WIDTH, HEIGHT = 640, 200
-_LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Bar(msgspec.Struct, frozen=True):

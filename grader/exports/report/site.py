@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
-from grader.exports.report.overview import FEWEST_STUDENTS, exercise_view, figures
+from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
 from grader.gradebook.review import Attention, Reason, by_student
@@ -25,7 +25,7 @@ _PARTS = ("staff", "students", _README)
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What was written: the page to open first, and how many students are in it."""
+    """A written report: the page to open first, and how many students are in it."""
 
     index: Path
     students: int
@@ -53,8 +53,8 @@ def write_report(
         title: of the course.
         attempts: by student id how many attempts there were; by default the entry's own.
         absent: students who handed in nothing.
-        attention: what the batch says that a person should look at.
-        done: is told how many students are written.
+        attention: the entries of the batch that a person should look at.
+        done: is called with the number of students that are written.
 
     Raises:
         SubmissionError: the folder holds something else, which stays as it is.
@@ -64,8 +64,8 @@ def write_report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Beside what stands there: until the last page is written, the old report is whole.
-        for left in folder.glob(f"{_DRAFT}*"):  # by one that was killed
-            shutil.rmtree(left)
+        for old in folder.glob(f"{_DRAFT}*"):  # of one that was killed
+            shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
             site = _Site(draft, title, sources, similarity, attempts or {}, attention)
@@ -141,7 +141,7 @@ class _Site:
     def finish(self, absent: Sequence[Student]) -> None:
         """Write the pages of the class."""
         course = self._course or CourseInfo(name="", version="", digest="")
-        views = [exercise_view(self.tally, each) for each in self.tally.exercises.values()]
+        views = [ExerciseView(self.tally, tally) for tally in self.tally.exercises.values()]
         pairs = self._pairs
         shared = {
             "title": self._title or course.name,
@@ -155,7 +155,7 @@ class _Site:
                 staff / "exercises" / page_name(view.name),
                 "exercise.html",
                 exercise=view,
-                pairs=[each for each in pairs if each[1].exercise == view.name],
+                pairs=[(name, pair) for name, pair in pairs if pair.exercise == view.name],
                 **shared,
             )
         for name, pair in pairs:
@@ -205,11 +205,11 @@ def _numbered(pairs: Iterable[SimilarPair]) -> list[tuple[str, SimilarPair]]:
 def _by_student(
     pairs: Iterable[tuple[str, SimilarPair]],
 ) -> dict[str, list[tuple[str, SimilarPair]]]:
-    found: dict[str, list[tuple[str, SimilarPair]]] = {}
-    for each in pairs:
-        for student in (each[1].left, each[1].right):
-            found.setdefault(student, []).append(each)
-    return found
+    pairs_of: dict[str, list[tuple[str, SimilarPair]]] = {}
+    for name, pair in pairs:
+        for student in (pair.left, pair.right):
+            pairs_of.setdefault(student, []).append((name, pair))
+    return pairs_of
 
 
 def _refuse_what_is_no_report(folder: Path) -> None:
@@ -221,7 +221,7 @@ def _refuse_what_is_no_report(folder: Path) -> None:
     readme = folder / _README
     if readme.is_file() and readme.read_bytes().startswith(_FIRST_LINE.encode()):
         return
-    if any(not each.name.startswith(_DRAFT) for each in folder.iterdir()):
+    if any(not path.name.startswith(_DRAFT) for path in folder.iterdir()):
         raise SubmissionError(
             f"{folder} holds something that is not a report; name a new or an empty folder."
         )

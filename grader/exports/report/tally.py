@@ -1,4 +1,4 @@
-"""What the pages of the class need of each student: one row, and a byte for each test.
+"""The tally of a class: of each student one row, and a few bytes for each test.
 
 The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
 """
@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestTally:
-    """One test: `rows` are the places in the table of who attempted it, `passed` is 1 or 0 for each."""
+    """One test: `rows` are the students who attempted it, by their places; `passed` is 1 or 0 for each."""
 
     __test__ = False  # pytest collects classes by this prefix
 
@@ -68,7 +68,7 @@ class TestTally:
 
 
 class ExerciseTally:
-    """One exercise: who attempted it, with which points, in which time, and what its tests told them."""
+    """One exercise: the students who attempted it, their points and times, and the messages of its tests."""
 
     def __init__(self, result: ExerciseResult) -> None:
         self.name = result.name
@@ -145,13 +145,13 @@ class Tally:
         return [row for row in self.rows if not row.unjudged]
 
     def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:
-        """Whether each student passed a test, and all of the student's other points."""
+        """A pair a student: 1 for a passed test, and all of the student's other points."""
         for row, passed, worth in zip(tally.rows, tally.passed, tally.worth, strict=True):
             if not self.rows[row].unjudged:
                 yield float(passed), rounded(self.rows[row].score - passed * worth)
 
     def paired_exercise(self, tally: ExerciseTally) -> Iterator[tuple[float, float]]:
-        """Each student's points in an exercise, and in all others."""
+        """A pair a student: the points in an exercise, and those in all others."""
         for row, score in zip(tally.rows, tally.scores, strict=True):
             if not self.rows[row].unjudged:
                 yield score, rounded(self.rows[row].score - score)

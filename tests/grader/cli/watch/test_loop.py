@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import shutil
 import threading
 import time
@@ -10,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from grader.cli.watch.loop import WatchLoop
+from grader.cli import main
+from grader.cli.watch.loop import KEYS, WatchLoop
 from grader.cli.watch.orders import Crashed, Event, Pressed, Redraw, Saved
 from grader.cli.watch.screen import Shows, View
 from grader.course.manifest import Course, Exercise, load_course
@@ -55,14 +58,17 @@ class Face:
         return [view for view in self.views if "judged in" in view.status]
 
 
+def _plot(exercise: Exercise) -> str:
+    return f"{exercise.id}.png"
+
+
 class Running:
     """A loop in a thread, in a clone of the plain course."""
 
-    def __init__(self, course: Course, plot: Callable[[Exercise], str] | None = None) -> None:
+    def __init__(self, course: Course) -> None:
         self.course, self.face = course, Face()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._ended: list[BaseException | None] = []
-        self._plot = plot
         self._thread = threading.Thread(target=self._run)
         self.put = self._events.put
 
@@ -72,7 +78,7 @@ class Running:
         self.face.wait(lambda: bool(self.face.views))
 
     def _run(self) -> None:
-        loop = WatchLoop(Workspace(self.course), self.face, self._events, self._plot)
+        loop = WatchLoop(Workspace(self.course), self.face, self._events, _plot)
         try:
             loop.run(self.course.exercise("greeting"))
         except (GraderError, OSError) as error:
@@ -81,8 +87,10 @@ class Running:
             self._ended.append(None)
 
     def write(self, source: bytes, exercise: str = "greeting") -> None:
-        """Write a file; nobody is told."""
-        (self.course.folder / self.course.exercise(exercise).file).write_bytes(source)
+        """Write a file, whole at once: the loop must not read the half of it. Nobody is told."""
+        draft = self.course.root / "draft.py"
+        draft.write_bytes(source)
+        draft.replace(self.course.folder / self.course.exercise(exercise).file)
 
     def save(self, source: bytes, exercise: str = "greeting") -> None:
         """Save a file."""
@@ -122,7 +130,7 @@ def course(tmp_path: Path) -> Course:
 @pytest.fixture
 def running(course: Course) -> Iterator[Running]:
     """A loop that begins when the test says so, and has ended in order afterwards."""
-    loop = Running(course, plot=lambda exercise: f"{exercise.id}.png")
+    loop = Running(course)
     yield loop
     assert loop.end() is None
 
@@ -304,6 +312,14 @@ def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) 
     assert running.drawn(lambda view: bool(view.notes)).hint == 1
     view = running.verdicts(1)
     assert (view.hint, view.notes) == (1, "greeting.png")
+
+
+def test_every_key_is_in_the_help_and_in_the_docs() -> None:
+    shown = CliRunner().invoke(main, ["watch", "--help"]).output
+    docs = (Path(__file__).parents[4] / "docs" / "students.md").read_text(encoding="utf-8")
+    for letter, key in KEYS.items():
+        assert f"\n  {letter}  {key.help}" in shown
+    assert re.findall(r"^\| `(.)` \|", docs, re.MULTILINE) == list(KEYS)
 
 
 def test_keys_without_a_meaning_do_nothing(running: Running) -> None:

@@ -74,7 +74,8 @@ def a_view(workspace: Workspace, findings: int) -> View:
 
 def screen(workspace: Workspace, stream: io.StringIO) -> Screen:
     guide = Guide(workspace.course, workspace.course.folder, asked=Asked.WATCHING)
-    return Screen(open_console(stream), workspace, guide, KEYS, lambda: "")
+    words = {letter: key.word for letter, key in KEYS.items()}
+    return Screen(open_console(stream), workspace, guide, words, lambda: "")
 
 
 def rows(text: str, columns: int) -> int:

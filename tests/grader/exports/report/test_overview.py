@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.exports.report.overview import ExerciseView, exercise_view, figures
+from grader.exports.report.overview import ExerciseView, figures
 from grader.exports.report.tally import Tally
 from grader.results import Entry, Status
 from tests.grader.exports.report.classes import an_entry, an_exercise
@@ -18,7 +18,7 @@ def tally_of(*entries: Entry) -> Tally:
 
 
 def view_of(tally: Tally, name: str) -> ExerciseView:
-    return exercise_view(tally, tally.exercises[name])
+    return ExerciseView(tally, tally.exercises[name])
 
 
 def test_an_exercise_is_judged_by_those_who_attempted_it() -> None:

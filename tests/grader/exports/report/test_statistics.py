@@ -15,13 +15,13 @@ def test_discrimination_is_the_point_biserial_correlation() -> None:
     # shares 1/2 each, the variance of all 4 + 1. So r = (7 - 3) / sqrt(5) * sqrt(1/4) = 2 / sqrt(5).
     items = [1.0] * 10 + [0.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
-    assert discrimination(items, rests) == pytest.approx(2 / math.sqrt(5))
+    assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(2 / math.sqrt(5))
 
 
 def test_an_item_that_the_weak_pass_discriminates_negatively() -> None:
     items = [0.0] * 10 + [1.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
-    assert discrimination(items, rests) == pytest.approx(-2 / math.sqrt(5))
+    assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(-2 / math.sqrt(5))
 
 
 def test_discrimination_agrees_with_numpy_on_any_points() -> None:
@@ -30,7 +30,9 @@ def test_discrimination_agrees_with_numpy_on_any_points() -> None:
     chance = random.Random(0)
     items = [chance.uniform(0, 15) for _ in range(200)]
     rests = [each * 2 + chance.gauss(0, 10) for each in items]
-    assert discrimination(items, rests) == pytest.approx(np.corrcoef(items, rests)[0, 1])
+    assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(
+        np.corrcoef(items, rests)[0, 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_discrimination_agrees_with_numpy_on_any_points() -> None:
 def test_discrimination_that_would_say_nothing_is_none(
     items: list[float], rests: list[float]
 ) -> None:
-    assert discrimination(items, rests) is None
+    assert discrimination(list(zip(items, rests, strict=True))) is None
 
 
 def test_mean_median_and_quantile() -> None:
