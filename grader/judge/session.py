@@ -7,8 +7,8 @@ import contextlib
 import re
 import signal
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,10 +38,12 @@ from grader.sandbox.wire.messages import (
     Request,
 )
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import find_forbidden, parse
 from grader.text import clean, clean_lines
+
+if TYPE_CHECKING:
+    import torch
 
 # One test may use this share of its exercise's time, so that an endless loop costs a few of them.
 TEST_SHARE = 0.25
@@ -97,13 +99,22 @@ class Session:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def ask(self, request: Request, packing: Packing) -> tuple[Reply, Unpacking]:
+    def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
         """Ask the sandbox; whatever the submission did instead of answering is raised."""
         sandbox = self._running()
         if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
             request = msgspec.structs.replace(request, seed=self._seed)
             self._seed = None
         return self._exchange(sandbox, request, packing)
+
+    @contextlib.contextmanager
+    def clock(self) -> Iterator[None]:
+        """Charge to the test what the judge itself does with an answer."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spend(begin)
 
     def refuse_forbidden(self, entry_point: str) -> None:
         """Raise Forbidden if the source of this entry point names what is not allowed."""
@@ -174,13 +185,13 @@ class Session:
 
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
-    ) -> tuple[Reply, Unpacking]:
+    ) -> tuple[Reply, list[torch.Tensor]]:
         seconds = min(self._test_left, self._exercise_left)
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
         begin = time.monotonic()
         try:
-            reply, unpacking = sandbox.ask(request, packing, seconds)
+            reply, tensors = sandbox.ask(request, packing, seconds)
         except TimeoutError:
             self._stop()
             self._spend(begin)
@@ -195,7 +206,7 @@ class Session:
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         self._spend(begin)
-        return self._meaning(reply), unpacking
+        return self._meaning(reply), tensors
 
     def _spend(self, begin: float) -> None:
         spent = time.monotonic() - begin

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from grader.sandbox.wire.values import Value
+
 # What a probe is called in tracebacks.
 PROBE_FILE = "<probe>"
 
@@ -117,8 +119,8 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
     """A module was constructed: its parameters and buffers by name, and which of them it saves."""
 
     handle: int
-    parameters: Any
-    buffers: Any
+    parameters: Value
+    buffers: Value
     saved: tuple[str, ...]
     trainable: tuple[str, ...]
     training: bool
@@ -142,11 +144,11 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     observed call `left` is the report, and `raised` the exception where it raised one.
     """
 
-    value: Any
+    value: Value
     graph: int | None = None
     differentiable: tuple[int, ...] = ()
     mutated: tuple[str, ...] = ()
-    left: Any = None
+    left: Value = None
     raised: Raised | None = None
 
 
