@@ -39,7 +39,7 @@ def print_to_descriptors() -> None:
     What is printed keeps its order, and is not lost with the process.
     """
     sys.stdout, sys.stderr = (
-        open(n, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (stay open)
+        open(n, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 (stay open)
         for n in (1, 2)
     )
 

@@ -123,12 +123,13 @@ class Packing:
         if value.dtype is torch.bfloat16:
             plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
         self.tensors.append(value)
-        if self._strided and (not plain.is_contiguous() or plain.storage_offset()):
-            shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
+        shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
+        # A dimension of size 1 may have any stride in what is contiguous.
+        if self._strided and (offset or strides != torch.empty(shape, device="meta").stride()):
             last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
             span = plain.as_strided((last + 1 if plain.numel() else 0,), (1,), offset)
             return self._blob(TENSOR, dtype, shape, span.numpy().tobytes(), strides, offset)
-        return self._blob(TENSOR, dtype, value.shape, plain.numpy().tobytes())
+        return self._blob(TENSOR, dtype, shape, plain.numpy().tobytes())
 
     def _pack_array(self, value: numpy.ndarray[Any, Any]) -> Any:
         little = value.astype(value.dtype.newbyteorder("<"), copy=False)
