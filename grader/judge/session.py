@@ -26,7 +26,9 @@ from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
+    Backward,
     Build,
+    Built,
     Call,
     ForbiddenReply,
     Forward,
@@ -36,10 +38,11 @@ from grader.sandbox.wire.messages import (
     Raised,
     Reply,
     Request,
+    Returned,
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import find_forbidden, parse
+from grader.submissions.source import beyond_guards, find_forbidden, parse
 from grader.text import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -81,6 +84,9 @@ class Session:
         self._exercise_left = exercise.seconds
         self._test_left = exercise.seconds * TEST_SHARE
         self._seed: int | None = None
+        # Whose rules hold for a built module, and for a graph.
+        self._built_by: dict[int, str] = {}
+        self._graph_of: dict[int, str] = {}
         self._findings = find_forbidden(self.tree, exercise.forbidden)
 
     # --- tests ----------------------------------------------------------------------------------
@@ -174,7 +180,8 @@ class Session:
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
-        load = Load(self.exercise.id, self.exercise.file, self._source, guards)
+        every_thread = any(guard.operators for guard in guards) and bool(beyond_guards(self.tree))
+        load = Load(self.exercise.id, self.exercise.file, self._source, guards, every_thread)
         try:
             self._exchange(sandbox, load, Packing())
         except Exception:
@@ -206,7 +213,7 @@ class Session:
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         self._spend(begin)
-        return self._meaning(reply), tensors
+        return self._meaning(reply, self._entry_point(request, reply)), tensors
 
     def _spend(self, begin: float) -> None:
         spent = time.monotonic() - begin
@@ -229,8 +236,41 @@ class Session:
         sandbox, self._sandbox = self._sandbox, None
         return sandbox.stop() if sandbox is not None else 0
 
-    def _meaning(self, reply: Reply) -> Reply:
+    def _entry_point(self, request: Request, reply: Reply) -> str:
+        """The function or class whose rules hold for a request, remembered for what builds on it."""
+        name = ""
+        match request:
+            case Call(function=function, probe=None):
+                name = function
+            case Build(class_name=class_name) if isinstance(reply, Built):
+                self._built_by[reply.handle] = class_name
+            case Forward(handle=handle):
+                name = self._built_by.get(handle, "")
+            case Backward(graph=graph):
+                name = self._graph_of.get(graph, "")
+        if isinstance(reply, Returned) and reply.graph is not None:
+            self._graph_of[reply.graph] = name
+        return name
+
+    def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
+        """Raise Forbidden if a call that is guarded ran a forbidden operator, or was not looked at."""
+        for rule in self.exercise.forbidden:
+            if not rule.operators or entry_point not in rule.entry_points:
+                continue
+            if operators is None:
+                raise Forbidden(
+                    "Your code ended torch's profiler, which looks for operators that are not allowed "
+                    f"here: {rule.reason}.",
+                    Frame(0, ""),
+                )
+            for name in rule.operators:
+                if name in operators:
+                    raise Forbidden(f"{name} is not allowed here: {rule.reason}.", Frame(0, ""))
+
+    def _meaning(self, reply: Reply, entry_point: str) -> Reply:
         match reply:
+            case Returned(operators=operators):
+                self._refuse_operators(operators, entry_point)
             case Raised():
                 raise raised_error(reply)
             case ForbiddenReply(name, frames):

@@ -23,12 +23,16 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Run the student's file as the module `name`; `file` is what its tracebacks show."""
+    """Run the student's file as the module `name`; `file` is what its tracebacks show.
+
+    With `every_thread` the guards look at what all threads do, which takes longer.
+    """
 
     name: str
     file: str
     source: bytes
     guards: tuple[Guard, ...]
+    every_thread: bool = False
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -141,7 +145,8 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
 
     `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
     positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
-    observed call `left` is the report, and `raised` the exception where it raised one.
+    observed call `left` is the report, and `raised` the exception where it raised one. `operators` are
+    those that a guarded call ran; None where nothing looked, or what looked was switched off.
     """
 
     value: Value
@@ -150,6 +155,7 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     mutated: tuple[str, ...] = ()
     left: Value = None
     raised: Raised | None = None
+    operators: tuple[str, ...] | None = None
 
 
 class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):

@@ -255,8 +255,7 @@ _HALF = "\\ud800"
         (f"return '{_HALF}'", "a string"),
         (f"return {{'{_HALF}': 1}}", "keys"),
         (
-            f"f = type(first)(first.__code__.replace(co_name='{_HALF}'), globals()); "
-            "global n; n = globals().get('n', 0) + 1; return f() if n < 3 else 1 / 0",
+            f"return type(first)((lambda: 1 / 0).__code__.replace(co_name='{_HALF}'), {{}})()",
             "ZeroDivisionError",
         ),
         (
