@@ -84,6 +84,7 @@ class Session:
         self._exercise_left = exercise.seconds
         self._test_left = exercise.seconds * TEST_SHARE
         self._seed: int | None = None
+        self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
         self._built_by: dict[int, str] = {}
         self._graph_of: dict[int, str] = {}
@@ -180,8 +181,7 @@ class Session:
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
-        every_thread = any(guard.operators for guard in guards) and bool(beyond_guards(self.tree))
-        load = Load(self.exercise.id, self.exercise.file, self._source, guards, every_thread)
+        load = Load(self.exercise.id, self.exercise.file, self._source, guards, self._traced)
         try:
             self._exchange(sandbox, load, Packing())
         except Exception:
@@ -253,9 +253,9 @@ class Session:
         return name
 
     def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
-        """Raise Forbidden if a call that is guarded ran a forbidden operator, or was not looked at."""
+        """Raise Forbidden if a traced call ran a forbidden operator, or ended the tracing."""
         for rule in self.exercise.forbidden:
-            if not rule.operators or entry_point not in rule.entry_points:
+            if not self._traced or not rule.operators or entry_point not in rule.entry_points:
                 continue
             if operators is None:
                 raise Forbidden(

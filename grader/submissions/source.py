@@ -291,8 +291,9 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
 # What an exercise with forbidden operators has no need of, and a way around their guard has.
 _BEYOND_GUARDS = re.compile(
     "_C|_decomp|_disable_current_modes|_inductor|_prims|_python_dispatch|_refs|_thread|asyncio|concurrent|"
-    "ctypes|gc|grader|multiprocessing|profiler|threading|__dict__|__getattribute__|__import__|builtins|eval|"
-    "exec|getattr|globals|importlib|inspect|modules|setattr|sys|vars"
+    "ctypes|gc|grader|multiprocessing|profiler|threading|attrgetter|builtins|eval|exec|getattr|globals|"
+    "importlib|inspect|marshal|methodcaller|modules|operator|pickle|pkgutil|runpy|setattr|sys|vars|"
+    "__(?!all|call|constants|doc|future|init|main|name|post_init|repr|version)[a-z_]+__"
 )
 
 
@@ -306,7 +307,9 @@ def beyond_guards(tree: ast.Module) -> dict[str, int]:
                 names = [alias.name for alias in aliases]
             case ast.ImportFrom(module=module, names=aliases):
                 names = [f"{module}.{alias.name}" for alias in aliases]
-            case ast.Attribute(attr=name) | ast.Name(id=name):
+            case ast.Attribute(attr=name) if name != "eval":  # of a module: not the builtin
+                names = [name]
+            case ast.Name(id=name):
                 names = [name]
             case ast.Constant(value=str(text)) if len(text) <= _LONGEST_NAME:
                 names = [text]

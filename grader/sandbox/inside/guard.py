@@ -101,28 +101,27 @@ class OperatorWatch:
 
 
 class GuardedCall:
-    """All watches of a call at once, and a second look that is none of theirs: torch's own profiler.
+    """All watches of a call at once and, where the judge asks for it, a second look that is none of theirs.
 
-    The profiler sees what a dispatch mode sees, from C++, and also what runs while modes are disabled.
-    Which of its names are forbidden is for the judge to say. `operators` are the names, once the call is
-    over; None if nobody watches, or if the profiler was switched off meanwhile.
+    It asks where a file names a way around the watches. Then torch's own profiler looks, from C++: in all
+    threads, and also while dispatch modes are disabled. Its `operators` go to the judge, which knows what
+    is forbidden; None if the profiler was ended meanwhile. This takes 0.5 ms a call.
     """
 
-    def __init__(self, watches: list[OperatorWatch], every_thread: bool) -> None:
+    def __init__(self, watches: list[OperatorWatch], traced: bool) -> None:
         self._watches = watches
         self._references = {
             name.partition("::")[2]: (watch, name) for watch in watches for name in watch.operators
         }
-        self._profiler = _profiler(every_thread) if self._references else None
+        self._profiler = _profiler() if traced and self._references else None
         self.operators: tuple[str, ...] | None = None
 
     def __enter__(self) -> GuardedCall:
+        for watch in self._watches:
+            watch.__enter__()
         if self._profiler is not None:
             begin, _ = self._profiler
             begin()
-        for watch in self._watches:
-            watch.__enter__()
-        if self._references:
             sys.setprofile(self._look)
         return self
 
@@ -132,15 +131,14 @@ class GuardedCall:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        if self._references:
-            sys.setprofile(None)
-        for watch in reversed(self._watches):
-            watch.__exit__(kind, error, trace)
         if self._profiler is not None:
+            sys.setprofile(None)
             _, end = self._profiler
             # The student's code may have ended it.
             with contextlib.suppress(RuntimeError):
                 self.operators = tuple(sorted(end()))[:MAX_OPERATORS] or None
+        for watch in reversed(self._watches):
+            watch.__exit__(kind, error, trace)
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> None:
         """Refuse an operator's reference in Python (torch._refs, torch._decomp), which dispatches others."""
@@ -154,33 +152,28 @@ class GuardedCall:
 _INNER_FILE = str(Path("torch", "_"))
 # More than torch has names for one part of an exercise.
 MAX_OPERATORS = 2_000
-_Profiler = tuple[Callable[[], object], Callable[[], set[str]]]
+_MARK = "aten::empty"
 
 
 # Looked up before any student's code runs: what it puts in the place of these names is not called.
 @functools.cache
-def _profiler(every_thread: bool) -> _Profiler:
-    """How to begin and how to end to record the names of operators; for all threads it takes 0.5 ms."""
-    if "torch" not in sys.modules:
+def _profiler() -> tuple[Callable[[], None], Callable[[], set[str]]]:
+    """How to begin to record the names of operators in all threads, and how to end it."""
+    if (torch := sys.modules.get("torch")) is None or not torch._C._autograd.kineto_available():
         return (lambda: None), lambda: {_MARK}
     from torch._C import _autograd, _profiler
 
-    state, activities = _profiler.ProfilerState, {_profiler.ProfilerActivity.CPU}
-    every_thread = every_thread and _autograd.kineto_available()
+    prepare, enable = _autograd._prepare_profiler, _autograd._enable_profiler
+    disable, empty = _autograd._disable_profiler, torch.empty
+    activities = {_profiler.ProfilerActivity.CPU}
     config = _profiler.ProfilerConfig(
-        state.KINETO if every_thread else state.CPU,
+        _profiler.ProfilerState.KINETO,
         report_input_shapes=False,
         profile_memory=False,
         with_stack=False,
         with_flops=False,
         with_modules=False,
-        experimental_config=_profiler._ExperimentalConfig(profile_all_threads=every_thread),
-    )
-    prepare, enable = _autograd._prepare_profiler, _autograd._enable_profiler
-    disable, empty = _autograd._disable_profiler, sys.modules["torch"].empty
-    enable_here, disable_here = (
-        _autograd._enable_profiler_legacy,
-        _autograd._disable_profiler_legacy,
+        experimental_config=_profiler._ExperimentalConfig(profile_all_threads=True),
     )
 
     def begin() -> None:
@@ -189,19 +182,13 @@ def _profiler(every_thread: bool) -> _Profiler:
             enable(config, activities)
 
     def end() -> set[str]:
-        # A mark: what has ended meanwhile does not see it.
+        # A mark: a profiler that was ended meanwhile does not see it.
         empty(0)
-        if every_thread:
-            with _silent():
-                names = {event.name() for event in disable().events()}
-        else:
-            names = {event.name() for events in disable_here() for event in events}
+        with _silent():
+            names = {event.name() for event in disable().events()}
         return names if _MARK in names else set()
 
-    return (begin if every_thread else lambda: enable_here(config)), end
-
-
-_MARK = "aten::empty"
+    return begin, end
 
 
 @contextlib.contextmanager

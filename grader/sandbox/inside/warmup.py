@@ -53,7 +53,7 @@ def _torch() -> None:
         importlib.import_module("numpy.random")
     # The dispatch mode watches for operators that are not allowed; its first use imports a lot.
     watch = OperatorWatch(Guard(frozenset(), ("aten::nothing",), ()))
-    with GuardedCall([watch], every_thread=False):
+    with GuardedCall([watch], traced=False):
         layer(x).sum().backward()
 
 

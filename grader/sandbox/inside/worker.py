@@ -56,7 +56,7 @@ class Worker:
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
         self._watches: dict[str, list[OperatorWatch]] = {}
-        self._guarded = functools.partial(GuardedCall, every_thread=False)
+        self._guarded = functools.partial(GuardedCall, traced=False)
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
@@ -110,7 +110,7 @@ class Worker:
             watch = OperatorWatch(guard)
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
-        self._guarded = functools.partial(GuardedCall, every_thread=request.every_thread)
+        self._guarded = functools.partial(GuardedCall, traced=request.traced)
         for watches in self._watches.values():
             self._guarded(watches)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.

@@ -25,14 +25,14 @@ class Guard(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
-    With `every_thread` the guards look at what all threads do, which takes longer.
+    With `traced` torch's profiler looks at guarded calls, too, and the operators are reported.
     """
 
     name: str
     file: str
     source: bytes
     guards: tuple[Guard, ...]
-    every_thread: bool = False
+    traced: bool = False
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -146,7 +146,7 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
     `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
     positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
     observed call `left` is the report, and `raised` the exception where it raised one. `operators` are
-    those that a guarded call ran; None where nothing looked, or what looked was switched off.
+    those that a traced call ran; None if the tracing was ended meanwhile.
     """
 
     value: Value
