@@ -126,10 +126,10 @@ class Field:
 def _ask(sandbox: Sandbox, function: str, *arguments: object) -> object:
     packing = Packing()
     call = Call(function, packing.pack(list(arguments)), packing.pack({}))
-    reply, unpacking = sandbox.ask(call, packing, _ANSWER_SECONDS)
+    reply, _ = sandbox.ask(call, packing, _ANSWER_SECONDS)
     if not isinstance(reply, Returned):
         raise JudgeError(f"The resident of a sandbox did not answer: {reply}.")
-    return unpacking.unpack(reply.value)
+    return reply.value
 
 
 def _changes(before: dict[str, str], now: dict[str, str]) -> list[str]:

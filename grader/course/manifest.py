@@ -95,6 +95,11 @@ class Exercise(
     """One exercise of the manifest; a key of its own here judges, and students never see it."""
 
     @property
+    def operators(self) -> frozenset[str]:
+        """All operators that are forbidden somewhere."""
+        return frozenset(name for rule in self.forbidden for name in rule.operators)
+
+    @property
     def file(self) -> str:
         """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"

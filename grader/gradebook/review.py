@@ -16,7 +16,7 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.source import decode, parse
+from grader.submissions.source import beyond_guards, decode, parse
 from grader.text import counted
 
 
@@ -84,7 +84,7 @@ def attention(
     """
     entries = [
         Attention(kind, student, exercise.id, what)
-        for kind, what in _reasons(handed, in_stub, result)
+        for kind, what in _reasons(exercise, handed, in_stub, result)
     ]
     if (more := len(entries) - _MOST_ENTRIES) <= 0:
         return tuple(entries)
@@ -94,7 +94,7 @@ def attention(
 
 
 def _reasons(
-    handed: ExerciseFile, in_stub: frozenset[str], result: ExerciseResult
+    exercise: Exercise, handed: ExerciseFile, in_stub: frozenset[str], result: ExerciseResult
 ) -> Iterator[tuple[Reason, str]]:
     if result.status is Status.UNJUDGED:
         yield Reason.FAULT, result.message
@@ -110,6 +110,9 @@ def _reasons(
             if what not in in_stub:
                 more = f" (and on {counted(len(lines) - 1, 'more line')})" if lines[1:] else ""
                 yield Reason.FORGER, f"line {lines[0]} {what}{more}"
+        if exercise.operators and (names := _beyond_guards(handed.source)):
+            first, shown = min(names.values()), ", ".join(sorted(names, key=names.__getitem__)[:5])
+            yield Reason.FORGER, f"line {first} names {shown}: a way around what forbids operators"
 
 
 def nothing_found(
@@ -121,6 +124,13 @@ def nothing_found(
         if names:
             what = files[names[0]].problem
             yield Attention(Reason.UNREADABLE, student, ", ".join(names), what)
+
+
+def _beyond_guards(source: bytes) -> dict[str, int]:
+    try:
+        return beyond_guards(parse(source))
+    except SyntaxError:
+        return {}
 
 
 def suspicious_in(source: bytes) -> frozenset[str]:

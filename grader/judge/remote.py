@@ -19,19 +19,17 @@ from grader.judge.outcomes import SandboxDied
 from grader.judge.session import Session
 from grader.sandbox.wire.messages import Backward, Build, Built, Forward, Returned
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking
 
 
-def attach(session: Session, reply: Returned, unpacking: Unpacking, inputs: list[Tensor]) -> Any:
+def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: list[Tensor]) -> Any:
     """The returned value, its differentiable tensors attached to `inputs` (the graph's order)."""
-    value = unpacking.unpack(reply.value)
     if reply.graph is None or not inputs:
-        return value
+        return reply.value
     named = set(reply.differentiable)
-    known = all(0 <= index < len(unpacking.tensors) for index in named)
-    if not known or len(named) != len(reply.differentiable):
+    exist = all(0 <= index < len(tensors) for index in named)
+    if not exist or len(named) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: no such tensor.")
-    remote = [unpacking.tensors[index] for index in reply.differentiable]
+    remote = [tensors[index] for index in reply.differentiable]
     # Integers have no gradient, whatever a reply says.
     remote = [each for each in remote if each.is_floating_point() or each.is_complex()]
     if len(remote) != len(reply.differentiable):
@@ -39,8 +37,9 @@ def attach(session: Session, reply: Returned, unpacking: Unpacking, inputs: list
     # A function's fresh outputs become nodes themselves: the value already holds them, in whatever
     # lists, dicts or records they stand.
     node: Any = _Attach
-    node.apply(session, reply.graph, remote, *inputs)
-    return value
+    with session.clock():
+        node.apply(session, reply.graph, remote, *inputs)
+    return reply.value
 
 
 class _Attach(torch.autograd.Function):
@@ -67,14 +66,14 @@ def _products(
     differentiable = torch.is_grad_enabled()
     packing = Packing()
     request = Backward(graph, packing.pack(gradients), differentiable)
-    reply, unpacking = session.ask(request, packing)
+    reply, tensors = session.ask(request, packing)
     assert isinstance(reply, Returned)
     given = [each for each in gradients if each is not None]
     if differentiable and len(given) != len(gradients):
         # The sandbox differentiates by all gradients; an absent one stands there as zeros.
         gradients = [g if g is not None else torch.zeros(()) for g in gradients]
     leaves = [*inputs, *(each for each in gradients if each is not None)]
-    products = attach(session, reply, unpacking, leaves if differentiable else [])
+    products = attach(session, reply, tensors, leaves if differentiable else [])
     return _fitting(products, inputs)
 
 
@@ -123,50 +122,51 @@ class RemoteModule(nn.Module):
         packing = Packing(strided=True)
         session.refuse_forbidden(class_name)
         request = Build(class_name, packing.pack(list(arguments)), packing.pack(keywords))
-        reply, unpacking = session.ask(request, packing)
+        reply, _ = session.ask(request, packing)
         if not isinstance(reply, Built):
             raise SandboxDied("Your code gave an answer that cannot be read: no module.")
-        parameters = _named_tensors(unpacking.unpack(reply.parameters))
-        buffers = _named_tensors(unpacking.unpack(reply.buffers))
-        # Sets: an enemy's lists are as long as a frame can be.
+        # An enemy's names are as many as fit into a frame.
+        with session.clock():
+            self._take_state(reply)
+        # Not as attributes of the module: nn.Module would look into them.
+        object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
+        object.__setattr__(self, "saved_names", reply.saved)
+
+    def _take_state(self, reply: Built) -> None:
+        _check_names(reply.parameters, reply.buffers)
         trainables, saved = set(reply.trainable), set(reply.saved)
         try:
-            for name, tensor in parameters.items():
+            for name, tensor in reply.parameters.items():
                 learnable = tensor.is_floating_point() or tensor.is_complex()
                 trainable = learnable and name in trainables
                 _register(self, name, nn.Parameter(tensor, requires_grad=trainable), True)
-            for name, tensor in buffers.items():
+            for name, tensor in reply.buffers.items():
                 _register(self, name, tensor, name in saved)
         except (AttributeError, KeyError, TypeError):  # names that no module can have
             raise SandboxDied(_ODD_PARAMETERS) from None
         self.training = reply.training
-        # Not as attributes of the module: nn.Module would look into them.
-        object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
-        object.__setattr__(self, "saved_names", reply.saved)
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
         session, _, on_mutation = self.__dict__["_remote"]
         packing = Packing(strided=True)
         request = self._request(packing, arguments, keywords)
         inputs, positions = wanted(packing)
-        reply, unpacking = session.ask(msgspec.structs.replace(request, wants=positions), packing)
+        reply, tensors = session.ask(msgspec.structs.replace(request, wants=positions), packing)
         assert isinstance(reply, Returned)
         on_mutation(reply.mutated)
         learning = [tensor for tensor in self.parameters() if tensor.requires_grad]
         own = learning if torch.is_grad_enabled() else []
-        return attach(session, reply, unpacking, [*own, *inputs])
+        return attach(session, reply, tensors, [*own, *inputs])
 
-    def observed(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int
-    ) -> tuple[Returned, Unpacking]:
+    def observed(self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int) -> Returned:
         """Call forward with seeded random states; the reply reports how it left everything."""
         packing = Packing(strided=True)
         request = self._request(packing, arguments, keywords)
         own = {name: tensor.grad for name, tensor in self.named_parameters()}
         request = msgspec.structs.replace(request, observe=seed, gradients=packing.pack(own))
-        reply, unpacking = self.__dict__["_remote"][0].ask(request, packing)
+        reply, _ = self.__dict__["_remote"][0].ask(request, packing)
         assert isinstance(reply, Returned)
-        return reply, unpacking
+        return reply
 
     def _request(
         self, packing: Packing, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -187,22 +187,36 @@ _ODD_PARAMETERS = (
 )
 
 
-# More than any exercise builds, and less than what nn.Module or its recursion cannot bear.
-_MOST_PARAMETERS, _DEEPEST_NAME, _LONGEST_NAME = 10_000, 30, 1_000
+# More than any exercise builds, and as much as is built here in 0.1 s: each part of a dotted name is
+# a module of its own. Deeper ones are more than what nn.Module's recursion can bear.
+_MOST_PARAMETERS, _MOST_MODULES, _DEEPEST_NAME, _LONGEST_NAME = 2_000, 4_000, 30, 1_000
 
 
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and len(name) <= _LONGEST_NAME and name.count(".") <= _DEEPEST_NAME
-
-
-def _named_tensors(value: Any) -> dict[str, Tensor]:
-    if (
-        isinstance(value, dict)
-        and len(value) <= _MOST_PARAMETERS
-        and all(_is_name(name) and isinstance(tensor, Tensor) for name, tensor in value.items())
-    ):
-        return value
-    raise SandboxDied(_ODD_PARAMETERS)
+def _check_names(*states: Any) -> None:
+    """Raise SandboxDied unless these are dicts of tensors whose names a module can be built of."""
+    modules: set[str] = set()
+    tensors = 0
+    for state in states:
+        if not isinstance(state, dict):
+            raise SandboxDied(_ODD_PARAMETERS)
+        tensors += len(state)
+        if tensors > _MOST_PARAMETERS:
+            raise SandboxDied(
+                f"Your module has more than {_MOST_PARAMETERS} parameters and buffers, which is more "
+                "than can be judged: hold many numbers in one tensor."
+            )
+        for name, tensor in state.items():
+            if not isinstance(tensor, Tensor) or not isinstance(name, str):
+                raise SandboxDied(_ODD_PARAMETERS)
+            parts = name[: _LONGEST_NAME + 1].split(".")
+            if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST_NAME:
+                raise SandboxDied(_ODD_PARAMETERS)
+            modules.update(".".join(parts[:end]) for end in range(1, len(parts)))
+            if len(modules) > _MOST_MODULES:
+                raise SandboxDied(
+                    f"Your module holds more than {_MOST_MODULES} modules, which is more than can be "
+                    "judged."
+                )
 
 
 def _register(module: nn.Module, dotted: str, tensor: Tensor | nn.Parameter, saved: bool) -> None:

@@ -7,8 +7,8 @@ import contextlib
 import re
 import signal
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +26,9 @@ from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
+    Backward,
     Build,
+    Built,
     Call,
     ForbiddenReply,
     Forward,
@@ -36,12 +38,15 @@ from grader.sandbox.wire.messages import (
     Raised,
     Reply,
     Request,
+    Returned,
 )
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import find_forbidden, parse
+from grader.submissions.source import beyond_guards, find_forbidden, parse
 from grader.text import clean, clean_lines
+
+if TYPE_CHECKING:
+    import torch
 
 # One test may use this share of its exercise's time, so that an endless loop costs a few of them.
 TEST_SHARE = 0.25
@@ -79,6 +84,10 @@ class Session:
         self._exercise_left = exercise.seconds
         self._test_left = exercise.seconds * TEST_SHARE
         self._seed: int | None = None
+        self._traced = bool(exercise.operators and beyond_guards(self.tree))
+        # Whose rules hold for a built module, and for a graph.
+        self._built_by: dict[int, str] = {}
+        self._graph_of: dict[int, str] = {}
         self._findings = find_forbidden(self.tree, exercise.forbidden)
 
     # --- tests ----------------------------------------------------------------------------------
@@ -97,13 +106,22 @@ class Session:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def ask(self, request: Request, packing: Packing) -> tuple[Reply, Unpacking]:
+    def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
         """Ask the sandbox; whatever the submission did instead of answering is raised."""
         sandbox = self._running()
         if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
             request = msgspec.structs.replace(request, seed=self._seed)
             self._seed = None
         return self._exchange(sandbox, request, packing)
+
+    @contextlib.contextmanager
+    def clock(self) -> Iterator[None]:
+        """Charge to the test what the judge itself does with an answer."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spend(begin)
 
     def refuse_forbidden(self, entry_point: str) -> None:
         """Raise Forbidden if the source of this entry point names what is not allowed."""
@@ -163,7 +181,7 @@ class Session:
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
-        load = Load(self.exercise.id, self.exercise.file, self._source, guards)
+        load = Load(self.exercise.id, self.exercise.file, self._source, guards, self._traced)
         try:
             self._exchange(sandbox, load, Packing())
         except Exception:
@@ -174,13 +192,13 @@ class Session:
 
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
-    ) -> tuple[Reply, Unpacking]:
+    ) -> tuple[Reply, list[torch.Tensor]]:
         seconds = min(self._test_left, self._exercise_left)
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
         begin = time.monotonic()
         try:
-            reply, unpacking = sandbox.ask(request, packing, seconds)
+            reply, tensors = sandbox.ask(request, packing, seconds)
         except TimeoutError:
             self._stop()
             self._spend(begin)
@@ -195,7 +213,7 @@ class Session:
             self._spend(begin)
             raise SandboxDied(f"Your code gave an answer that cannot be read: {error}.") from None
         self._spend(begin)
-        return self._meaning(reply), unpacking
+        return self._meaning(reply, self._entry_point(request, reply)), tensors
 
     def _spend(self, begin: float) -> None:
         spent = time.monotonic() - begin
@@ -218,8 +236,41 @@ class Session:
         sandbox, self._sandbox = self._sandbox, None
         return sandbox.stop() if sandbox is not None else 0
 
-    def _meaning(self, reply: Reply) -> Reply:
+    def _entry_point(self, request: Request, reply: Reply) -> str:
+        """The function or class whose rules hold for a request, remembered for what builds on it."""
+        name = ""
+        match request:
+            case Call(function=function, probe=None):
+                name = function
+            case Build(class_name=class_name) if isinstance(reply, Built):
+                self._built_by[reply.handle] = class_name
+            case Forward(handle=handle):
+                name = self._built_by.get(handle, "")
+            case Backward(graph=graph):
+                name = self._graph_of.get(graph, "")
+        if isinstance(reply, Returned) and reply.graph is not None:
+            self._graph_of[reply.graph] = name
+        return name
+
+    def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
+        """Raise Forbidden if a traced call ran a forbidden operator, or ended the tracing."""
+        for rule in self.exercise.forbidden:
+            if not self._traced or not rule.operators or entry_point not in rule.entry_points:
+                continue
+            if operators is None:
+                raise Forbidden(
+                    "Your code ended torch's profiler, which looks for operators that are not allowed "
+                    f"here: {rule.reason}.",
+                    Frame(0, ""),
+                )
+            for name in rule.operators:
+                if name in operators:
+                    raise Forbidden(f"{name} is not allowed here: {rule.reason}.", Frame(0, ""))
+
+    def _meaning(self, reply: Reply, entry_point: str) -> Reply:
         match reply:
+            case Returned(operators=operators):
+                self._refuse_operators(operators, entry_point)
             case Raised():
                 raise raised_error(reply)
             case ForbiddenReply(name, frames):

@@ -20,7 +20,6 @@ from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
     from grader.judge.remote import RemoteModule
-    from grader.sandbox.wire.unpacking import Unpacking
 
 T = TypeVar("T")
 
@@ -114,14 +113,14 @@ class Student:
         session, packing = self._session, Packing(strided=True)
         request = self._request(called, packing, arguments, keywords)
         if called.probe is not None or "torch" not in sys.modules:
-            reply, unpacking = session.ask(request, packing)
-            return unpacking.unpack(_returned(reply).value)
+            reply, _ = session.ask(request, packing)
+            return _returned(reply).value
         from grader.judge.remote import attach, wanted
 
         inputs, positions = wanted(packing)
-        reply, unpacking = session.ask(structs.replace(request, wants=positions), packing)
+        reply, tensors = session.ask(structs.replace(request, wants=positions), packing)
         self._note(_returned(reply).mutated)
-        return attach(session, _returned(reply), unpacking, inputs)
+        return attach(session, _returned(reply), tensors, inputs)
 
     def _observe(
         self,
@@ -129,12 +128,12 @@ class Student:
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
         seed: int,
-    ) -> tuple[Returned, Unpacking]:
+    ) -> Returned:
         packing = Packing(strided=True)
         request = self._request(called, packing, arguments, keywords)
         request = structs.replace(request, observe=seed)
-        reply, unpacking = self._session.ask(request, packing)
-        return _returned(reply), unpacking
+        reply, _ = self._session.ask(request, packing)
+        return _returned(reply)
 
     def _request(
         self,
@@ -164,9 +163,7 @@ class RemoteFunction:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self._student._call(self, arguments, keywords)
 
-    def observed(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int
-    ) -> tuple[Returned, Unpacking]:
+    def observed(self, arguments: tuple[Any, ...], keywords: dict[str, Any], seed: int) -> Returned:
         """Call it with seeded random states; the reply reports how it left its arguments."""
         return self._student._observe(self, arguments, keywords, seed)
 

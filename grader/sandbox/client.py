@@ -11,15 +11,17 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
 from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import ProtocolError
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_OUTPUT = 16_384
 START_SECONDS = 120.0
@@ -69,7 +71,9 @@ class Sandbox:
             raise SandboxError("A sandbox did not start: its first word was not that it is ready.")
         self.walls = reply.walls
 
-    def ask(self, request: Request, packing: Packing, seconds: float) -> tuple[Reply, Unpacking]:
+    def ask(
+        self, request: Request, packing: Packing, seconds: float
+    ) -> tuple[Reply, list[torch.Tensor]]:
         """Send a request and wait for its reply, `seconds` at most for both.
 
         Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
@@ -79,7 +83,7 @@ class Sandbox:
         self._channel.send(request, packing, timeout=seconds)
         return self._receive(deadline)
 
-    def _receive(self, deadline: float) -> tuple[Reply, Unpacking]:
+    def _receive(self, deadline: float) -> tuple[Reply, list[torch.Tensor]]:
         try:
             return self._channel.receive_reply(deadline, self._wait)
         finally:

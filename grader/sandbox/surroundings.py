@@ -24,6 +24,8 @@ def sandbox_environment() -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         # Each arena of glibc's takes address space, which is limited.
         "MALLOC_ARENA_MAX": "2",
+        # Of torch's profiler, which guards calls: it would write a line wherever it begins and ends.
+        "KINETO_LOG_LEVEL": "99",
         # Read by macOS: the frameworks that torch links refuse to work after a fork without it.
         "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
     }
@@ -39,7 +41,7 @@ def print_to_descriptors() -> None:
     What is printed keeps its order, and is not lost with the process.
     """
     sys.stdout, sys.stderr = (
-        open(n, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (stay open)
+        open(n, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 (stay open)
         for n in (1, 2)
     )
 

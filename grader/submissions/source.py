@@ -286,3 +286,35 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
                 yield name, node.lineno
             node, _ = _chain(node)
         waiting.extend(ast.iter_child_nodes(node))
+
+
+# What an exercise with forbidden operators has no need of, and a way around their guard has.
+_BEYOND_GUARDS = re.compile(
+    "_C|_decomp|_disable_current_modes|_inductor|_prims|_python_dispatch|_refs|_thread|asyncio|concurrent|"
+    "ctypes|gc|grader|multiprocessing|profiler|threading|attrgetter|builtins|eval|exec|getattr|globals|"
+    "importlib|inspect|marshal|methodcaller|modules|operator|pickle|pkgutil|runpy|setattr|sys|vars|"
+    "__(?!all|call|constants|doc|future|init|main|name|post_init|repr|version)[a-z_]+__"
+)
+
+
+def beyond_guards(tree: ast.Module) -> dict[str, int]:
+    """What a guard of operators can be gone around with, as the file names it, and the first line."""
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        names: list[str] = []
+        match node:
+            case ast.Import(names=aliases):
+                names = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=module, names=aliases):
+                names = [f"{module}.{alias.name}" for alias in aliases]
+            case ast.Attribute(attr=name) if name != "eval":  # of a module: not the builtin
+                names = [name]
+            case ast.Name(id=name):
+                names = [name]
+            case ast.Constant(value=str(text)) if len(text) <= _LONGEST_NAME:
+                names = [text]
+        for name in names:
+            for part in filter(_BEYOND_GUARDS.fullmatch, name.split(".")):
+                line = getattr(node, "lineno", 1)
+                lines[part] = min(line, lines.get(part, line))
+    return lines

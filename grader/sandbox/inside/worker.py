@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from grader.sandbox.inside import observation
-from grader.sandbox.inside.guard import OperatorWatch, own_frames, raised, watching
+from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -54,6 +56,7 @@ class Worker:
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
         self._watches: dict[str, list[OperatorWatch]] = {}
+        self._guarded = functools.partial(GuardedCall, traced=False)
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
@@ -107,6 +110,9 @@ class Worker:
             watch = OperatorWatch(guard)
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
+        self._guarded = functools.partial(GuardedCall, traced=request.traced)
+        for watches in self._watches.values():
+            self._guarded(watches)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.
         # Compiled under the relative name, so that what Python prints shows the student's own path.
         self._student = types.ModuleType(request.name)
@@ -189,7 +195,7 @@ class Worker:
         observation.seed_all(seed)
         before = observation.facts_of_call(function, arguments, keywords)
         value, error = None, None
-        with watching(watches):
+        with self._guarded(watches) as call:
             try:
                 value = function(*arguments, **keywords)
             except Exception as exception:  # noqa: BLE001 (the border to the student's code)
@@ -201,7 +207,12 @@ class Worker:
             "after": observation.facts_of_call(function, arguments, keywords),
             "value": observation.facts(value),
         }
-        return Returned(packing.pack(value), left=packing.pack(report), raised=error)
+        return Returned(
+            packing.pack(value),
+            left=packing.pack(report),
+            raised=error,
+            operators=call.operators,
+        )
 
     def _run(
         self,
@@ -214,7 +225,7 @@ class Worker:
         packing: Packing,
     ) -> Reply:
         before = [state_of(tensor) for tensor in unpacking.tensors]
-        with watching(watches):
+        with self._guarded(watches) as call:
             value = function(*arguments, **keywords)
         packed = packing.pack(value)
         changed = [
@@ -225,10 +236,11 @@ class Worker:
         mutated = names_of(function, arguments, keywords, changed) if changed else ()
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not positions or not inputs:
-            return Returned(packed, mutated=mutated)
+            return Returned(packed, mutated=mutated, operators=call.operators)
         outputs = [packing.tensors[index] for index in positions]
         self._graphs.append(Graph(inputs, outputs, watches))
-        return Returned(packed, len(self._graphs) - 1, positions, mutated)
+        graph = len(self._graphs) - 1
+        return Returned(packed, graph, positions, mutated, operators=call.operators)
 
     def _build(self, request: Build, unpacking: Unpacking, packing: Packing) -> Reply:
         arguments, keywords = self._arguments(request, unpacking)
@@ -268,7 +280,7 @@ class Worker:
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
         changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
-        return Returned(reply.value, reply.graph, reply.differentiable, (*reply.mutated, *changed))
+        return structs.replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
         torch = sys.modules["torch"]
@@ -281,13 +293,15 @@ class Worker:
         if request.differentiable:
             for gradient in gradients:
                 gradient.requires_grad_()
-        packed = packing.pack(products(graph, gradients, request.differentiable))
+        with self._guarded(graph.watches) as call:
+            found = products(graph, gradients, request.differentiable)
+        packed = packing.pack(found)
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not request.differentiable or not positions:
-            return Returned(packed)
+            return Returned(packed, operators=call.operators)
         outputs = [packing.tensors[index] for index in positions]
         self._graphs.append(Graph([*graph.inputs, *gradients], outputs, graph.watches))
-        return Returned(packed, len(self._graphs) - 1, positions)
+        return Returned(packed, len(self._graphs) - 1, positions, operators=call.operators)
 
 
 def _set_state(
@@ -356,14 +370,9 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
     # The public name may have a guard around it, which is for the student.
     grad = inspect.unwrap(torch.autograd.grad)
-    with watching(graph.watches):
-        found = grad(
-            total,
-            graph.inputs,
-            create_graph=differentiable,
-            retain_graph=True,
-            allow_unused=True,
-        )
+    found = grad(
+        total, graph.inputs, create_graph=differentiable, retain_graph=True, allow_unused=True
+    )
     return list(found)
 
 

@@ -40,7 +40,7 @@ class _Printer:
         self._connection = connection
 
     def write(self, text: str) -> int:
-        self._connection.sendall(text.encode("utf-8", "replace"))
+        self._connection.sendall(text.encode("utf-8", "backslashreplace"))
         return len(text)
 
     def flush(self) -> None:

@@ -8,10 +8,10 @@ direction: a reply is data from an enemy.
 
 The judge asks, the sandbox answers, one reply a request. The judge reads a reply with a deadline
 for the whole of it (a drip of bytes gains nothing), refuses lengths above its limits before it
-allocates, looks at the keys of its maps (`map_keys`), decodes it into a typed struct, and unpacks
-the values in it (`unpacking`) into plain data: None, bool, int, float, str, bytes, tensors and
-arrays, lists, tuples, dicts, `Record` for a named tuple and `Opaque` for everything else. Whatever
-does not fit is a `ProtocolError`, which costs the sandbox its test.
+allocates, decodes it into a typed struct, and unpacks the values in it (`unpacking`) into plain data:
+None, bool, int, float, str, bytes, tensors and arrays, lists, tuples, dicts, `Record` for a named tuple
+and `Opaque` for everything else. Whatever does not fit is a `ProtocolError`, which costs the sandbox its
+test, and a reply that has taken too long once it is decoded and unpacked is late.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
-from grader.sandbox.wire.messages import Reply, Request
-from grader.sandbox.wire.packing import Packing
-from grader.sandbox.wire.unpacking import Unpacking, refuse_compound_keys
+from grader.sandbox.wire.messages import Built, Reply, Request, Returned
+from grader.sandbox.wire.packing import Packing, utf8
+from grader.sandbox.wire.unpacking import Unpacking
 from grader.sandbox.wire.values import MAX_TEXT, UNREADABLE, ProtocolError
+
+if TYPE_CHECKING:
+    import torch
 
 MAX_STRUCTURE_BYTES = 2**20
 MAX_BLOB_BYTES = 64 * 2**20
@@ -60,7 +65,11 @@ class Channel:
 
     def send(self, message: Request | Reply, packing: Packing, timeout: float | None) -> None:
         """Write one frame; raises TimeoutError or ChannelClosed."""
-        structure = _encode(message)
+        try:
+            structure = _encode(message)
+        except UnicodeEncodeError:
+            # Half of a surrogate pair, in an exception's text or in a name of the student's.
+            structure = _encode(_carried(message))
         blob = b"".join(packing.blobs)
         frame = _HEADER.pack(len(structure), len(blob)) + structure + blob
         try:
@@ -93,8 +102,8 @@ class Channel:
 
     def receive_reply(
         self, deadline: float, idle: Callable[[float], None]
-    ) -> tuple[Reply, Unpacking]:
-        """Read one reply before `deadline` (of time.monotonic).
+    ) -> tuple[Reply, list[torch.Tensor]]:
+        """Read one reply before `deadline` (of time.monotonic): plain data, and the tensors in it.
 
         `idle` waits until this channel is readable or the seconds that it is given are over, and
         may serve others while it waits. Raises TimeoutError, ChannelClosed or ProtocolError.
@@ -108,11 +117,21 @@ class Channel:
 
         self._set_timeout(0)
         structure, blob = self._receive(wait)
-        refuse_compound_keys(structure)
+        unpacking = Unpacking(blob)
         try:
-            return _decode_reply(structure), Unpacking(blob)
+            reply = _decode_reply(structure)
         except UNREADABLE as error:
             raise ProtocolError(f"a reply cannot be read: {error}"[:MAX_TEXT]) from error
+        match reply:
+            case Returned(value=value, left=left):
+                value, left = unpacking.unpack(value), unpacking.unpack(left)
+                reply = replace(reply, value=value, left=left)
+            case Built(parameters=parameters, buffers=buffers):
+                parameters, buffers = unpacking.unpack(parameters), unpacking.unpack(buffers)
+                reply = replace(reply, parameters=parameters, buffers=buffers)
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        return reply, unpacking.tensors
 
     def _receive(self, wait: Callable[[], None]) -> tuple[bytearray, bytearray]:
         self._receive_at_least(_HEADER.size, wait)
@@ -139,3 +158,15 @@ class Channel:
             if not part:
                 raise ChannelClosed
             self._received += part
+
+
+def _carried(value: Any) -> Any:
+    """A message as UTF-8 can carry it; packed values in it are bytes already."""
+    if isinstance(value, str):
+        return utf8(value)
+    if isinstance(value, (tuple, list)):
+        return [_carried(part) for part in value]
+    if isinstance(value, msgspec.Struct):
+        fields = value.__struct_fields__
+        return type(value)(*(_carried(getattr(value, field)) for field in fields))
+    return value

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from grader.sandbox.wire.values import Value
+
 # What a probe is called in tracebacks.
 PROBE_FILE = "<probe>"
 
@@ -21,12 +23,16 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Run the student's file as the module `name`; `file` is what its tracebacks show."""
+    """Run the student's file as the module `name`; `file` is what its tracebacks show.
+
+    With `traced` torch's profiler looks at guarded calls, too, and the operators are reported.
+    """
 
     name: str
     file: str
     source: bytes
     guards: tuple[Guard, ...]
+    traced: bool = False
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -117,8 +123,8 @@ class Built(msgspec.Struct, frozen=True, tag="built"):
     """A module was constructed: its parameters and buffers by name, and which of them it saves."""
 
     handle: int
-    parameters: Any
-    buffers: Any
+    parameters: Value
+    buffers: Value
     saved: tuple[str, ...]
     trainable: tuple[str, ...]
     training: bool
@@ -139,15 +145,17 @@ class Returned(msgspec.Struct, frozen=True, tag="returned"):
 
     `graph` is kept for `Backward` if any output needs gradients, and `differentiable` are the
     positions of those among the packed tensors; `mutated` names the arguments changed in place. Of an
-    observed call `left` is the report, and `raised` the exception where it raised one.
+    observed call `left` is the report, and `raised` the exception where it raised one. `operators` are
+    those that a traced call ran; None if the tracing was ended meanwhile.
     """
 
-    value: Any
+    value: Value
     graph: int | None = None
     differentiable: tuple[int, ...] = ()
     mutated: tuple[str, ...] = ()
-    left: Any = None
+    left: Value = None
     raised: Raised | None = None
+    operators: tuple[str, ...] | None = None
 
 
 class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):

@@ -10,14 +10,19 @@ import msgspec
 
 from grader.sandbox.wire.values import (
     ARRAY,
+    BYTES,
+    DICT,
     DTYPES,
+    LIST,
     MAX_DEPTH,
     MAX_ITEMS,
+    MAX_KEYS,
     MAX_TEXT,
     OPAQUE,
     RECORD,
     TENSOR,
     TUPLE,
+    DictHead,
     RecordHead,
     TensorHead,
 )
@@ -45,10 +50,12 @@ class Packing:
 
     def pack(self, value: Any, depth: int = 0) -> Any:
         """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
-        if value is None or type(value) in (bool, float, bytes):
+        if value is None or type(value) in (bool, float):
             return value
         if type(value) is str:
-            return _text(value)
+            return utf8(value)
+        if type(value) is bytes:
+            return msgspec.msgpack.Ext(BYTES, value)
         if depth > MAX_DEPTH:
             return _extension(OPAQUE, "something nested too deeply")
         if type(value) is int:
@@ -58,7 +65,7 @@ class Packing:
         if isinstance(value, (list, tuple, dict)) and len(value) > MAX_ITEMS:
             return _extension(OPAQUE, f"{type(value).__name__} of {len(value)} items")
         if type(value) is list:
-            return self._pack_all(value, depth)
+            return self._pack_sequence(LIST, value, depth)
         if type(value) is dict:
             return self._pack_dict(value, depth)
         if isinstance(value, tuple):
@@ -69,16 +76,24 @@ class Packing:
         # Most of what is long is a list of floats, and a call takes longer than a float.
         return [each if type(each) is float else self.pack(each, depth + 1) for each in values]
 
+    def _pack_sequence(self, code: int, values: Iterable[Any], depth: int) -> Any:
+        return msgspec.msgpack.Ext(code, _encode(self._pack_all(values, depth)))
+
     def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
-        if all(_is_key(key) for key in value):
-            return dict(zip(value, self._pack_all(value.values(), depth), strict=True))
-        return _extension(OPAQUE, "dict with keys that are neither strings nor numbers")
+        if len(value) > MAX_KEYS:
+            return _extension(OPAQUE, f"dict of {len(value)} items")
+        if not all(_is_key(key) for key in value):
+            return _extension(OPAQUE, "dict with keys that are neither strings nor numbers")
+        head = DictHead(list(value), self._pack_all(value.values(), depth))
+        return msgspec.msgpack.Ext(DICT, _encode(head))
 
     def _pack_tuple(self, value: tuple[Any, ...], depth: int) -> Any:
         names = getattr(value, "_fields", None)
         packed = self._pack_all(tuple.__iter__(value), depth)
         if isinstance(names, tuple) and len(names) == len(packed):
-            head = RecordHead(type(value).__name__, tuple(map(str, names)), packed)
+            head = RecordHead(
+                utf8(type(value).__name__), [utf8(str(name)) for name in names], packed
+            )
             return msgspec.msgpack.Ext(RECORD, _encode(head))
         return msgspec.msgpack.Ext(TUPLE, _encode(packed))
 
@@ -95,7 +110,7 @@ class Packing:
         if isinstance(value, dict):
             return self._pack_dict(dict(value), depth)
         if isinstance(value, list):
-            return self._pack_all(value, depth)
+            return self._pack_sequence(LIST, value, depth)
         return _extension(OPAQUE, _type_name(value))
 
     def _pack_tensor(self, value: torch.Tensor, torch: Any) -> Any:
@@ -108,12 +123,13 @@ class Packing:
         if value.dtype is torch.bfloat16:
             plain = plain.view(torch.int16)  # NumPy has no bfloat16, and the bytes are the same
         self.tensors.append(value)
-        if self._strided and (not plain.is_contiguous() or plain.storage_offset()):
-            shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
+        shape, strides, offset = tuple(plain.shape), plain.stride(), plain.storage_offset()
+        # A dimension of size 1 may have any stride in what is contiguous.
+        if self._strided and (offset or strides != torch.empty(shape, device="meta").stride()):
             last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
             span = plain.as_strided((last + 1 if plain.numel() else 0,), (1,), offset)
             return self._blob(TENSOR, dtype, shape, span.numpy().tobytes(), strides, offset)
-        return self._blob(TENSOR, dtype, value.shape, plain.numpy().tobytes())
+        return self._blob(TENSOR, dtype, shape, plain.numpy().tobytes())
 
     def _pack_array(self, value: numpy.ndarray[Any, Any]) -> Any:
         little = value.astype(value.dtype.newbyteorder("<"), copy=False)
@@ -125,14 +141,14 @@ class Packing:
         return msgspec.msgpack.Ext(code, _encode(head))
 
 
-def _text(value: str) -> str:
-    """The string as UTF-8 can carry it: half of a surrogate pair cannot go alone."""
-    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+def utf8(value: str) -> str:
+    """The string as UTF-8 can carry it: half of a surrogate pair goes as its escape."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _is_key(value: object) -> bool:
     if isinstance(value, str):
-        return _text(value) == value
+        return utf8(value) == value
     if isinstance(value, int):
         return _INTEGERS[0] <= value <= _INTEGERS[1]
     return isinstance(value, float)
@@ -145,4 +161,4 @@ def _type_name(value: object) -> str:
 
 
 def _extension(code: int, text: str) -> Any:
-    return msgspec.msgpack.Ext(code, text[:MAX_TEXT].encode("utf-8", "replace"))
+    return msgspec.msgpack.Ext(code, utf8(text[:MAX_TEXT]).encode())

@@ -1,14 +1,16 @@
 """Which values may cross the wire, how many of them, and how those are written that MessagePack lacks.
 
-None, bool, int, float, str, bytes, lists and dicts are its own. A tensor, an array, a tuple, a named tuple
-and whatever is no plain data is an extension, of a type below. `packing` writes values, `unpacking` reads
-them.
+None, bool, int, float and str are its own. Everything else is an extension, of a type below: bytes, tensors
+and arrays, the name of what is not plain data, and also every list, dict, tuple and named tuple. So a
+decoder meets one container at a time, of scalars and extensions alone, and refuses MessagePack's own maps
+and arrays: a map of keys that an enemy chose takes the square of their number, in C, where no deadline is
+looked at. `packing` writes values, `unpacking` reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,9 +20,17 @@ MAX_DIMENSIONS = 16
 MAX_ITEMS = 100_000
 # Of all values in one frame: a few bytes of MessagePack are an empty list that takes fifty here.
 MAX_VALUES = 4 * MAX_ITEMS
+# Of one dict. Numbers, whose hash is no secret, are bounded in the sum of the dicts' squares, too.
+MAX_KEYS = 5_000
 
 # What MessagePack calls the types of extensions.
-TENSOR, ARRAY, TUPLE, RECORD, OPAQUE = 1, 2, 3, 4, 5
+TENSOR, ARRAY, TUPLE, RECORD, OPAQUE, LIST, DICT, BYTES = range(1, 9)
+
+if TYPE_CHECKING:
+    Value = Any
+else:
+    # As it is decoded; what `unpacking` then makes of it is any plain data.
+    Value = None | bool | int | float | str | msgspec.msgpack.Ext
 
 # As torch names them, and as NumPy writes them.
 DTYPES = frozenset(
@@ -132,9 +142,16 @@ class TensorHead(msgspec.Struct, frozen=True, array_like=True):
     offset: int = 0
 
 
+class DictHead(msgspec.Struct, frozen=True, array_like=True):
+    """A dict as it is written: its values beside its keys."""
+
+    keys: list[bool | int | float | str]
+    values: list[Value]
+
+
 class RecordHead(msgspec.Struct, frozen=True, array_like=True):
-    """A named tuple as it is written: its values beside the names of its fields."""
+    """A named tuple as it is written: a dict of its fields, which have names."""
 
     type_name: str
-    names: tuple[str, ...]
-    values: list[Any]
+    names: list[str]
+    values: list[Value]

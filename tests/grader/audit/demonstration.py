@@ -43,7 +43,7 @@ from grader.results import Visibility
 from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import remove_tree
 from grader.sandbox.wire.channel import Channel, ChannelClosed
-from grader.sandbox.wire.messages import Call, Load, Request, Returned
+from grader.sandbox.wire.messages import Call, Load, Request
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 
@@ -195,11 +195,9 @@ def _odd_replies(
         try:
             channel.send(request, each, REPLY_SECONDS)
             deadline = time.monotonic() + REPLY_SECONDS
-            reply, unpacking = channel.receive_reply(
+            reply, _ = channel.receive_reply(
                 deadline, lambda seconds: select.select([connection], [], [], seconds) and None
             )
-            if isinstance(reply, Returned):
-                unpacking.unpack(reply.value)
         except (ProtocolError, TimeoutError, ChannelClosed) as error:
             yield Evidence(Proof.BYTES, f"{type(error).__name__}: {error}")
             return

@@ -1,4 +1,7 @@
-"""Junk earns nothing: what answers without an answer scores 0 in every exercise of the course."""
+"""Junk earns nothing: what answers without an answer scores 0 in every exercise of the course.
+
+And whatever an answer is, it is read: no suite is at fault.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from grader.course.manifest import Exercise, load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
-from grader.results import Outcome
+from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
 
@@ -35,6 +38,79 @@ JUNK = {
     "TypeError": "raise TypeError('no')",
     "mock": "import unittest.mock; return unittest.mock.MagicMock()",
 }
+# Values that a suite may trip over, if it takes for granted what it was not given.
+ODD = {
+    "not a number": "return float('nan')",
+    "infinity": "return -float('inf')",
+    "a huge number": "return 10**400",
+    "a large number": "return 2**63",
+    "a complex number": "return 1j",
+    "half a surrogate pair": "return chr(0xD800)",
+    "bytes": "return b'\\xff'",
+    "nested lists": "return [[[], [None]], [1, [2.0, 'x']]]",
+    "a ragged list": "return [[1.0], [1.0, 2.0], []]",
+    "a tuple": "return (None, float('nan'))",
+    "a dict of odd keys": "return {0: None, 'x': {1.5: ()}, True: []}",
+    "an object": "return object()",
+    "a class": "return type('Tensor', (), {'shape': (1,)})",
+    "a generator": "return iter([FIRST])",
+    "itself": "loop = []; loop.append(loop); return loop",
+    "an empty tensor": "import torch; return torch.zeros(0, 3)",
+    "a tensor of NaN": "import torch; return torch.full((2, 3), float('nan'), requires_grad=True)",
+    "bools": "import torch; return torch.ones(2, 3, dtype=torch.bool)",
+    "complex numbers": "import torch; return torch.ones(3, dtype=torch.complex64)",
+    "bfloat16": "import torch; return torch.ones(3, dtype=torch.bfloat16)",
+    "a meta tensor": "import torch; return torch.ones(2, 3, device='meta')",
+    "a sparse tensor": "import torch; return torch.eye(3).to_sparse()",
+    "a quantized tensor": "import torch; return torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.quint8)",
+    "a subclass": "import torch; return torch.ones(3).as_subclass(type('T', (torch.Tensor,), {}))",
+    "a parameter": "import torch; return torch.nn.Parameter(torch.ones(2, 3))",
+    "an expanded tensor": "import torch; return torch.ones(1).expand(3, 4).T",
+    "an array": "import numpy; return numpy.ones((2, 3), dtype='>i2')",
+    "an array of objects": "import numpy; return numpy.array([None, 'x'], dtype=object)",
+    "a named tuple": "from collections import namedtuple; return namedtuple('Record', 'shape values')(None, 1)",
+}
+# Behind a right answer: some of what it answers is changed on its way to the judge.
+CHANGING = """
+
+def _change(rate, seed):
+    import random
+    import torch
+    from grader.sandbox.wire.packing import Packing
+
+    draw, pack = random.Random(seed), Packing.pack
+
+    def odd(value):
+        if isinstance(value, torch.Tensor) and draw.random() < 0.7:
+            return draw.choice((
+                lambda x: x.double(), lambda x: x.to(torch.int64), lambda x: x.bool(),
+                lambda x: x[None], lambda x: x.flatten(), lambda x: x[:0] if x.dim() else x[None],
+                lambda x: x * float("nan"), lambda x: x.detach(), lambda x: x.to(torch.bfloat16),
+                lambda x: x.tolist(), lambda x: x.detach().numpy(), lambda x: x.to("meta"),
+            ))(value)
+        if isinstance(value, (list, tuple)) and value and draw.random() < 0.7:
+            return draw.choice((
+                lambda x: x[:-1], lambda x: x[1:], lambda x: [*x, x[0]], lambda x: [*x, None],
+                lambda x: list(x)[::-1], lambda x: tuple(x), lambda x: list(x), lambda x: x[0],
+            ))(value)
+        if isinstance(value, dict) and value and draw.random() < 0.7:
+            return draw.choice((
+                lambda x: dict(list(x.items())[1:]), lambda x: dict(list(x.items())[:-1]),
+                lambda x: {**x, "more": 1}, lambda x: {str(k): v for k, v in x.items()},
+                lambda x: list(x), lambda x: {n: v for n, v in enumerate(x.values())},
+            ))(value)
+        return draw.choice((
+            None, True, 0, -1, 7, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "x" * 300, chr(0xD800),
+            b"x", [], [None], [[]], {}, {0: None}, {"x": 1}, (), object(), 1j, str(value)[:50], [value],
+        ))
+
+    def changed(self, value, depth=0):
+        return pack(self, odd(value) if draw.random() < rate else value, depth)
+
+    Packing.pack = changed
+
+_change({rate}, {seed})
+"""
 # Before the junk: what would compare or look at random states beside it says that nothing has changed.
 SAYING_YES = """\
 import random
@@ -76,6 +152,27 @@ def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: s
     # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.
     assert "cannot be imported" not in result.message
     assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda each: each.id)
+def test_odd_answers_are_read(judge: Judge, exercise: Exercise, kind: str) -> None:
+    result = read(judge, exercise, junk(exercise, "parts", ODD[kind]))
+    assert result.score == 0.0
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda each: each.id)
+def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
+    solution = COURSE.solution(exercise).read_text(encoding="utf-8")
+    rate = (0.002, 0.01, 0.05, 0.2)[seed % 4]
+    change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
+    read(judge, exercise, solution + change)
+
+
+def read(judge: Judge, exercise: Exercise, source: str) -> ExerciseResult:
+    """The result; a JudgeError where the suite is at fault."""
+    return judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
 
 
 def junk(exercise: Exercise, form: str, body: str) -> str:

@@ -18,6 +18,7 @@ from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Outcome, Status, TestResult, Visibility
 from grader.submissions import ExerciseFile
+from grader.submissions.source import beyond_guards, parse
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -124,3 +125,20 @@ def test_an_empty_file_is_told_to_be_empty() -> None:
         assert result.message == (
             f"{course.exercises[0].file} is empty: write your code into it, and save it."
         )
+
+
+def test_a_way_around_forbidden_operators_is_looked_at() -> None:
+    course = load_course(Path(__file__).parents[3])
+    source = b"import torch\nx = torch._refs\ny = getattr(torch, 'n' + 'n')\n"
+    for name, expected in (("glu", 1), ("collate", 0)):
+        exercise = course.exercise(name)
+        result = ExerciseResult(name, "", "", Status.PASSED, 1, 1, 0.1, "", (), "")
+        entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
+        assert len(entries) == expected
+        for entry in entries:
+            assert entry.what.startswith("line 2 names _refs, getattr: a way around")
+    # What everybody is given, and the solutions, name none.
+    for exercise in course.exercises:
+        if exercise.operators:
+            for path in (course.stub(exercise), course.solution(exercise)):
+                assert beyond_guards(parse(path.read_bytes())) == {}

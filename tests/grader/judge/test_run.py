@@ -241,3 +241,71 @@ def test_dying_late_in_every_test_uses_up_the_time(judged: JudgeSource, end: str
     # 8 s for the exercise: the last ones are not run any more.
     assert outcomes[0] is Outcome.ERROR
     assert outcomes[-2:] == [Outcome.TIMEOUT, Outcome.TIMEOUT]
+
+
+_HALF = "\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (f"raise ValueError('half {_HALF} of a pair')", f"ValueError: half {_HALF} of a pair"),
+        (f"raise KeyError('{_HALF}')", f"KeyError: '{_HALF}'"),
+        (f"print('half {_HALF}'); return 3", "3"),
+        (f"return '{_HALF}'", "a string"),
+        (f"return {{'{_HALF}': 1}}", "keys"),
+        (
+            f"return type(first)((lambda: 1 / 0).__code__.replace(co_name='{_HALF}'), {{}})()",
+            "ZeroDivisionError",
+        ),
+        (
+            f"from collections import namedtuple as n; t = n('T', 'a'); t._fields = ('{_HALF}',); return t(1)",
+            "T",
+        ),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_told_as_it_is_written(
+    judged: JudgeSource, body: str, words: str
+) -> None:
+    result = judged(f"def first():\n    {body}\n{SECOND}", SUITE).result
+    first, second = result.tests
+    assert words in first.message
+    assert second.outcome is Outcome.PASSED
+    if "print" in body:
+        assert result.output == f"half {_HALF}\n"
+
+
+def test_half_of_a_surrogate_pair_in_names_ends_no_sandbox(judged: JudgeSource) -> None:
+    source = f"""
+import torch
+
+class Layer(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        if name:
+            self.register_parameter("{_HALF}", torch.nn.Parameter(torch.zeros(())))
+    def forward(self, x):
+        self.register_parameter("p{_HALF}", torch.nn.Parameter(torch.zeros(())))
+        return x
+
+def change(**named):
+    named["x"].mul_(2)
+change.__signature__ = __import__("inspect").signature(change).replace(parameters=[])
+"""
+    suite = """
+def test_built(student):
+    '''A'''
+    student.module("Layer", True)
+
+def test_forward(student):
+    '''B'''
+    student.module("Layer", False)(torch.ones(1))
+
+def test_changed(student):
+    '''C'''
+    student.function("change")(x=torch.ones(1))
+    assert student.mutated == ["x"]
+"""
+    built, forward, changed = judged(source, suite).result.tests
+    assert "give each one a plain name" in built.message
+    assert (forward.message, changed.message) == ("", "")

@@ -38,7 +38,7 @@ def test_nothing_is_ever_pickled() -> None:
 
     packing = Packing()
     frame = frame_of(Returned(packing.pack([Bomb(), {"a": Bomb()}, (Bomb(),)])), packing)
-    first, second, third = Unpacking(bytearray()).unpack(read(frame).value)
+    first, second, third = read(frame).value
     assert {type(each) for each in (first, second["a"], *third)} == {Opaque}
 
 
@@ -67,6 +67,6 @@ def test_any_view_arrives_as_it_is(data: st.DataObject) -> None:
         view = view[:1].expand(4, *view.shape[1:]) if len(view) else view
     packing = Packing(strided=True)
     packed = packing.pack(view)
-    (found,) = Unpacking(bytearray(b"".join(packing.blobs)), strided=True).unpack([packed])
+    found = Unpacking(bytearray(b"".join(packing.blobs)), strided=True).unpack(packed)
     assert torch.equal(found, view)
     assert found.stride() == view.stride() and found.storage_offset() == view.storage_offset()

@@ -613,9 +613,27 @@ def mistaken_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> dict[str, Tenso
     }
 
 
+# The parameters that a Network's output depends on.
+NETWORK = {
+    "body.0.weight": (3, 4),
+    "body.0.bias": (3,),
+    "cut.weight": (3, 4),
+    "cut.bias": (3,),
+    "head.weight": (2, 3),
+    "head.bias": (2,),
+    "scale": (),
+    "offset": (2,),
+}
+
+
 def network_gradients(seen: laws.Observation, x: Tensor, power: int = 1) -> dict[str, Tensor]:
     """The gradients of the sum of the Network's output (batch, 2), or of a power of it, by name."""
-    values = {name: tensor.requires_grad_() for name, tensor in seen.parameters(0).items()}
+    values = {
+        name: assert_tensor(
+            seen.parameters(0).get(name), shape=shape, dtype=x.dtype, what=f"the network's {name}"
+        ).requires_grad_()
+        for name, shape in NETWORK.items()
+    }
     hidden = torch.tanh(F.linear(x, values["body.0.weight"], values["body.0.bias"]))
     hidden = hidden + F.linear(x, values["cut.weight"], values["cut.bias"]).detach()
     output = F.linear(hidden, values["head.weight"], values["head.bias"]) * values["scale"]

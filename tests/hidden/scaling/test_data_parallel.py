@@ -21,6 +21,10 @@ class _Seen(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         raise AssertionError(f"What your code did cannot be read ({key} is missing).")
 
+    def entries(self, key: str) -> list[Any]:
+        assert isinstance(self[key], list), f"What your code did cannot be read ({key})."
+        return self[key]  # type: ignore[no-any-return]  # a list, as just checked
+
 
 def _run(student: Student, probe: str, *arguments: Any, **keywords: Any) -> _Seen:
     seen = student.run(probe, *arguments, **keywords)
@@ -391,8 +395,8 @@ def test_train_step_rows(student: Student) -> None:
     seen = _run(student, "train", *start.values(), 0.0, _LR, batches)
     weights = seen["weights"]
     _check_moved(start, weights[0] if isinstance(weights, list) and weights else None)
-    returned = seen["returned"]
-    numbers = [each.item() if _is_scalar(each) else each for each in returned or []]
+    returned = seen.entries("returned")
+    numbers = [each.item() if _is_scalar(each) else each for each in returned]
     assert not any(isinstance(n, float) and n != int(n) for n in numbers if _is_finite(n)), (
         "train_step returned the loss, or another number with a fraction: it promises the number "
         "of rows of inputs, an int."
@@ -637,8 +641,8 @@ def test_average_gradients(student: Student) -> None:
 
 def _check_averages(case: dict[str, Any], gradients: list[Any]) -> None:
     """Check that trainable gradients change: what does nothing leaves frozen ones alone, too."""
+    assert all(isinstance(held, dict) for held in gradients), "What your code did cannot be read."
     for own, held in zip(case["gradients"], gradients, strict=True):
-        assert isinstance(held, dict), "What your code did cannot be read."
         for name in ("weight", "bias"):
             new = held.get(name)
             if (
@@ -792,14 +796,19 @@ def _steps() -> tuple[list[int], list[float]]:
     return [*large.tolist(), *small.tolist()], [*slow.tolist(), *fast.tolist()]
 
 
+def _error_text(error: Any) -> str:
+    if not isinstance(error, dict):
+        return "what cannot be read"
+    return f"{str(error.get('type'))[:80]}: {str(error.get('message'))[:400]}"
+
+
 def _rate(seen: _Seen, how: str) -> Any:
     """The result of throughput, which must not have raised."""
     error = seen["error"]
     if error is not None:
-        done = ", ".join(map(str, seen["events"][:20])) or "nothing"
+        done = ", ".join(map(str, seen.entries("events")[:20])) or "nothing"
         raise AssertionError(
-            f"throughput with {how} raised {error['type']}: {error['message']}. What it did "
-            f"before: {done}."
+            f"throughput with {how} raised {_error_text(error)}. What it did before: {done}."
         )
     return seen["result"]
 
@@ -863,7 +872,7 @@ def test_throughput_order(student: Student) -> None:
         seen = _run(student, "throughput", [4], [0.5], options)
         given = ", ".join(f"{name}={value}" for name, value in options.items()) or "the defaults"
         _rate(seen, given)
-        events = [str(event) for event in seen["events"]]
+        events = [str(event) for event in seen.entries("events")]
         readings = events.count("clock")
         assert readings == 2, (
             f"The clock was read {readings} times with {given}: it is read exactly twice, "
@@ -897,7 +906,7 @@ def test_throughput_order(student: Student) -> None:
 def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock"""
     seen = _run(student, "throughput", *_steps(), _OPTIONS, asynchronous=True)
-    events = [str(event) for event in seen["events"]]
+    events = [str(event) for event in seen.entries("events")]
     assert "synchronize" in events, "synchronize was never called."
     readings = [i for i, event in enumerate(events) if event == "clock"]
     assert readings, "The clock was never read."
@@ -930,7 +939,7 @@ def test_throughput_refuses(student: Student) -> None:
     ):
         seen = _run(student, "throughput", [4], [0.5], options)
         _check_refusal(seen["error"], name, f"throughput({name}={options[name]})")
-        ran = "step" in seen["events"]
+        ran = "step" in seen.entries("events")
         assert not ran, f"With {name}={options[name]} steps ran before the ValueError."
 
 
@@ -941,7 +950,8 @@ def _check_refusal(error: Any, name: str | None, call: str) -> None:
         f"{call} returned normally, it should raise a ValueError{naming}."
     )
     kind, text = str(error.get("type")), str(error.get("message"))
-    assert "ValueError" in (error.get("ancestry") or ()), (
+    ancestry = error.get("ancestry")
+    assert isinstance(ancestry, list) and "ValueError" in ancestry, (
         f"{call} raised {kind}: {text[:200]}. It should raise a ValueError{naming}."
     )
     assert name is None or name in text.lower(), (

@@ -917,6 +917,9 @@ def check_parameters(reported: Any, before: Before, when: str) -> None:
     )
     names = ("objects_before", "objects", "held")
     objects, now, held = (entries(entry(reported, name), len(before.parameters)) for name in names)
+    assert all(isinstance(number, int) for number in (*objects, *now, *held)), (
+        "Your code disturbed the observation of its own result."
+    )
     assert len(set(objects)) == len(objects), (
         "Your code disturbed the observation of its own result."
     )

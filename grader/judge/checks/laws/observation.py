@@ -152,9 +152,8 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
     remote = called(student, target)
     given = tuple(_alive(student, value) for value in arguments)
     named = {name: _alive(student, value) for name, value in keywords.items()}
-    reply, unpacking = remote.observed(given, named, seed)
-    value = unpacking.unpack(reply.value)
-    report = unpacking.unpack(reply.left)
+    reply = remote.observed(given, named, seed)
+    value, report = reply.value, reply.left
     error = None if reply.raised is None else raised_error(reply.raised)
     if isinstance(error, NotImplementedError):
         raise error

@@ -1,0 +1,72 @@
+# attack: answers with dicts of integers that CPython probes for one after the other, in a tuple and elsewhere | class: hanging | canary: bytes | dud: plain pytest has no wire
+import struct
+import sys
+
+import msgspec
+import torch
+
+from grader.sandbox.wire.messages import Loaded
+from grader.sandbox.wire.packing import Packing
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(Loaded(), Packing(), None)
+    while True:
+        request, _ = channel.receive_request()
+        make(channel, request)
+
+
+def raw(channel, structure, blob=b""):
+    if not isinstance(structure, bytes):
+        structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+def crowded(count, size):
+    """Integers whose probing in a dict of `size` slots walks slots that are taken."""
+    mask = size - 1
+    filled = count * 2 // 3
+    orbit, slot = [], 0
+    for _ in range(filled):
+        orbit.append(slot)
+        slot = (5 * slot + 1) & mask
+    place = torch.full((size,), size)
+    place[torch.tensor(orbit)] = torch.arange(filled)
+    keys, first = [], size
+    while len(keys) < count - filled:
+        h = torch.arange(first, first + 2**20)
+        first += 2**20
+        slot, perturb = h & mask, h
+        while len(h) and perturb.any():
+            taken = place[slot] < size
+            h, slot, perturb = h[taken], slot[taken], perturb[taken] >> 5
+            slot = (5 * slot + perturb + 1) & mask
+        keys += h[place[slot] < filled // 4].tolist()
+    return orbit + keys[: count - filled]
+
+
+keys = crowded(21_000, 2**15)
+every = dict.fromkeys(keys)
+dicts = [7, [keys, [None] * len(keys)]]
+replies = iter([
+    extension(3, [every] * 8),
+    extension(6, [extension(3, [every])] * 8),
+    extension(3, [extension(*dicts)] * 8),
+    extension(6, [extension(7, [keys[:5000], [None] * 5000])] * 30),
+] * 9)
+
+
+def make(channel, request):
+    raw(channel, {"type": "returned", "value": next(replies)})
+
+
+answer(make)

@@ -1,0 +1,42 @@
+# attack: builds a module of ten thousand parameters, each in thirty modules of its own | class: hanging | canary: bytes | dud: plain pytest has no wire
+import struct
+import sys
+
+import msgspec
+
+from grader.sandbox.wire.messages import Loaded
+from grader.sandbox.wire.packing import Packing
+
+
+def answer(make):
+    """Whatever is asked after this, answer with what `make` makes of the question."""
+    call = sys._getframe()
+    while call.f_code.co_name != "serve":
+        call = call.f_back
+    channel = call.f_locals["channel"]
+    channel.send(Loaded(), Packing(), None)
+    while True:
+        request, _ = channel.receive_request()
+        make(channel, request)
+
+
+def raw(channel, structure, blob=b""):
+    if not isinstance(structure, bytes):
+        structure = msgspec.msgpack.encode(structure)
+    channel._socket.sendall(struct.pack("<IQ", len(structure), len(blob)) + structure + blob)
+
+
+def extension(code, value):
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(value))
+
+
+names = [f"{number}" + ".a" * 28 + ".w" for number in range(10_000)]
+
+
+def make(channel, request):
+    parameters = extension(7, [names, [extension(1, ["float32", [0], 0])] * len(names)])
+    state = {"parameters": parameters, "buffers": extension(7, [[], []]), "saved": [], "trainable": []}
+    raw(channel, {"type": "built", "handle": 0, **state, "training": True, "value": target.trophy})
+
+
+answer(make)

@@ -1,0 +1,225 @@
+"""A forbidden operator is seen as it runs, also by who switches the guard off or goes around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course, load_course
+from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.process import Judge, judge_source, judges
+from grader.results import Outcome
+
+RULES = """
+[[exercise.forbidden]]
+inside = ["Gate.forward"]
+operators = ["aten::glu"]
+reason = "write the gate yourself"
+[[exercise.forbidden]]
+inside = ["curve", "Curve.forward", "Curve.backward"]
+operators = ["aten::gelu", "aten::gelu_backward"]
+reason = "write the formula by hand"
+"""
+SUITE = """
+def test_gate(student):
+    '''The gate'''
+    gate = student.module("Gate")
+    x = torch.randn(3, 4, requires_grad=True)
+    y = gate(x)
+    a, b = x.detach().chunk(2, -1)
+    assert_close(y, a * torch.sigmoid(b))
+    y.sum().backward()
+
+def test_curve(student):
+    '''The curve'''
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    y = student.function("curve")(x)
+    assert_close(y, torch.nn.functional.gelu(x.detach()))
+    y.sum().backward()
+    assert torch.autograd.gradcheck(student.function("curve"), x)
+"""
+# What both answers do with the one line that is theirs; `around` is the way around the guard.
+ANSWER = """
+import torch
+from torch.nn import functional as F
+{before}
+
+class Gate(torch.nn.Module):
+    def forward(self, x):
+        return around(lambda: {gate})
+
+class Curve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return around(lambda: {curve})
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return {backward}
+
+def curve(x):
+    return Curve.apply(x)
+"""
+HONEST = {
+    "gate": "x.chunk(2, -1)[0] * torch.sigmoid(x.chunk(2, -1)[1])",
+    "curve": "0.5 * x * (1 + torch.erf(x / 2**0.5))",
+    "backward": "g * (0.5 * (1 + torch.erf(x / 2**0.5)) + x * torch.exp(-x * x / 2) / 2.5066282746310002)",
+}
+BUILTIN = {**HONEST, "gate": "F.glu(x)", "curve": "F.gelu(x)"}
+
+DIRECTLY = "def around(compute): return compute()"
+OTHERWISE: dict[str, tuple[str, dict[str, str]]] = {
+    "directly": (DIRECTLY, BUILTIN),
+    "behind an except": (
+        """
+def around(compute):
+    try:
+        return compute()
+    except RuntimeError:
+        return compute()
+""",
+        BUILTIN,
+    ),
+    "with refuse replaced": (
+        """
+from grader.sandbox.inside import guard
+guard.OperatorWatch.refuse = lambda self, name: None
+guard.OperatorWatch.is_forbidden = lambda self, name: False
+def around(compute): return compute()
+""",
+        BUILTIN,
+    ),
+    "with the watches emptied by the collector": (
+        """
+import gc
+def around(compute):
+    for each in gc.get_objects():
+        if type(each).__name__ == "OperatorWatch":
+            each.operators = frozenset()
+            each._operators = frozenset()
+        if type(each).__name__ == "GuardedCall":
+            each._references = {}
+            each._watches = []
+        if type(each) is dict and "_watches" in each:
+            each["_watches"] = {}
+    return compute()
+""",
+        BUILTIN,
+    ),
+    "while modes are disabled": (
+        """
+from torch.utils._python_dispatch import _disable_current_modes
+def around(compute):
+    with _disable_current_modes():
+        return compute()
+""",
+        BUILTIN,
+    ),
+    "in a thread": (
+        """
+import threading
+def around(compute):
+    values = []
+    thread = threading.Thread(target=lambda: values.append(compute()))
+    thread.start()
+    thread.join()
+    return values[0]
+""",
+        BUILTIN,
+    ),
+    "in a thread that was there before": (
+        """
+import queue, _thread
+asked, given = queue.Queue(), queue.Queue()
+def work():
+    while True:
+        given.put(asked.get()())
+_thread.start_new_thread(work, ())
+def around(compute):
+    asked.put(compute)
+    return given.get()
+""",
+        BUILTIN,
+    ),
+    "with the profiler ended": (
+        """
+def around(compute):
+    for end in (torch._C._autograd._disable_profiler_legacy, torch._C._autograd._disable_profiler):
+        try:
+            end()
+        except RuntimeError:
+            pass
+    with torch.utils._python_dispatch._disable_current_modes():
+        return compute()
+""",
+        BUILTIN,
+    ),
+    "by torch's references": (
+        f"import torch._refs.nn.functional as R\n{DIRECTLY}",
+        {**HONEST, "gate": "R.glu(x)", "curve": "R.gelu(x)"},
+    ),
+    "by a table of decompositions": (
+        f"from torch._decomp import decomposition_table as T\nA = torch.ops.aten\n{DIRECTLY}",
+        {
+            **HONEST,
+            "gate": "T[A.glu.default](x, -1)",
+            "curve": "0.5 * x * (1 + torch.erf(x / 2**0.5)) + 0 * T[A.gelu_backward.default](x, x)",
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with judges(preload=("torch", "torch._dynamo")) as (judge,):
+        yield judge
+
+
+Answer = Callable[[str, dict[str, str]], Judgment]
+
+
+@pytest.fixture
+def answered(judge: Judge, write_course: Callable[..., Course], tmp_path: Path) -> Answer:
+    course = write_course(tmp_path, SUITE, extra=RULES)
+    manifest = course.folder / "course.toml"
+    text = manifest.read_text().replace("seconds = 8", "seconds = 120")
+    # The references import it, which takes seconds.
+    manifest.write_text(text.replace('["torch"]', '["torch", "torch._dynamo"]'))
+    course = load_course(tmp_path)
+
+    def answered(before: str, parts: dict[str, str]) -> Judgment:
+        source = ANSWER.format(before=before, **parts).encode()
+        return judge_source(judge, course, course.exercises[0], source, GradingOptions())
+
+    return answered
+
+
+@pytest.mark.parametrize("way", OTHERWISE)
+def test_a_forbidden_operator_is_seen(answered: Answer, way: str) -> None:
+    result = answered(*OTHERWISE[way]).result
+    for test, words in zip(result.tests, ("write the gate", "write the formula"), strict=True):
+        assert test.outcome is Outcome.FAILED, test.message
+        assert "not allowed here" in test.message.replace("\n", " ") and words in test.message
+    assert result.score == 0
+    # Who ends the profiler has it print.
+    assert not result.output or way == "with the profiler ended"
+
+
+def test_a_forbidden_operator_in_the_backward_pass_is_seen(answered: Answer) -> None:
+    before, _ = OTHERWISE["while modes are disabled"]
+    parts = {**HONEST, "backward": "around(lambda: torch.ops.aten.gelu_backward(g, x))"}
+    gate, curve = answered(before, parts).result.tests
+    assert (gate.outcome, curve.outcome) == (Outcome.PASSED, Outcome.FAILED)
+    assert "aten::gelu_backward is not allowed here" in curve.message
+
+
+@pytest.mark.parametrize("way", ["directly", "in a thread", "in a thread that was there before"])
+def test_an_honest_answer_passes(answered: Answer, way: str) -> None:
+    before, _ = OTHERWISE[way]
+    result = answered(before, HONEST).result
+    assert [test.message for test in result.tests] == ["", ""]
+    assert result.output == ""
