@@ -13,7 +13,7 @@ from grader.course.manifest import Course, Exercise, load_course
 from grader.errors import SubmissionError
 from grader.grading import grading_options, settle
 from grader.judge.assignment import GradingOptions
-from grader.notebook.composing import Composed, Gathering, compose
+from grader.notebook.composing import Composed, Gathering
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
 from grader.notebook.warm import NotebookJudge
@@ -65,8 +65,7 @@ def check(
             raise ValueError(
                 f"The source of {each.__name__} is not to be found: define it in a cell."
             )
-    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, grading_options(seed, suite))
+    return _judge(loaded, exercise, gathering.composed(stub), grading_options(seed, suite))
 
 
 def judge_cell(
@@ -83,8 +82,7 @@ def judge_cell(
     stub = loaded.stub(exercise).read_text(encoding="utf-8")
     gathering = Gathering(namespace, _defined(stub))
     gathering.add_piece(cell)
-    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, grading_options(0, suite))
+    return _judge(loaded, exercise, gathering.composed(stub), grading_options(0, suite))
 
 
 def _judge(
