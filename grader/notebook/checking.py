@@ -52,18 +52,18 @@ def check(
     loaded = load_course(course)
     exercise = loaded.exercise(ids[0])
     stub = loaded.stub(exercise).read_text(encoding="utf-8")
-    known = [name for name in definitions(parse(stub.encode())) if "." not in name]
+    names = [name for name in definitions(parse(stub.encode())) if "." not in name]
     namespace = _namespace_of(given)
-    objects = [_checked(part, exercise, known) for part in given]
+    objects = [_checked(part, exercise, names) for part in given]
     if not given:
-        objects = [each for name in known if (each := _own(namespace, name)) is not None]
+        objects = [part for name in names if (part := _own(namespace, name)) is not None]
         if not objects:
-            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(known)}.")
+            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(names)}.")
     gathering = Gathering(namespace, _defined(stub))
-    for each in objects:
-        if not gathering.add_definition(each):
+    for part in objects:
+        if not gathering.add_definition(part):
             raise ValueError(
-                f"The source of {each.__name__} is not to be found: define it in a cell."
+                f"The source of {part.__name__} is not to be found: define it in a cell."
             )
     return _judge(loaded, exercise, gathering.composed(stub), grading_options(seed, suite))
 
@@ -113,20 +113,20 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
     return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
 
 
-def _checked(part: object, exercise: Exercise, known: Sequence[str]) -> type | types.FunctionType:
+def _checked(part: object, exercise: Exercise, names: Sequence[str]) -> type | types.FunctionType:
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
             f"{type(part).__name__}."
         )
     name = getattr(part, "__name__", "")
-    if name not in known:
-        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(known)}.")
+    if name not in names:
+        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(names)}.")
     return part  # type: ignore[return-value]  # a function in a wrapper has its name and its source
 
 
 def _own(namespace: Mapping[str, Any], name: str) -> Any:
-    """What is defined in the namespace itself under this name."""
+    """The value that is defined in the namespace itself under this name."""
     value = namespace.get(name)
     return value if getattr(value, "__module__", None) == namespace.get("__name__") else None
 
@@ -137,7 +137,7 @@ def _defined(stub: str) -> frozenset[str]:
 
     symbols = symtable.symtable(stub, "<stub>", "exec").get_symbols()
     return frozenset(
-        each.get_name()
-        for each in symbols
-        if each.is_assigned() or each.is_imported() or each.is_namespace()
+        symbol.get_name()
+        for symbol in symbols
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
     )

@@ -38,8 +38,8 @@ class Composed(msgspec.Struct, frozen=True):
 
     def place(self, line: int) -> tuple[str, int]:
         """Where a line of the file stands: in which cell, and the line in it."""
-        found = [(start, piece) for start, piece in self.starts if start <= line]
-        start, piece = found[-1] if found else self.starts[0]
+        above = [(start, piece) for start, piece in self.starts if start <= line]
+        start, piece = above[-1] if above else self.starts[0]
         return piece.where, piece.line + line - start
 
 

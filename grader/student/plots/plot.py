@@ -71,13 +71,13 @@ def _asked(request: Request, server: ForkServerProcess | None, limit: float) -> 
         control.close()
     with process:
         try:
-            said, _ = process.communicate(msgspec.json.encode(request) + b"\n", timeout=limit)
+            output, _ = process.communicate(msgspec.json.encode(request) + b"\n", timeout=limit)
         except subprocess.TimeoutExpired as error:
             raise JudgeError(f"No picture was drawn within {limit:g} s.") from error
         finally:
             process.kill()
     try:
-        answer: Drawn | NotDrawn | PlotFault = _decode(said)
+        answer: Drawn | NotDrawn | PlotFault = _decode(output)
     except msgspec.DecodeError as error:
         raise JudgeError(
             f"The process that draws ended without an answer (exit code {process.returncode}); what "

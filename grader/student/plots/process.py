@@ -77,7 +77,7 @@ class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
 
 
 class _NotDrawable(Exception):
-    """What the code returned is nothing that can be drawn; the text says why."""
+    """A returned value that cannot be drawn; the text says why."""
 
 
 def main(arguments: list[str]) -> None:
@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn | PlotFault:
-    # Here and not above: whoever asks imports this module for its structs, and not pytest.
+    # Here and not above: the process that asks imports this module for its structs, without pytest.
     from grader.judge.plugin import meaning_of
 
     course = load_course(Path(request.course))
@@ -114,9 +114,9 @@ def _answer(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn | Pl
             parts["the reference"] = _reference(request, sandboxes, exercise, plot, file)
         return Drawn(_picture(plot, exercise.title, parts), own, note)
     except Ended as error:
-        said = meaning_of(error)
-        place = Place(exercise.file, said.line, said.function) if said.line else None
-        return NotDrawn(said.outcome, said.message, place)
+        end = meaning_of(error)
+        place = Place(exercise.file, end.line, end.function) if end.line else None
+        return NotDrawn(end.outcome, end.message, place)
     except _NotDrawable as error:
         return NotDrawn(Outcome.FAILED, str(error))
 
@@ -160,7 +160,7 @@ class _Timed:
 
 
 def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
-    """What the experiment returned, as the file's `Data`."""
+    """The data of the experiment, as the file's `Data`."""
     returned = _Texts().tame(student.run(seed, "experiment"))
     try:
         return msgspec.convert(returned, plot.Data)
@@ -202,7 +202,7 @@ class _Texts:
 
 
 def _in_python(complaint: str) -> str:
-    """What msgspec, which speaks of JSON, says of a value."""
+    """A complaint of msgspec about a value, in words of Python instead of JSON."""
     for theirs, ours in _WORDS.items():
         complaint = complaint.replace(theirs, ours)
     return complaint[:1].lower() + complaint[1:]
