@@ -235,7 +235,9 @@ class _Batch:
                 self._tasked += 1
                 self._open[self._tasked] = question
                 waiting, seed = self._not_yet[exercise.id], self._options.seed
-                self._book.wait_for(attempt, key, seed, file.source, waiting, self._here)
+                self._book.keep(
+                    attempt, key, seed, file.source, waiting, self._here, waited_for=True
+                )
                 yield Task(self._tasked, exercise.id, file.source)
 
     def _is_answered(self, question: _Question) -> bool:

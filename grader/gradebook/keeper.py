@@ -187,44 +187,23 @@ class Keeper(Gradebook):
         source: bytes | None,
         result: ExerciseResult,
         environment: Environment,
+        *,
+        waited_for: bool = False,
     ) -> None:
-        """Keep a verdict with the file that it is about; within a transaction."""
-        self._set_aside(attempt, result.name)
-        self._write("INSERT OR REPLACE", attempt, key, seed, source, result, environment)
+        """Keep a verdict with the file that it is about; within a transaction.
 
-    def wait_for(
-        self,
-        attempt: Attempt,
-        key: VerdictKey,
-        seed: int,
-        source: bytes,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
-        """Keep a file whose verdict is waited for, with a result that says so; within a transaction.
-
-        A reader sees until then that it is not judged, and no total without it. A verdict that is there
-        stays until the new one takes its place.
+        `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
+        judged, and no total without it. A verdict that is there stays until the new one takes its place.
         """
-        assert result.status is Status.UNJUDGED
-        self._write("INSERT OR IGNORE", attempt, key, seed, source, result, environment)
-
-    def _write(
-        self,
-        insert: str,
-        attempt: Attempt,
-        key: VerdictKey,
-        seed: int,
-        source: bytes | None,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
+        if not waited_for:
+            self._set_aside(attempt, result.name)
         connection = self._connection
         if source is not None:
             connection.execute(
                 "INSERT OR IGNORE INTO sources VALUES (?, ?)",
                 (key.source, zlib.compress(source)),
             )
+        insert = "INSERT OR IGNORE" if waited_for else "INSERT OR REPLACE"
         connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
             " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",
