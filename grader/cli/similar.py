@@ -50,12 +50,12 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
-    from grader.gradebook.batch import check_course
+    from grader.gradebook.batch import refuse_other_course
     from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
     with Gradebook.open(results) as book:
-        check_course(book, course)
+        refuse_other_course(book, course)
         tell_unfinished(book)
         similarity = find_similar(
             with_progress(book, "Reading"),

@@ -35,10 +35,10 @@ _NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade 
 
 
 class BatchProgress:
-    """What a batch tells whoever watches it; every method does nothing unless overridden."""
+    """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, attempts: int) -> None:
-        """So many attempts are going to be looked at."""
+        """The grading of so many attempts begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """A verdict is there and kept."""
@@ -48,7 +48,7 @@ class BatchProgress:
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a batch did: how many verdicts were new, how many were there, and what to look at."""
+    """The verdicts of a batch that were new and those that were there, and what to look at."""
 
     attempts: int
     judged: int
@@ -72,24 +72,24 @@ class Change(msgspec.Struct, frozen=True):
     tests: tuple[tuple[str, Outcome | None, Outcome | None], ...]
 
 
-class _Handed(NamedTuple):
-    """An attempt with its files, read."""
+class _AttemptFiles(NamedTuple):
+    """An attempt with its files, by exercise."""
 
     attempt: Attempt
     files: dict[str, ExerciseFile]
 
 
-class _Open(NamedTuple):
-    """What a verdict is waited for."""
+class _Question(NamedTuple):
+    """A file that needs a verdict, and the key of that verdict."""
 
     attempt: Attempt
     exercise: Exercise
-    handed: ExerciseFile
+    file: ExerciseFile
     key: VerdictKey
 
 
 def batch(
-    found: ClassDownload,
+    download: ClassDownload,
     book: Keeper,
     course: Course,
     pool: Pool,
@@ -98,32 +98,32 @@ def batch(
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
 ) -> Summary:
-    """Grade what was found of a class; the newest attempt of each student, or all of them.
+    """Grade a class's download: the newest attempt of each student, or all of them.
 
     Older attempts are kept in the gradebook in any case, without a verdict.
 
     Raises SubmissionError, before anything is written, where the gradebook is that of another course or
     knows most of these students under other ids.
     """
-    check_course(book, course)
-    check_students(book, found)
-    newest = {each.student.id: each.attempt for each in found.attempts}
-    for each in found.attempts:
-        newest[each.student.id] = max(newest[each.student.id], each.attempt)
+    refuse_other_course(book, course)
+    refuse_other_ids(book, download)
+    newest: dict[str, int] = {}
+    for found in download.attempts:
+        newest[found.student.id] = max(newest.get(found.student.id, found.attempt), found.attempt)
     with book.transaction():
-        for student in found.missing:
+        for student in download.missing:
             book.keep_student(student)
 
-    def handed_in() -> Iterator[_Handed]:
-        for each in found.attempts:
-            counted = each.attempt == newest[each.student.id]
-            submission = read_attempt(each, course)
-            attempt = book.register(each, submission, counted=counted)
+    def read() -> Iterator[_AttemptFiles]:
+        for found in download.attempts:
+            counted = found.attempt == newest[found.student.id]
+            submission = read_attempt(found, course)
+            attempt = book.register(found, submission, counted=counted)
             if counted or all_attempts:
-                yield _Handed(attempt, submission.files)
+                yield _AttemptFiles(attempt, submission.files)
 
-    total = len(found.attempts) if all_attempts else len(newest)
-    return _Batch(book, course, pool, options, progress or BatchProgress()).run(handed_in(), total)
+    total = len(download.attempts) if all_attempts else len(newest)
+    return _Batch(book, course, pool, options, progress or BatchProgress()).run(read(), total)
 
 
 def regrade(
@@ -138,25 +138,25 @@ def regrade(
 
     Raises SubmissionError where the gradebook is that of another course.
     """
-    check_course(book, course)
+    refuse_other_course(book, course)
     attempts = book.attempts()
 
-    def kept() -> Iterator[_Handed]:
+    def read() -> Iterator[_AttemptFiles]:
         for attempt in attempts:
             sources, verdicts = book.sources_of(attempt.id), book.verdicts_of(attempt.id)
-            yield _Handed(attempt, {e.id: _kept(e, sources, verdicts) for e in course.exercises})
+            files = {e.id: _stored_file(e, sources, verdicts) for e in course.exercises}
+            yield _AttemptFiles(attempt, files)
 
-    # Nothing is read again: what could not be read then still cannot.
-    unreadable = [each for each in book.attention() if each.kind is Reason.UNREADABLE]
-    return _Batch(book, course, pool, options, progress or BatchProgress(), unreadable).run(
-        kept(), len(attempts)
-    )
+    # No download is read again: a file that was unreadable still is.
+    unreadable = [entry for entry in book.attention() if entry.kind is Reason.UNREADABLE]
+    grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
+    return grading.run(read(), len(attempts))
 
 
-def _kept(
+def _stored_file(
     exercise: Exercise, sources: dict[str, bytes], verdicts: dict[str, ExerciseResult]
 ) -> ExerciseFile:
-    """A file as it was handed in; where there was none, what was said of it."""
+    """A file as it was handed in; where there was none, the message about it."""
     if exercise.id in sources:
         return ExerciseFile(sources[exercise.id])
     if exercise.id in verdicts:
@@ -176,8 +176,8 @@ class _Batch:
         progress: BatchProgress,
         unreadable: Iterable[Attention] | None = None,
     ) -> None:
-        # None: what was handed in is read here, and what cannot be is found out.
-        self._is_read = unreadable is None
+        # None: the files come from a download, and those that are unreadable are found here.
+        self._is_download = unreadable is None
         self._attention: list[Attention] = list(unreadable or ())
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
@@ -186,100 +186,98 @@ class _Batch:
             e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
-        self._open: dict[int, _Open] = {}
+        # By the number of the task; and how many tasks each attempt waits for.
+        self._open: dict[int, _Question] = {}
         self._missing: dict[int, int] = {}
         self._students: set[str] = set()
         self._judged_now: set[str] = set()
-        self._waiting: dict[str, ExerciseResult] = {}
         self._judged = self._settled = self._known = self._attempts = self._tasked = 0
+        # What stands in the gradebook until the verdict is there.
+        self._not_yet = {e.id: self._unjudged(e, _NOT_YET) for e in self._exercises}
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
-    def run(self, handed_in: Iterable[_Handed], attempts: int) -> Summary:
+    def run(self, attempts: Iterator[_AttemptFiles], total: int) -> Summary:
         self._book.begin(self._course)
-        self._progress.begin(attempts)
-        for verdict in self._pool.judged(self._tasks(handed_in)):
+        self._progress.begin(total)
+        for verdict in self._pool.judged(self._tasks(attempts)):
             self._take(verdict)
-        found = most_pressing_first(self._attention)
+        entries = most_pressing_first(self._attention)
         # Of students who are not in this download, what the gradebook knew still holds.
-        others = [each for each in self._book.attention() if each.student not in self._students]
-        self._book.finish(most_pressing_first([*found, *others]))
-        return Summary(self._attempts, self._judged, self._settled, self._known, found)
+        others = [entry for entry in self._book.attention() if entry.student not in self._students]
+        self._book.finish(most_pressing_first([*entries, *others]))
+        return Summary(self._attempts, self._judged, self._settled, self._known, entries)
 
-    def _tasks(self, handed_in: Iterable[_Handed]) -> Iterator[Task]:
-        attempts = iter(handed_in)
+    def _tasks(self, attempts: Iterator[_AttemptFiles]) -> Iterator[Task]:
         while True:
-            # What costs no judge is synced to the disk together.
+            # All verdicts that need no judge are synced to the disk together.
             with self._book.transaction():
-                if (handed := next(attempts, None)) is None:
+                if (next_one := next(attempts, None)) is None:
                     return
-                tasks = list(self._open_tasks(*handed))
+                tasks = list(self._open_tasks(*next_one))
             self._attempts += 1
-            self._missing[handed.attempt.id] = len(tasks)
+            self._missing[next_one.attempt.id] = len(tasks)
             if not tasks:
-                self._complete(handed.attempt)
+                self._complete(next_one.attempt)
             yield from tasks
 
     def _open_tasks(self, attempt: Attempt, files: dict[str, ExerciseFile]) -> Iterator[Task]:
         """The exercises of an attempt that have to be judged; the others are kept here."""
         self._students.add(attempt.student)
-        if self._is_read:
+        if self._is_download:
             self._attention += nothing_found(attempt.student, self._exercises, files)
         for exercise in self._exercises:
-            handed = files[exercise.id]
-            key = verdict_key(exercise, handed, self._digests[exercise.id], self._options)
-            if not self._is_known(attempt, exercise, handed, key):
-                assert handed.source is not None
+            file = files[exercise.id]
+            key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
+            question = _Question(attempt, exercise, file, key)
+            if not self._is_answered(question):
+                assert file.source is not None
                 self._tasked += 1
-                self._open[self._tasked] = _Open(attempt, exercise, handed, key)
-                waiting = self._not_yet(exercise)
-                self._book.wait_for(
-                    attempt, key, self._options.seed, handed.source, waiting, self._here
+                self._open[self._tasked] = question
+                waiting, seed = self._not_yet[exercise.id], self._options.seed
+                self._book.keep(
+                    attempt, key, seed, file.source, waiting, self._here, waited_for=True
                 )
-                yield Task(self._tasked, exercise.id, handed.source)
+                yield Task(self._tasked, exercise.id, file.source)
 
-    def _is_known(
-        self, attempt: Attempt, exercise: Exercise, handed: ExerciseFile, key: VerdictKey
-    ) -> bool:
+    def _is_answered(self, question: _Question) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
-        waited = _Open(attempt, exercise, handed, key)
-        known = self._book.verdict(key.key)
-        # Time runs out on a machine that is busy, too: that is not kept as the verdict for ever.
-        if known is not None and (key.key in self._judged_now or not _timed_out(known[0])):
+        attempt, exercise, file, key = question
+        verdict = self._book.verdict(key.key)
+        # Time runs out on a busy machine, too: a time-out is not kept as the verdict for ever.
+        if verdict is not None and (key.key in self._judged_now or not _timed_out(verdict[0])):
             self._known += 1
             if self._book.has(attempt, exercise.id, key.key):
-                self._look_at(waited, known[0])
+                self._look_at(question, verdict[0])
             else:
-                self._keep(waited, *known)
+                self._keep(question, *verdict)
             return True
-        settled = settle(self._course, exercise, handed, self._options)
+        settled = settle(self._course, exercise, file, self._options)
         if settled is None:
             return False
         self._settled += 1
-        self._keep(waited, settled, self._here)
+        self._keep(question, settled, self._here)
         return True
 
     def _take(self, verdict: Completed) -> None:
-        waited = self._open.pop(verdict.number)
+        question = self._open.pop(verdict.number)
         self._judged += 1
-        result = verdict.result or unjudged(
-            self._course, waited.exercise, self._options, verdict.fault
-        )
-        self._judged_now.add(waited.key.key)
+        result = verdict.result or self._unjudged(question.exercise, verdict.fault)
+        self._judged_now.add(question.key.key)
         with self._book.transaction():
-            self._keep(waited, result, environment_of(self._torch, verdict.walls))
-        self._missing[waited.attempt.id] -= 1
-        if not self._missing[waited.attempt.id]:
-            self._complete(waited.attempt)
+            self._keep(question, result, environment_of(self._torch, verdict.walls))
+        self._missing[question.attempt.id] -= 1
+        if not self._missing[question.attempt.id]:
+            self._complete(question.attempt)
 
-    def _keep(self, waited: _Open, result: ExerciseResult, environment: Environment) -> None:
-        source, seed = waited.handed.source, self._options.seed
-        self._book.keep(waited.attempt, waited.key, seed, source, result, environment)
-        self._look_at(waited, result)
+    def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
+        attempt, _, file, key = question
+        self._book.keep(attempt, key, self._options.seed, file.source, result, environment)
+        self._look_at(question, result)
 
-    def _look_at(self, waited: _Open, result: ExerciseResult) -> None:
-        attempt, exercise, handed, _ = waited
+    def _look_at(self, question: _Question, result: ExerciseResult) -> None:
+        attempt, exercise, file, _ = question
         in_stub = self._in_stubs[exercise.id]
-        self._attention += attention(attempt.student, exercise, handed, in_stub, result)
+        self._attention += attention(attempt.student, exercise, file, in_stub, result)
         self._progress.judged(attempt.student, result)
 
     def _complete(self, attempt: Attempt) -> None:
@@ -287,11 +285,9 @@ class _Batch:
         self._book.write_result(attempt)
         self._progress.done(attempt)
 
-    def _not_yet(self, exercise: Exercise) -> ExerciseResult:
-        """What stands in the gradebook until the verdict is there."""
-        if exercise.id not in self._waiting:
-            self._waiting[exercise.id] = unjudged(self._course, exercise, self._options, _NOT_YET)
-        return self._waiting[exercise.id]
+    def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
+        """No verdict: a fault of ours, which the next batch tries to make good."""
+        return unjudged(self._course, exercise, self._options, fault)
 
 
 def _timed_out(result: ExerciseResult) -> bool:
@@ -299,36 +295,26 @@ def _timed_out(result: ExerciseResult) -> bool:
 
 
 def changes(replaced: Iterable[Replaced]) -> Iterator[Change]:
-    """Who gained, who lost, and by which test; exercises that end as before are left out.
+    """Gains and losses with the tests that made them; exercises that end as before are left out.
 
-    So are those that a fault of ours left unjudged: nobody lost anything by that.
+    So are those that a fault of ours left unjudged: that is no loss.
     """
-    for each in replaced:
-        if each.after.status is Status.UNJUDGED:
+    for student, attempt, was, now in map(msgspec.structs.astuple, replaced):
+        if now.status is Status.UNJUDGED:
             continue
-        before = {test.name: test.outcome for test in each.before.tests}
-        after = {test.name: test.outcome for test in each.after.tests}
+        before = {test.name: test.outcome for test in was.tests}
+        after = {test.name: test.outcome for test in now.tests}
         tests = tuple(
             (name, before.get(name), after.get(name))
             for name in dict.fromkeys((*after, *before))
             if before.get(name) is not after.get(name)
         )
-        if tests or each.before.score != each.after.score:
-            yield Change(
-                each.student,
-                each.attempt,
-                each.after.name,
-                each.before.score,
-                each.after.score,
-                tests,
-            )
+        if tests or was.score != now.score:
+            yield Change(student, attempt, now.name, was.score, now.score, tests)
 
 
-def check_course(book: Gradebook, course: Course) -> None:
-    """Refuse the gradebook of another course: the points of both would be added up, for good.
-
-    Raises SubmissionError.
-    """
+def refuse_other_course(book: Gradebook, course: Course) -> None:
+    """Raise SubmissionError for the gradebook of another course: the points of both would be added up."""
     if book.fact("course") and book.course.name != course.name:
         raise SubmissionError(
             f"{book.folder} is the gradebook of the course {book.course.name}, and this course is "
@@ -336,33 +322,31 @@ def check_course(book: Gradebook, course: Course) -> None:
         )
 
 
-def check_students(book: Gradebook, found: ClassDownload) -> None:
-    """Refuse a class that is there under other ids, as with a roster that was left out this time.
+def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
+    """Raise SubmissionError where most of a class are there under other ids, as without the roster of before.
 
-    Everybody would be in the gradebook twice. A few who seem to be may be others, with a like number.
-
-    Raises SubmissionError.
+    They would be in the gradebook twice. A few who seem to be may be others, with a like number.
     """
-    known = book.attempt_counts()
-    students = {each.student.id: each.student for each in found.attempts}
-    new = {name: student for name, student in students.items() if name not in known}
-    if not known or 2 * len(new) <= len(students):
+    counts = book.attempt_counts()
+    students = {found.student.id: found.student for found in download.attempts}
+    new = {name: student for name, student in students.items() if name not in counts}
+    if not counts or 2 * len(new) <= len(students):
         return
-    called = {name: s.id for s in book.students() if s.id in known for name in _names_of(s)}
-    there = {name: called[name] for name in new if name in called}
+    ids = {name: s.id for s in book.students() if s.id in counts for name in _names_of(s)}
+    other_ids = {name: ids[name] for name in new if name in ids}
     for name, student in new.items():
-        for other in _names_of(student) & set(known):
-            there[name] = other
-    if 2 * len(there) > len(students):
-        name, other = next(iter(there.items()))
+        for other in _names_of(student) & set(counts):
+            other_ids[name] = other
+    if 2 * len(other_ids) > len(students):
+        name, other = next(iter(other_ids.items()))
         raise SubmissionError(
-            f"{len(there)} of these {len(students)} students are in {book.folder} under another id, such "
+            f"{len(other_ids)} of these {len(students)} students are in {book.folder} under another id, such "
             f"as {name} under {other}, and would be there twice: grade with the same --roster as before, "
             "or into a new folder."
         )
 
 
 def _names_of(student: Student) -> set[str]:
-    """What a student may be called by somebody who knows another id."""
+    """Names under which another list may have a student."""
     ids = {value for kind, value in student.ids.items() if kind != "section"}
     return {name for name in (*ids, student.email, student.name) if name}

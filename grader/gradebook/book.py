@@ -1,4 +1,4 @@
-"""The gradebook as it is read: who handed in what, what is known of the grading, and every verdict.
+"""Reading a gradebook: students, attempts and files, facts about the grading, and every verdict.
 
 A row of `attempts` is one submission of one student, a row of `grades` one exercise of it with the
 digests that the verdict depends on; a verdict that was replaced stands in `replaced`. It can be read while
@@ -93,7 +93,7 @@ class Gradebook:
 
     @property
     def unfinished(self) -> str:
-        """What to know before the gradebook is used while a grading goes on or was interrupted, or nothing."""
+        """A warning while a grading goes on or after it was interrupted, else empty."""
         if self.fact("finished", "yes") == "yes":
             return ""
         return (
@@ -102,7 +102,7 @@ class Gradebook:
         )
 
     def attention(self) -> tuple[Attention, ...]:
-        """What a person should look at, as the last grading said."""
+        """Entries of the last grading that a person should look at."""
         return _decoded(_attention_of, self.fact("attention", "[]"))
 
     # --- students and attempts ------------------------------------------------------------------
@@ -116,12 +116,12 @@ class Gradebook:
         return [Attempt(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
     def attempt_counts(self) -> dict[str, int]:
-        """How many attempts each student made."""
+        """The number of attempts of each student."""
         rows = self._connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
 
     def students(self) -> list[Student]:
-        """Every student that is known, by id."""
+        """Every student, by id."""
         rows = self._connection.execute("SELECT id, name, email, ids FROM students ORDER BY id")
         return [read_student(row) for row in rows]
 
@@ -178,7 +178,7 @@ class Gradebook:
         return {exercise: read_result(result) for exercise, result in rows}
 
     def dropped(self) -> dict[str, int]:
-        """How many verdicts there are on each exercise that the course of the last grading has no more.
+        """The number of verdicts on each exercise that the course of the last grading has no more.
 
         They are kept, and count in no total.
         """
@@ -226,7 +226,7 @@ class Gradebook:
         order = {name: place for place, name in enumerate(self.fact("exercises").split(","))}
         exercises = sorted(
             (read_result(row[0]) for row in rows),
-            key=lambda each: (order.get(each.name, len(order)), each.name),
+            key=lambda result: (order.get(result.name, len(order)), result.name),
         )
         score, max_score = sum_of(exercises)
         return Result(
@@ -237,7 +237,7 @@ class Gradebook:
             seed=max(row[2] for row in rows),
             exercises=tuple(exercises),
             started_at=min(row[1] for row in rows),
-            duration_seconds=round(sum(each.duration_seconds for each in exercises), 3),
+            duration_seconds=round(sum(result.duration_seconds for result in exercises), 3),
             environment=_common([read_environment(row[3]) for row in rows]),
         )
 
@@ -247,11 +247,12 @@ def _common(environments: list[Environment]) -> Environment:
 
     One that was settled without being run names no torch, and no walls were needed.
     """
-    judged = [each for each in environments if each.torch]
+    judged = [environment for environment in environments if environment.torch]
     if not judged:
         return environments[0]
-    walls = [w for w in judged[-1].isolation if all(w in each.isolation for each in judged)]
-    return msgspec.structs.replace(judged[-1], isolation=tuple(walls))
+    common = set.intersection(*(set(environment.isolation) for environment in judged))
+    walls = tuple(wall for wall in judged[-1].isolation if wall in common)
+    return msgspec.structs.replace(judged[-1], isolation=walls)
 
 
 _course_of = msgspec.json.Decoder(CourseInfo).decode
@@ -262,7 +263,7 @@ _ids_of = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def _decoded(decode: Callable[[Any], T], cell: Any) -> T:
-    """What a cell holds; a damaged one is an error of the database, as `connected` tells it."""
+    """The value of a cell; a damaged one is an error of the database, as `connected` tells it."""
     try:
         return decode(cell)
     except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:

@@ -33,7 +33,7 @@ _WORKER_SECONDS = 300
 
 
 class _Shipment(msgspec.Struct, frozen=True):
-    """What a worker needs in order to judge."""
+    """All that a worker needs in order to judge."""
 
     manifest: str
     files: dict[str, bytes]

@@ -1,4 +1,4 @@
-"""What is left of a file when layout and free choices of names are taken away: runs of tokens, hashed.
+"""Fingerprints of files, free of layout and of chosen names: runs of tokens, hashed.
 
 Comments, docstrings and layout are dropped. Every name of the student's own choice, every number and
 every string reads the same; an attribute (the `chunk` of `x.chunk`) and Python's own names stay. The hash of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RUN = 12
 # Of a file that is longer than any solution, only the beginning is compared.
 _LONGEST_SOURCE = 100_000
-# A longer name is nobody's, and the time to normalize it grows with its square.
+# No library has a longer name, and the time to normalize it grows with its square.
 _LONGEST_NAME = 200
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _STRING = '"'
@@ -146,7 +146,7 @@ def _plain_name(name: str) -> str:
 
 
 def _reading(kind: str | None, word: str, owner: str, before: str) -> str:
-    """What stands in a run for a token; an attribute, but one of `self`, is the library's choice."""
+    """The text that stands in a run for a token; an attribute, but one of `self`, is the library's."""
     if kind == "string":
         return _STRING
     if kind == "number":

@@ -1,4 +1,4 @@
-"""How a verdict is kept: the gradebook as the one grading writes it that may.
+"""Writing to a gradebook, which one grading may do at a time.
 
 What is written is on the disk (WAL, synced) before the next verdict is taken, so that a grading may be
 killed at any moment. A verdict that is replaced moves to `replaced`.
@@ -101,9 +101,8 @@ class Keeper(Gradebook):
     def register(self, found: ClassAttempt, submission: Submission, *, counted: bool) -> Attempt:
         """The row of an attempt, which is the one that the student's same files had before.
 
-        Within a transaction.
-
-        Whoever hands in the same files again gets no second verdict; but that attempt counts again.
+        The same files handed in again get no second verdict; but that attempt counts again. Within a
+        transaction.
         """
         student, digest = found.student, submission.info().digest
         connection = self._connection
@@ -142,18 +141,18 @@ class Keeper(Gradebook):
         A file for an exercise that is new in the course makes an attempt of its own.
         """
         digest = submission.info().digest
-        handed = {exercise: source_digest(each) for exercise, each in submission.files.items()}
-        known: dict[str, dict[str, str]] = {}
+        digests = {exercise: source_digest(file) for exercise, file in submission.files.items()}
+        attempts: dict[str, dict[str, str]] = {}
         for of_attempt, exercise, source in self._connection.execute(
             "SELECT digest, exercise, source FROM attempts JOIN grades ON attempt = attempts.id"
             " WHERE student = ? ORDER BY number DESC",
             (student,),
         ):
-            known.setdefault(of_attempt, {})[exercise] = source
-        if digest in known:
+            attempts.setdefault(of_attempt, {})[exercise] = source
+        if digest in attempts:
             return
-        for before, sources in known.items():
-            if all(sources.get(exercise, "") == source for exercise, source in handed.items()):
+        for before, sources in attempts.items():
+            if all(sources.get(exercise, "") == source for exercise, source in digests.items()):
                 self._connection.execute(
                     "UPDATE OR IGNORE attempts SET digest = ? WHERE student = ? AND digest = ?",
                     (digest, student, before),
@@ -163,7 +162,7 @@ class Keeper(Gradebook):
     # --- verdicts -------------------------------------------------------------------------------
 
     def verdict(self, key: str) -> tuple[ExerciseResult, Environment] | None:
-        """A verdict on the same file by the same suite and grader, whoever handed it in."""
+        """A verdict on the same file by the same suite and grader, of any student."""
         row = self._connection.execute(
             "SELECT result, environments.environment FROM grades"
             " JOIN environments ON environments.id = grades.environment"
@@ -188,44 +187,23 @@ class Keeper(Gradebook):
         source: bytes | None,
         result: ExerciseResult,
         environment: Environment,
+        *,
+        waited_for: bool = False,
     ) -> None:
-        """Keep a verdict with the file that it is about; within a transaction."""
-        self._set_aside(attempt, result.name)
-        self._write("INSERT OR REPLACE", attempt, key, seed, source, result, environment)
+        """Keep a verdict with the file that it is about; within a transaction.
 
-    def wait_for(
-        self,
-        attempt: Attempt,
-        key: VerdictKey,
-        seed: int,
-        source: bytes,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
-        """Keep a file whose verdict is waited for, with a result that says so; within a transaction.
-
-        Whoever reads the gradebook before it is judged sees that it is not, and no total without it. A
-        verdict that is there stays until the new one takes its place.
+        `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
+        judged, and no total without it. A verdict that is there stays until the new one takes its place.
         """
-        assert result.status is Status.UNJUDGED
-        self._write("INSERT OR IGNORE", attempt, key, seed, source, result, environment)
-
-    def _write(
-        self,
-        insert: str,
-        attempt: Attempt,
-        key: VerdictKey,
-        seed: int,
-        source: bytes | None,
-        result: ExerciseResult,
-        environment: Environment,
-    ) -> None:
+        if not waited_for:
+            self._set_aside(attempt, result.name)
         connection = self._connection
         if source is not None:
             connection.execute(
                 "INSERT OR IGNORE INTO sources VALUES (?, ?)",
                 (key.source, zlib.compress(source)),
             )
+        insert = "INSERT OR IGNORE" if waited_for else "INSERT OR REPLACE"
         connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
             " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",

@@ -1,4 +1,4 @@
-"""What a person should look at after a batch: faults of ours, time-outs, unreadable files, odd code.
+"""Entries that a person should look at after a batch: faults of ours, time-outs, unreadable files, odd code.
 
 Nothing here changes a score, and nothing here is a verdict on a student: an import of `ctypes` may have an
 innocent reason. It is a list of where to look first.
@@ -118,9 +118,9 @@ def _reasons(
 def nothing_found(
     student: str, exercises: Iterable[Exercise], files: Mapping[str, ExerciseFile]
 ) -> Iterator[Attention]:
-    """What to look at where somebody handed in something, and none of it is a file of the course."""
-    if all(each.source is None and each.path is None for each in files.values()):
-        names = [each.id for each in exercises]
+    """An entry for a submission none of whose files is one of the course."""
+    if all(file.source is None and file.path is None for file in files.values()):
+        names = [exercise.id for exercise in exercises]
         if names:
             what = files[names[0]].problem
             yield Attention(Reason.UNREADABLE, student, ", ".join(names), what)
@@ -134,21 +134,21 @@ def _beyond_guards(source: bytes) -> dict[str, int]:
 
 
 def suspicious_in(source: bytes) -> frozenset[str]:
-    """What is suspicious in a file, without its lines."""
+    """Suspicious code in a file, without its lines."""
     return frozenset(_suspicious(source))
 
 
-def most_pressing_first(found: Iterable[Attention]) -> tuple[Attention, ...]:
-    """Sorted by kind and student; what is the same in several exercises is told once."""
+def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
+    """The entries by kind and student; one that is the same in several exercises stands once."""
     exercises: dict[tuple[Reason, str, str], list[str]] = {}
-    for each in found:
-        exercises.setdefault((each.kind, each.student, each.what), []).append(each.exercise)
-    told = [
+    for entry in entries:
+        exercises.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
+    merged = [
         Attention(kind, student, ", ".join(dict.fromkeys(names)), what)
         for (kind, student, what), names in exercises.items()
     ]
     order = list(Reason)
-    return tuple(sorted(told, key=lambda each: (order.index(each.kind), each.student)))
+    return tuple(sorted(merged, key=lambda entry: (order.index(entry.kind), entry.student)))
 
 
 def _is_text(source: bytes) -> bool:
@@ -183,7 +183,7 @@ def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttent
 
 
 def _suspicious(source: bytes) -> dict[str, list[int]]:
-    """What is suspicious, and the lines on which it stands; what stands first in the file comes first."""
+    """Suspicious code and the lines on which it stands, in the order of the file."""
     # Names and texts that are written with other characters hold these words in the tree alone.
     if not (_WORTH_PARSING.search(source) or _WRITTEN_OTHERWISE.search(source)):
         return {}
@@ -200,7 +200,7 @@ def _suspicious(source: bytes) -> dict[str, list[int]]:
 
 
 def _looks(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Why a person should look at a node of the syntax tree, in which names are normalized."""
+    """Reasons to look at a node of the syntax tree, in which names are normalized."""
     match node:
         case ast.Import(names=names):
             for alias in names:

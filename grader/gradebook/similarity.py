@@ -1,4 +1,4 @@
-"""Alike pairs of a class: which students' files of an exercise have long runs of tokens in common.
+"""Alike pairs of a class: files of an exercise that have long runs of tokens in common.
 
 Runs of the stub are left out, and so are those that many of the class have: the usual way to write a
 line says nothing about two students. An index from runs to files finds the pairs, so that no file is
@@ -57,7 +57,7 @@ class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """What was compared: of `files` that were attempted, `short` had too little of their own.
+    """The files that were compared: of `files` that were attempted, `short` had too little of their own.
 
     `alike` pairs reached the threshold; the most alike of them are kept.
     """
@@ -103,28 +103,28 @@ def find_similar(
     reader = Reader()
     files: dict[str, list[_File]] = {exercise: [] for exercise in stubs}
     for entry in entries:
-        # Of whom no test says that there is anything yet has nothing that could be alike.
+        # A file that is still the stub, or no more than it, has nothing that could be alike.
         todo = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
         for exercise, source in sources(entry).items():
             if exercise not in todo and source != stubs.get(exercise):
                 file = _File(entry.student.id, source_digest(source), reader.read(source))
                 files.setdefault(exercise, []).append(file)
     surveys: list[ExerciseSurvey] = []
-    kept: list[SimilarPair] = []
-    for exercise, handed in files.items():
-        index = _Index(handed, reader.read(stubs.get(exercise, b"")))
+    pairs: list[SimilarPair] = []
+    for exercise, compared in files.items():
+        index = _Index(compared, reader.read(stubs.get(exercise, b"")))
         # Ties by name: the same class gives the same pairs, in whatever order it comes.
         alike = sorted(
             index.alike(threshold),
-            key=lambda p: (-p[0], handed[p[1]].student, handed[p[2]].student),
+            key=lambda p: (-p[0], compared[p[1]].student, compared[p[2]].student),
         )
         surveys.append(
             ExerciseSurvey(
-                exercise=exercise, files=len(handed), short=index.short, alike=len(alike)
+                exercise=exercise, files=len(compared), short=index.short, alike=len(alike)
             )
         )
-        kept += (index.pair(exercise, *found) for found in alike[:most_pairs])
-    return Similarity(threshold=threshold, exercises=tuple(surveys), pairs=tuple(kept))
+        pairs += (index.pair(exercise, *pair) for pair in alike[:most_pairs])
+    return Similarity(threshold=threshold, exercises=tuple(surveys), pairs=tuple(pairs))
 
 
 class _Index:
@@ -139,7 +139,7 @@ class _Index:
         self._files = files
         own = [np.setdiff1d(file.fingerprint.runs, stub.runs) for file in files]
         runs = np.concatenate([np.zeros(0, np.uint64), *own])
-        owners = np.repeat(np.arange(len(files)), [len(each) for each in own])
+        owners = np.repeat(np.arange(len(files)), [len(runs_of_file) for runs_of_file in own])
         order = np.argsort(runs, kind="stable")
         values, inverse, counts = np.unique(runs[order], return_inverse=True, return_counts=True)
         telling = counts <= max(COMMON_FILES, COMMON_SHARE * len(files))
@@ -208,7 +208,7 @@ def write_similar(results: Path, similarity: Similarity) -> Path:
 
 
 def read_similar(results: Path) -> Similarity | None:
-    """What `grade similar` wrote into a RESULTS folder; None if nobody asked it to yet."""
+    """The pairs that `grade similar` wrote into a RESULTS folder; None if it did not run yet."""
     path = results / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Similarity)

@@ -62,7 +62,7 @@ CREATE TABLE replaced (
 ) WITHOUT ROWID;
 """
 
-# What counts of `grades`: the verdicts on exercises that the course of the last grading has.
+# The part of `grades` that counts: the verdicts on exercises that the course of the last grading has.
 _STANDING = """
 CREATE TEMP VIEW standing AS SELECT * FROM grades WHERE instr(
     (SELECT ',' || value || ',' FROM facts WHERE name = 'exercises'), ',' || exercise || ',')
@@ -139,7 +139,7 @@ def _has_log(file: Path) -> bool:
 
 
 def _unusable(file: Path, error: sqlite3.DatabaseError) -> GraderError:
-    """What to do where SQLite cannot go on."""
+    """The message for an error of SQLite, with the way out."""
     code = getattr(error, "sqlite_errorcode", 0)
     # Beyond a quota, and on a network's disk, a full disk is an input/output error.
     unwritten = _code(error) == sqlite3.SQLITE_IOERR and code not in _NOT_READABLE

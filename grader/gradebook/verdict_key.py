@@ -1,4 +1,4 @@
-"""What a verdict depends on, as digests: the student's file, its part of the course, and the grader.
+"""The digests that a verdict depends on: the student's file, its part of the course, and the grader.
 
 Two gradings with the same key end alike, so that the second one need not be done.
 """
@@ -45,9 +45,9 @@ def grader_digest() -> str:
     return digest.hexdigest()
 
 
-def source_digest(handed: ExerciseFile) -> str:
+def source_digest(file: ExerciseFile) -> str:
     """The digest of a file that was handed in; empty where there is none."""
-    return hashlib.sha256(handed.source).hexdigest() if handed.source is not None else ""
+    return hashlib.sha256(file.source).hexdigest() if file.source is not None else ""
 
 
 def verdict_key(

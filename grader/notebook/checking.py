@@ -17,7 +17,7 @@ from grader.errors import SubmissionError
 from grader.grading import grading_options, settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.notebook.composing import Composed, Gathering, compose
+from grader.notebook.composing import Composed, Gathering
 from grader.notebook.history import SourcePiece
 from grader.notebook.verdict import CheckResult
 from grader.submissions import ExerciseFile
@@ -57,23 +57,20 @@ def check(
     loaded = load_course(course)
     exercise = loaded.exercise(ids[0])
     stub = loaded.stub(exercise).read_text(encoding="utf-8")
-    parts_of_stub = [name for name in definitions(parse(stub.encode())) if "." not in name]
+    names = [name for name in definitions(parse(stub.encode())) if "." not in name]
     namespace = _namespace_of(given)
-    objects = [_checked(part, exercise, parts_of_stub) for part in given]
+    objects = [_checked(part, exercise, names) for part in given]
     if not given:
-        objects = [own for name in parts_of_stub if (own := _own(namespace, name)) is not None]
+        objects = [part for name in names if (part := _own(namespace, name)) is not None]
         if not objects:
-            raise ValueError(
-                f"Nothing of {exercise.id} is defined here: {', '.join(parts_of_stub)}."
-            )
+            raise ValueError(f"Nothing of {exercise.id} is defined here: {', '.join(names)}.")
     gathering = Gathering(namespace, _defined(stub))
-    for definition in objects:
-        if not gathering.add_definition(definition):
+    for part in objects:
+        if not gathering.add_definition(part):
             raise ValueError(
-                f"The source of {definition.__name__} is not to be found: define it in a cell."
+                f"The source of {part.__name__} is not to be found: define it in a cell."
             )
-    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, grading_options(seed, suite))
+    return _judge(loaded, exercise, gathering.composed(stub), grading_options(seed, suite))
 
 
 def judge_cell(
@@ -90,8 +87,7 @@ def judge_cell(
     stub = loaded.stub(exercise).read_text(encoding="utf-8")
     gathering = Gathering(namespace, _defined(stub))
     gathering.add_piece(cell)
-    composed = compose(stub, gathering.pieces, notes=gathering.notes, future=gathering.future)
-    return _judge(loaded, exercise, composed, grading_options(0, suite))
+    return _judge(loaded, exercise, gathering.composed(stub), grading_options(0, suite))
 
 
 def _judge(
@@ -140,20 +136,20 @@ def _namespace_of(parts: Sequence[object]) -> dict[str, Any]:
     return vars(sys.modules.get(module or "__main__", sys.modules["__main__"]))
 
 
-def _checked(part: object, exercise: Exercise, parts: Sequence[str]) -> type | types.FunctionType:
+def _checked(part: object, exercise: Exercise, names: Sequence[str]) -> type | types.FunctionType:
     if not isinstance(part, type | types.FunctionType) and not hasattr(part, "__wrapped__"):
         raise TypeError(
             "Give the class or the function itself, without calling it, not an object of type "
             f"{type(part).__name__}."
         )
     name = getattr(part, "__name__", "")
-    if name not in parts:
-        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(parts)}.")
+    if name not in names:
+        raise ValueError(f"{exercise.id} has no {name!r}; its parts are {', '.join(names)}.")
     return part  # type: ignore[return-value]  # a function in a wrapper has its name and its source
 
 
 def _own(namespace: Mapping[str, Any], name: str) -> Any:
-    """What is defined in the namespace itself under this name."""
+    """The value that is defined in the namespace itself under this name."""
     value = namespace.get(name)
     return value if getattr(value, "__module__", None) == namespace.get("__name__") else None
 

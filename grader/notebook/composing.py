@@ -19,10 +19,11 @@ from typing import Any
 
 import msgspec
 
-from grader.notebook.history import Cells, SourcePiece
+from grader.notebook.history import Cells, SourcePiece, future_imports
 from grader.text import clean
 
 _LONGEST_CONSTANT = 10_000
+_DEEPEST_CONSTANT = 4
 _FUTURE = "from __future__ import annotations\n"
 # Names of types, which are statements of their own and no constants.
 _ALIASES = (typing.TypeVar, types.GenericAlias, types.UnionType, type(typing.Optional[int]))  # noqa: UP045 (its type is meant)
@@ -37,8 +38,8 @@ class Composed(msgspec.Struct, frozen=True):
 
     def place(self, line: int) -> tuple[str, int]:
         """Where a line of the file stands: in which cell, and the line in it."""
-        before = [(start, piece) for start, piece in self.starts if start <= line]
-        start, piece = before[-1] if before else self.starts[0]
+        above = [(start, piece) for start, piece in self.starts if start <= line]
+        start, piece = above[-1] if above else self.starts[0]
         return piece.where, piece.line + line - start
 
 
@@ -69,49 +70,44 @@ class Gathering:
     def __init__(self, namespace: Mapping[str, Any], given: frozenset[str]) -> None:
         self.pieces: list[SourcePiece] = []
         self.notes: list[str] = []
-        self.future = False
         self._namespace, self._given = namespace, given
         self._cells = Cells(namespace)
         self._seen: set[str] = set()
+
+    def composed(self, stub: str) -> Composed:
+        """The file of all pieces."""
+        future = self._cells.annotations_unevaluated
+        return compose(stub, self.pieces, notes=self.notes, future=future)
 
     def add_definition(self, value: type | types.FunctionType) -> bool:
         """Bring a class or function of the notebook, what it names first; False if it is not found."""
         if value.__name__ in self._seen:
             return True
         self._seen.add(value.__name__)
-        return self._bring(value)
-
-    def _bring(self, value: type | types.FunctionType) -> bool:
-        piece = self._cells.definition(value)
-        if piece is None:
-            return False
-        self.future = self.future or _without_annotations(value)
-        self.add_piece(piece)
-        return True
+        if (piece := self._cells.definition(value)) is not None:
+            self.add_piece(piece)
+        return piece is not None
 
     def add_piece(self, piece: SourcePiece) -> None:
         """Bring a piece of source, what it names first."""
-        self.future = self.future or bool(_future_imports(piece.text))
-        for name in sorted(_names_needed(piece.text) - self._seen):
-            self._seen.add(name)
-            self._add_name(name, piece)
+        for name in sorted(_names_needed(piece.text)):
+            if name not in self._seen:
+                self._add_name(name, piece)
         self.pieces.append(piece)
 
     def _add_name(self, name: str, user: SourcePiece) -> None:
+        value: Any = self._namespace.get(name)
+        if getattr(value, "__name__", None) == name and _is_definition(value, self._namespace):
+            if not self.add_definition(value):
+                self._leave_out(name, user, "its source was not found")
+            return
+        self._seen.add(name)
         if name not in self._namespace:
             if name not in self._given:
                 self.notes.append(f"{clean(name)} is used in {user.where}, and not defined.")
-            return
-        value = self._namespace[name]
-        own = getattr(value, "__module__", None) == self._namespace.get("__name__")
-        # Under another name its definition would not make this one.
-        defined = getattr(value, "__name__", None) == name and _is_definition(value)
-        if own and defined:
-            if not self._bring(value):
-                self._leave_out(name, user, "its source was not found")
-        elif (statement := _import_of(value, name) or self._cells.import_of(name)) is not None:
+        elif (statement := self._cells.import_of(name)) is not None:
             self.pieces.append(SourcePiece(statement, "an import"))
-        elif _is_constant(value):
+        elif _is_plain(value, _DEEPEST_CONSTANT) and len(_written(value)) <= _LONGEST_CONSTANT:
             self.pieces.append(SourcePiece(f"{name} = {_written(value)}", "a constant"))
         elif isinstance(value, _ALIASES) and (piece := self._cells.assignment_of(name)) is not None:
             self.add_piece(piece)
@@ -125,8 +121,10 @@ class Gathering:
         )
 
 
-def _is_definition(value: Any) -> bool:
-    return isinstance(value, type | types.FunctionType) or hasattr(value, "__wrapped__")
+def _is_definition(value: Any, namespace: Mapping[str, Any]) -> bool:
+    """Whether a value is a class or a function that was defined in this namespace."""
+    is_one = isinstance(value, type | types.FunctionType) or hasattr(value, "__wrapped__")
+    return is_one and getattr(value, "__module__", None) == namespace.get("__name__")
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -158,24 +156,10 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
         yield from _tables(child)
 
 
-def _import_of(value: Any, name: str) -> str | None:
-    """The import that makes this module, or this class or function of another module."""
-    if isinstance(value, types.ModuleType) and "." in value.__name__:
-        return f"import {value.__name__} as {name}"
-    module, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    if isinstance(module, str) and getattr(sys.modules.get(module), qualified, None) is value:
-        return f"from {module} import {qualified} as {name}"
-    if isinstance(value, types.ModuleType) and value.__name__ != name:
-        return f"import {value.__name__} as {name}"
-    return None
-
-
-def _is_constant(value: Any) -> bool:
-    """Whether a value is plain all through, and written down in a few thousand characters."""
-    return _is_plain(value, 4) and len(_written(value)) <= _LONGEST_CONSTANT
-
-
 def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value is plain all through, and small."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return depth == _DEEPEST_CONSTANT
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
         return not isinstance(value, int | str | bytes) or sys.getsizeof(value) < _LONGEST_CONSTANT
     if depth == 0 or type(value) not in (list, tuple, set, frozenset, dict) or len(value) > 1000:
@@ -195,10 +179,9 @@ def _written(value: Any) -> str:
 
 def _future_imports(text: str) -> list[ast.ImportFrom]:
     try:
-        body = ast.parse(text).body
+        return future_imports(ast.parse(text))
     except (SyntaxError, ValueError):
         return []
-    return [n for n in body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
 
 
 def _without_future(text: str) -> str:
@@ -207,13 +190,3 @@ def _without_future(text: str) -> str:
         for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
             lines[number - 1] = ""
     return "\n".join(lines)
-
-
-def _without_annotations(value: Any) -> bool:
-    """Whether the cell of this definition leaves annotations unevaluated."""
-    import __future__
-
-    functions = vars(value).values() if isinstance(value, type) else [value]
-    codes = [getattr(each, "__code__", None) for each in functions]
-    flag = __future__.annotations.compiler_flag
-    return any(code.co_flags & flag for code in codes if code is not None)

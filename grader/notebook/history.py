@@ -1,13 +1,14 @@
-"""The source in the cells of a notebook: the lines of a definition, and the import or assignment of a name."""
+"""The cells of a notebook that ran: where a definition stands, and how a name was imported or assigned."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import linecache
+import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -24,65 +25,75 @@ class SourcePiece(msgspec.Struct, frozen=True):
 
 
 class Cells:
-    """The cells that ran, as IPython's namespace keeps them; in a plain script there are none."""
+    """The cells as IPython's namespace keeps them, the newest first; of a plain script, its file."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
-        self._namespace = namespace
-        cells = namespace.get("In")
-        self._texts = [str(cell) for cell in cells] if isinstance(cells, list) else []
+        cells, file = namespace.get("In"), str(namespace.get("__file__", ""))
+        if isinstance(cells, list):
+            texts = [(f"In[{number}]", str(cell)) for number, cell in enumerate(cells)]
+        else:
+            texts = [(file, "".join(linecache.getlines(file)))]
+        self._cells = [(where, text, _parsed(text)) for where, text in reversed(texts)]
+        # IPython keeps the flag for the cells that follow.
+        self.annotations_unevaluated = any(future_imports(tree) for _, _, tree in self._cells)
 
     def definition(self, value: type | types.FunctionType) -> SourcePiece | None:
-        """The source of a class or a function, with its decorators; None if it cannot be found."""
-        code = _code_of(value)
-        if code is not None:
-            lines = linecache.getlines(code.co_filename)
-            return _found(lines, value.__name__, code.co_firstlineno, self._name(code.co_filename))
-        # A class without a function of its own says nothing of where it was defined.
-        for number, text in self._newest_first():
-            piece = _found(text.splitlines(keepends=True), value.__name__, None, f"In[{number}]")
-            if piece is not None:
-                return piece
+        """The newest definition of a class or a function, with its decorators; None if there is none."""
+        code = getattr(inspect.unwrap(value), "__code__", None)
+        for where, text, tree in self._cells:
+            # Of two in one cell the last one counts; one at the top before one in a function.
+            spans = [
+                (node in tree.body, _first_line(node), node.end_lineno)
+                for node in ast.walk(tree)
+                if isinstance(node, _Definition) and node.name == value.__name__
+                # A function says on which line it begins, a class does not.
+                if code is None or code.co_firstlineno == _first_line(node)
+            ]
+            if spans:
+                _, first, last = max(spans)
+                lines = text.splitlines(keepends=True)[first - 1 : last]
+                return SourcePiece(textwrap.dedent("".join(lines)), where, first)
         return None
 
     def import_of(self, name: str) -> str | None:
         """The newest import that binds this name; of a package, those of its modules, too."""
-        dotted: list[str] = []
-        for _, text in self._newest_first():
-            for node in ast.walk(_parsed(text)):
-                if isinstance(node, ast.Import):
-                    for alias in node.names:
-                        if alias.asname == name:
-                            return f"import {alias.name} as {name}"
-                        if alias.asname is None and alias.name.partition(".")[0] == name:
-                            dotted.append(f"import {alias.name}")
-                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    for alias in node.names:
-                        if (alias.asname or alias.name) == name:
-                            return f"from {node.module} import {alias.name} as {name}"
-        return "\n".join(sorted(set(dotted))) or None
+        of_package: set[str] = set()
+        for node, alias in self._imports():
+            statement, module = ast.unparse(node), getattr(node, "module", "")
+            if isinstance(node, ast.Import) and alias.asname is None:
+                if alias.name.partition(".")[0] == name:
+                    of_package.add(statement)
+            elif (alias.asname or alias.name) == name:
+                return statement
+            elif alias.name == "*" and hasattr(sys.modules.get(module), name):
+                return f"from {module} import {name}"
+        return "\n".join(sorted(of_package)) or None
 
     def assignment_of(self, name: str) -> SourcePiece | None:
         """The newest statement at the top of a cell that assigns to this name alone."""
-        for number, text in self._newest_first():
-            for node in reversed(_parsed(text).body):
+        for where, text, tree in self._cells:
+            for node in reversed(tree.body):
                 targets = node.targets if isinstance(node, ast.Assign) else []
                 if isinstance(node, ast.AnnAssign) and node.value is not None:
                     targets = [node.target]
-                if len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name:
-                    source = ast.get_source_segment(text, node) or ""
-                    return SourcePiece(source, f"In[{number}]", node.lineno)
+                if [getattr(target, "id", None) for target in targets] == [name]:
+                    return SourcePiece(ast.get_source_segment(text, node) or "", where, node.lineno)
         return None
 
-    def _newest_first(self) -> Iterator[tuple[int, str]]:
-        return ((number, self._texts[number]) for number in reversed(range(len(self._texts))))
+    def _imports(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, ast.alias]]:
+        """Every import of one name, as a statement of its own."""
+        for _, _, tree in self._cells:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    yield from ((ast.Import([alias]), alias) for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    for alias in node.names:
+                        yield ast.ImportFrom(node.module, [alias], 0), alias
 
-    def _name(self, filename: str) -> str:
-        """What a person calls the file of a code object: In[3] for that of a cell."""
-        shell: Callable[[], Any] | None = self._namespace.get("get_ipython")
-        compiler = getattr(shell() if callable(shell) else None, "compile", None)
-        if (name := getattr(compiler, "format_code_name", lambda _: None)(filename)) is not None:
-            return str(name[1])
-        return filename
+
+def future_imports(tree: ast.Module) -> list[ast.ImportFrom]:
+    """The statements `from __future__ import ...` of a cell or a file."""
+    return [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
 
 
 def _parsed(text: str) -> ast.Module:
@@ -92,29 +103,5 @@ def _parsed(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _code_of(value: type | types.FunctionType) -> types.CodeType | None:
-    """The code of a function, or that of any function in the body of a class."""
-    if not isinstance(value, type):
-        code: types.CodeType | None = getattr(inspect.unwrap(value), "__code__", None)
-        return code
-    for member in vars(value).values():
-        function = getattr(member, "__func__", getattr(member, "fget", member))
-        if isinstance(function, types.FunctionType) and function.__module__ == value.__module__:
-            inner: types.CodeType = inspect.unwrap(function).__code__
-            if inner.co_qualname.startswith(f"{value.__qualname__}."):
-                return inner
-    return None
-
-
-def _found(lines: list[str], name: str, line: int | None, where: str) -> SourcePiece | None:
-    """The innermost definition of this name around a line; without a line the last one."""
-    best: tuple[int, int] | None = None
-    for node in ast.walk(_parsed("".join(lines))):
-        if isinstance(node, _Definition) and node.name == name:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            last = node.end_lineno or node.lineno
-            if line is None or first <= line <= last:
-                best = (first, last)
-    if best is None:
-        return None
-    return SourcePiece(textwrap.dedent("".join(lines[best[0] - 1 : best[1]])), where, best[0])
+def _first_line(node: _Definition) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

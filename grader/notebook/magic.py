@@ -39,7 +39,7 @@ def _arguments() -> _Arguments:
     return arguments
 
 
-def _asked(line: str) -> argparse.Namespace:
+def _options(line: str) -> argparse.Namespace:
     arguments = _arguments()
     try:
         return arguments.parse_args(shlex.split(line))
@@ -62,21 +62,21 @@ class _Grade:
         constants. What is missing of the exercise counts as not written yet. With --run the cell
         is then run here as well, as any other cell.
         """
-        asked = _asked(line)
+        options = _options(line)
         try:
             verdict = judge_cell(
                 self._piece(cell),
                 self._shell.user_ns,
-                asked.exercise,
-                course=asked.course,
-                suite=asked.suite,
+                options.exercise,
+                course=options.course,
+                suite=options.suite,
             )
         except GraderError as error:
             from IPython.core.error import UsageError
 
             # One sentence for the reader, and not the way through our code.
             raise UsageError(str(error)) from error
-        if asked.run:
+        if options.run:
             self._shell.run_cell(cell)
         return verdict
 

@@ -99,7 +99,7 @@ class Logbook:
     # --- reading --------------------------------------------------------------------------------
 
     def page(self, exercise: Exercise) -> Page:
-        """What is known of an exercise."""
+        """The page of an exercise; an empty one where nothing was noted yet."""
         return self._book.exercises.get(exercise.id, Page())
 
     def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
@@ -114,13 +114,13 @@ class Logbook:
         return standing
 
     def _by_file(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
-        """What the file says, found out once: `grade watch` asks at every save, of every exercise."""
+        """The standing by the file alone, kept: `grade watch` asks at every save, of every exercise."""
         key = handed.source, handed.problem
-        known = self._looked.get(exercise.id)
-        if known is None or known[0] != key:
-            known = key, _FROM_FILE[handed.state(self._course.stub(exercise))]
-            self._looked[exercise.id] = known
-        return known[1]
+        standing = self._looked.get(exercise.id)
+        if standing is None or standing[0] != key:
+            standing = key, _FROM_FILE[handed.state(self._course.stub(exercise))]
+            self._looked[exercise.id] = standing
+        return standing[1]
 
     def standings(self, files: Mapping[str, ExerciseFile]) -> dict[str, Standing]:
         """The standing of every exercise of the course, in its order."""

@@ -43,7 +43,7 @@ class Workspace:
 
     def record(self, result: Result, suite: str) -> None:
         """Keep the verdicts on the files that were read here, of those that are about all tests."""
-        # Whoever has a result has loaded it; a list of exercises need not.
+        # A caller with a result has loaded it; a list of exercises need not.
         from grader.grading import grading_options
 
         if self.submission.info().digest != result.submission.digest:
@@ -58,7 +58,7 @@ def _read(course: Course) -> Submission:
     try:
         return read_submission(course.folder, course)
     except SubmissionError as error:
-        # Whoever works here hands nothing in.
+        # A student who works here hands nothing in.
         raise SubmissionError(
             f"{course.folder} holds no file of {course.title}: "
             f"`grade reset {course.exercises[0].id}` puts a stub there."
@@ -66,7 +66,7 @@ def _read(course: Course) -> Submission:
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """What a reset did: `file` is the stub (`written` anew), `backup` what stood there before."""
+    """A reset: `file` is the stub (`written` anew), `backup` what stood there before."""
 
     file: Path
     backup: Path | None = None
@@ -99,6 +99,6 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     except OSError as error:
-        kept = f" Your file is {backup} now." if backup is not None and backup.exists() else ""
-        raise GraderError(f"{file} cannot be reset: {error.strerror}.{kept}") from error
+        backed_up = f" Your file is {backup} now." if backup is not None and backup.exists() else ""
+        raise GraderError(f"{file} cannot be reset: {error.strerror}.{backed_up}") from error
     return Reset(file, backup)

@@ -74,7 +74,7 @@ class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
 
 
 class _NotDrawable(Exception):
-    """What the code returned is nothing that can be drawn; the text says why."""
+    """A returned value that cannot be drawn; the text says why."""
 
 
 def main(arguments: list[str]) -> None:
@@ -152,7 +152,7 @@ class _Timed:
 
 
 def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
-    """What the experiment returned, as the file's `Data`."""
+    """The data of the experiment, as the file's `Data`."""
     returned = _Texts().tame(student.run(seed, "experiment"))
     try:
         return msgspec.convert(returned, plot.Data)
@@ -194,7 +194,7 @@ class _Texts:
 
 
 def _in_python(complaint: str) -> str:
-    """What msgspec, which speaks of JSON, says of a value."""
+    """A complaint of msgspec about a value, in words of Python instead of JSON."""
     for theirs, ours in _WORDS.items():
         complaint = complaint.replace(theirs, ours)
     return complaint[:1].lower() + complaint[1:]

@@ -56,7 +56,7 @@ class School:
         """Keep that a verdict is waited for."""
         with book.transaction():
             open_one = result(Status.UNJUDGED, 0)
-            book.wait_for(attempt, key_of(source), 0, source, open_one, HERE)
+            book.keep(attempt, key_of(source), 0, source, open_one, HERE, waited_for=True)
 
     def fault(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a fault of ours left it unjudged."""
