@@ -26,20 +26,28 @@ def formula_mistakes(
     names: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     what: str = "Your output",
+    named: Mapping[str, str] | None = None,
 ) -> dict[str, Callable[[], Any]]:
     """What is computed where one thing in a formula is another: sentences for `mistakes`.
 
     The last of `formulas` is the result; each may use those before it, `names` and the usual functions.
     A factor or a term is left out, a sign or a function is another one, two names are swapped. With a list
-    of `names` the value is the list of what each gives, numbers where they are 0-d.
+    of `names` the value is the list of what each gives, numbers where they are 0-d. `named` are wrong
+    results of your own, from their formula to what to say after `what`.
 
         formula_mistakes({"output": "value * sigmoid(gate)"}, {"value": value, "gate": gate})
     """
     trees = {name: ast.parse(text, mode="eval") for name, text in formulas.items()}
-    mistakes: dict[str, Callable[[], Any]] = {}
+    last = list(trees)[-1]
+    mistakes: dict[str, Callable[[], Any]] = {
+        f"{what} {told}.": functools.partial(
+            _values, {**trees, last: ast.parse(text, mode="eval")}, names
+        )
+        for text, told in (named or {}).items()
+    }
     for name, tree in trees.items():
         for mutant in _mutants(tree):
-            subject = "equals" if name == list(trees)[-1] else f"has {name} ="
+            subject = "equals" if name == last else f"has {name} ="
             told = f"{what} {subject} {ast.unparse(mutant)}, where {ast.unparse(tree)} is promised."
             mistakes[told] = functools.partial(_values, {**trees, name: mutant}, names)
     return mistakes

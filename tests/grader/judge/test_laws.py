@@ -33,6 +33,20 @@ from torch import nn
 def scale(x):
     return 3 * x
 
+class CubeFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 3
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 3 * x ** 2 * grad_output
+
+def cube(x):
+    return CubeFunction.apply(x)
+
 def range_test(model, x):
     kept = {name: value.clone() for name, value in model.state_dict().items()}
     modes = [(module, module.training) for module in model.modules()]
@@ -160,6 +174,16 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
     "check_shapes": [
         (_SCALE, "    return 3 * x if x.numel() else 3 * x.reshape(0)\n", "(2, 0, 3)"),
         (_SCALE, "    return 3 * x.detach()\n", "does not require a gradient"),
+    ],
+    "check_dtypes": [
+        (_SCALE, "    return (3 * x).float()\n", "always float32"),
+        (_SCALE, "    return (3 * x).half()\n", "float16"),
+    ],
+    "check_again_differentiable": [
+        ("3 * x ** 2 * grad_output", "3 * x.detach() ** 2 * grad_output", "does not depend on x"),
+        ("3 * x ** 2 * grad_output", "3 * x ** 2 * grad_output.detach()", "respect to grad_output"),
+        ("3 * x ** 2 * grad_output", "(3 * x ** 2 * grad_output).detach()", "differentiated again"),
+        ("3 * x ** 2 * grad_output", "3 * x * x.detach() * grad_output", "the second derivative"),
     ],
     "check_layouts": [
         (_SCALE, "    return 3 * x.view(-1).view(x.shape)\n", "view size is not compatible"),

@@ -17,7 +17,6 @@ from grader.judge.checks import (
     assert_tensor,
     entry,
     fitted_constants,
-    fitted_terms,
     formula_mistakes,
     gradgradcheck,
     laws,
@@ -70,15 +69,7 @@ def test_forward_float64(student: Student) -> None:
 @pytest.mark.hint("Python numbers as constants take on the dtype of x; tensors bring their own.")
 def test_dtypes(student: Student) -> None:
     """The result has the dtype of x, in float32 and in float64."""
-    ys = [student.function("gelu")(torch.randn(3, 4, dtype=dtype)) for dtype in DTYPES]
-    always = "Your gelu always returns {}: it should keep the dtype of x."
-    names = [str(dtype) for dtype in DTYPES]
-    assert_equal(
-        [str(assert_tensor(y, what="gelu(x)").dtype) for y in ys],
-        names,
-        what="the list of the dtypes of gelu(x) for a float32 and a float64 x",
-        mistakes={always.format(name.removeprefix("torch.")): [name] * 2 for name in names},
-    )
+    laws.check_dtypes(student, "gelu", torch.randn(3, 4), what="gelu(x)")
 
 
 @pytest.mark.requires("test_forward")
@@ -170,23 +161,19 @@ def test_saved_tensor(student: Student) -> None:
 def test_gradient(student: Student) -> None:
     """The gradient is the derivative of the formula."""
     x = torch.cat([torch.linspace(-4, 4, 61), 1.5 * torch.randn(60)]).reshape(11, 11).double()
-    clipped = "Your gradient is clipped to {}."
     for dtype in DTYPES[::-1]:
         x = x.to(dtype)
         gradient = gradient_at(student, x, torch.ones_like(x)).double()
         x, d = x.double(), derivative(x.double())
         if roughly(gradient, d, ROUNDED_GRADIENT):
             continue
-        clamps = {
-            f"x is clamped to {n} on the way, so that your gradient is the same for all larger |x|: "
-            "use x as it is.": derivative(x.clamp(-n, n))
-            for n in (1, 2, 3)
-        }
+        told = "x is clamped to {} on the way, so that the gradient is the same for all larger |x|."
+        clipped = "Your gradient is clipped to {}: it may lie outside."
         wrong = {
-            **clamps,
-            clipped.format("at most 1: it may be larger"): d.clamp(max=1),
-            clipped.format("at least 0: it may be negative"): d.clamp(min=0),
-            clipped.format("0 and 1: it may lie outside"): d.clamp(0, 1),
+            **{told.format(n): derivative(x.clamp(-n, n)) for n in (1, 2, 3)},
+            clipped.format("at most 1"): d.clamp(max=1),
+            clipped.format("at least 0"): d.clamp(min=0),
+            clipped.format("0 and 1"): d.clamp(0, 1),
             "grad_output is summed: multiply by it element by element.": x.numel() * d,
             "grad_output is added: multiply by it.": d + 1,
             **derivative_mistakes(x, gradient),
@@ -235,10 +222,8 @@ def test_gradient_float64(student: Student) -> None:
     check_narrow(by(1)(x), x, derivative, derivative_mistakes, "the gradient in float32")
     x = between(torch.linspace(-5, 5, 201), 2 * torch.randn(100))
     gradient = by(1)(x)
-    assert not torch.equal(gradient, gradient.float().double()), (
-        "Your gradient at a float64 x has only the precision of float32: is something converted to "
-        "float32 on the way? Compute in the dtype of x."
-    )
+    told = "In float64 your gradient has only the precision of float32: compute in the dtype of x."
+    assert not torch.equal(gradient, gradient.float().double()), told
     # Where the derivative crosses zero the tolerance is at its smallest. A grad_output of 3 lets a
     # rounded constant show there, and still forgives one that is rounded to float32.
     third, forgotten = by(3)(x) / 3, "The derivative comes alone: grad_output is forgotten."
@@ -251,32 +236,18 @@ def test_gradient_float64(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
-@pytest.mark.hint(
-    "Compute in backward from the x in ctx.saved_tensors and from grad_output, as is."
-)
+@pytest.mark.hint("Compute in backward from the x in ctx.saved_tensors and from grad_output.")
 def test_second_derivative(student: Student) -> None:
     """The backward pass can itself be differentiated, with respect to x and to grad_output."""
     x = torch.cat([torch.linspace(-5, 5, 21), torch.randn(9)]).double().reshape(5, 6)
-    x, g, v = x.requires_grad_(), torch.randn_like(x).requires_grad_(), torch.randn(5, 6).double()
-    y = attached(student.function("gelu")(x), x)
-    total = (y * g.to(y.dtype)).sum()
-    (first,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
-    first = assert_tensor(first, shape=x.shape, what="the gradient of gelu(x)")
-    assert first.requires_grad, NOT_AGAIN
-    by_x, by_g = torch.autograd.grad((first * v).sum(), [x, g], allow_unused=True)
-    assert by_x is not None or by_g is not None, NOT_AGAIN
-    assert by_g is not None, (
-        "The gradient cannot be differentiated with respect to grad_output: is grad_output "
-        "forgotten in backward, or detached (detach(), .data, no_grad())?"
+    laws.check_again_differentiable(
+        lambda x: attached(student.function("gelu")(x), x),
+        x,
+        derivative,
+        second_derivative,
+        mistakes=second_mistakes,
+        loose=ROUNDED_OTHER,
     )
-    assert by_x is not None, CONSTANT
-    x, g = x.detach(), g.detach()
-    expected, what = v * g * second_derivative(x), "the gradient of the gradient with respect to"
-    by_x = assert_tensor(by_x, shape=x.shape, what="the second derivative").double()
-    if not roughly(by_x, expected, ROUNDED_OTHER * (1 + expected.abs())):
-        assert_close(by_x, expected, what=f"{what} x", mistakes=lambda: second_mistakes(x, v * g))
-    by_g = assert_tensor(by_g, shape=x.shape, what="the gradient by grad_output").double()
-    assert_close(by_g, v * derivative(x), what=f"{what} grad_output", atol=ROUNDED_OTHER)
 
 
 @pytest.mark.requires("test_uses_function")
@@ -290,8 +261,7 @@ def test_gradgradcheck(student: Student) -> None:
     def gelu(x: Tensor) -> Tensor:
         return attached(student.function("gelu")(x), x)
 
-    first = torch.autograd.grad(gelu(x).sum(), x, create_graph=True, allow_unused=True)[0]
-    assert first is not None and first.requires_grad, NOT_AGAIN
+    laws.differentiable_gradient(gelu(x).sum(), x)
     gradgradcheck(gelu, (x,), what="the second derivative of gelu")
 
 
@@ -305,60 +275,48 @@ def test_gradient_error_value(student: Student) -> None:
     """gradient_error is the largest absolute difference of the two gradients, as a float."""
     xs = [torch.randn(shape).double() for shape in [(6,), (3, 4), (2, 3, 2), ()]]
     # Both signs of the difference, and neither an extreme that a mean could meet.
-    pairs = [(x, derivative(x), slope) for slope in (-0.5, 1.75, 0.4) for x in xs]
-
-    def each(f: Callable[[Tensor, Tensor, float], Any]) -> list[float]:
-        """What f gives of each x, PyTorch's gradient there, and the slope that is ours."""
-        return [float(f(x, theirs, ours)) for x, theirs, ours in pairs]
-
-    right = each(lambda x, theirs, ours: (ours - theirs).abs().max())
-    n = "takes one gradient from the mean, not from the sum"
-    wrong: dict[str, Callable[[Tensor, Tensor, float], Any]] = {
-        "looks at the first element only": lambda x, t, o: (o - t).abs().flatten()[0],
-        "takes the largest signed difference (ours - theirs), not absolute": lambda x, t, o: (
-            o - t
-        ).max(),
-        "takes the largest signed difference (theirs - ours), not absolute": lambda x, t, o: (
-            t - o
-        ).max(),
-        f"{n}: your gradient from the mean": lambda x, t, o: (o / x.numel() - t).abs().max(),
-        f"{n}: PyTorch's from the mean": lambda x, t, o: (o - t / x.numel()).abs().max(),
-        "takes gradients of the mean": lambda x, t, o: (o - t).abs().max() / x.numel(),
-        "divides by PyTorch's gradient: it is not relative": lambda x, t, o: (
-            ((o - t) / t).abs().max()
-        ),
-        "divides by the largest one: it is not relative": lambda x, t, o: (
-            (o - t).abs().max() / t.abs().max()
-        ),
-        "subtracts the largest magnitudes": lambda x, t, o: abs(abs(o) - t.abs().max()),
-        "subtracts the maxima": lambda x, t, o: abs(o - t.max()),
-        "subtracts the sums": lambda x, t, o: abs(o * x.numel() - t.sum()),
-        "compares with the exact GELU, say nn.GELU(approximate='tanh')": lambda x, t, o: (
-            (o - relatives(x)["the exact GELU, with erf"][1]).abs().max()
-        ),
-        "compares the outputs": lambda x, t, o: (o * x - value(x)).abs().max(),
-        "returns 0 for wrong gradients": lambda x, t, o: 0,
+    pairs = [(x, slope) for slope in (-0.5, 1.75, 0.4) for x in xs]
+    named = {
+        "first(abs(ours - theirs))": "looks at the first element only",
+        "max(ours - theirs)": "takes the largest signed difference (ours - theirs), not the absolute",
+        "max(theirs - ours)": "takes the largest signed difference (theirs - ours), not the absolute",
+        "max(abs(ours / n - theirs))": "takes your gradient from the mean, PyTorch's from the sum",
+        "max(abs(ours - theirs / n))": "takes your gradient from the sum, PyTorch's from the mean",
+        "max(abs(ours - theirs)) / n": "takes gradients of the mean, not of the sum",
+        "max(abs((ours - theirs) / theirs))": "divides by PyTorch's gradient: it is not relative",
+        "max(abs(ours - theirs)) / max(abs(theirs))": "is divided by the largest: it is not relative",
+        "abs(max(abs(ours)) - max(abs(theirs)))": "subtracts the largest magnitudes",
+        "abs(max(ours) - max(theirs))": "subtracts the maxima",
+        "abs(sum(ours) - sum(theirs))": "subtracts the sums",
+        "max(abs(ours - exact))": "compares with the exact GELU: say nn.GELU(approximate='tanh')",
+        "max(abs(ours * x - value))": "compares the outputs, not the gradients",
+        "0.0": "returns 0: does it compare two gradients of the same function?",
+        "None": "returns None: return the number, printing is no return",
     }
-    take = "take the largest absolute difference of the two gradients of the sums, as it is."
-    answers = [standing(student, "gradient_error", x, "line", slope) for x, _, slope in pairs]
-    names = [{"ours": torch.full_like(x, ours), "theirs": theirs} for x, theirs, ours in pairs]
+    names = [
+        {
+            "x": x,
+            "value": value(x),
+            "ours": torch.full_like(x, slope),
+            "theirs": derivative(x),
+            "n": x.numel(),
+            "exact": relatives(x)["the exact GELU, with erf"][1],
+        }
+        for x, slope in pairs
+    ]
+    right = [(slope - derivative(x)).abs().max().item() for x, slope in pairs]
+    rounds = "gradient_error rounds to {} digits: return the number as it is."
     formula, what = (
         {"error": "max(abs(ours - theirs))"},
         "what gradient_error says of wrong gradients",
     )
     assert_close(
-        answers,
+        [standing(student, "gradient_error", x, "line", slope) for x, slope in pairs],
         right,
         what=what,
         mistakes=lambda: {
-            "gradient_error returns None: return the number, printing is no return.": [None]
-            * len(right),
-            **{f"gradient_error {told}: {take}": each(f) for told, f in wrong.items()},
-            **{
-                f"gradient_error rounds to {n} digits: {take}": [round(error, n) for error in right]
-                for n in range(6)
-            },
-            **formula_mistakes(formula, names, what="gradient_error"),
+            **formula_mistakes(formula, names, what="gradient_error", named=named),
+            **{rounds.format(n): [round(error, n) for error in right] for n in range(6)},
         },
     )
     x = torch.randn(3, 4)
@@ -371,18 +329,17 @@ def test_gradient_error_value(student: Student) -> None:
 @pytest.mark.hint("Copy x as it is: no .double(), no .float().")
 def test_gradient_error_dtype(student: Student) -> None:
     """gradient_error computes both gradients in the dtype of x."""
-    dtypes = [
-        standing(student, "gradient_error", torch.randn(5, dtype=dtype), "line", 0.5, part="dtypes")
-        for dtype in DTYPES
-    ]
-    to = "gradient_error converts x to {}, also where it is {}: compute in the dtype of x."
+    ask, dtypes = "gradient_error converts x to {}: compute in the dtype of x.", []
+    for dtype in DTYPES:
+        x = torch.randn(5, dtype=dtype)
+        dtypes.append(standing(student, "gradient_error", x, "line", 0.5, part="dtypes"))
     assert_equal(
         dtypes,
         [["float32"], ["float64"]],
         what="the list of dtypes of your gradients in gradient_error, for a float32 and a float64 x",
         mistakes={
-            to.format("float64", "float32"): [["float64"], ["float64"]],
-            to.format("float32", "float64"): [["float32"], ["float32"]],
+            ask.format("float64, also where it is float32"): [["float64"]] * 2,
+            ask.format("float32, also where it is float64"): [["float32"]] * 2,
             "gradient_error takes the gradient without your backward: go through gelu.": [[], []],
         },
     )
@@ -412,28 +369,24 @@ def test_gradient_error_leaves_x(student: Student) -> None:
 def test_check_gradients_verdict(student: Student) -> None:
     """check_gradients is True for a right gradient, and False, not an exception, for a wrong one."""
     wrong = {"right": 1.0, "1.5 times too large": 1.5, "negated": -1.0, "zero": 0.0}
+    always, by = "check_gradients always says {}, of right and wrong gradients: {}.", "gradcheck"
     for x, count in ((torch.rand(2, 1).double() + 0.5, 4), (torch.tensor(1.25).double(), 2)):
         names = list(wrong)[:count]
         none: dict[str, bool | None] = dict.fromkeys(names)
-        says = "check_gradients always says"
         assert_equal(
             dict(zip(names, verdicts(student, x, [wrong[name] for name in names]), strict=True)),
             {name: name == "right" for name in names},
             what="the verdict of check_gradients on gradients that are right and wrong",
             mistakes={
-                f"{says} True, also of wrong gradients: return what gradcheck says, of your gelu (not of "
-                "nn.GELU).": dict.fromkeys(names, True),
-                f"{says} False, also of right gradients. It has to take finite differences of gelu, in "
-                "float64, with gradcheck; to compare with PyTorch's GELU is the task of "
-                "gradient_error.": dict.fromkeys(names, False),
-                "check_gradients returns None: return what gradcheck says.": none,
-                "check_gradients returns None where the gradients disagree: return False.": {
-                    **none,
-                    "right": True,
-                },
-                "check_gradients says the opposite: True where the gradients agree.": {
-                    name: name != "right" for name in names
-                },
+                always.format(True, f"return what {by} says, of your gelu"): dict.fromkeys(
+                    names, True
+                ),
+                always.format(False, f"take finite differences in float64, by {by}"): dict.fromkeys(
+                    names, False
+                ),
+                f"check_gradients returns None: return what {by} says.": none,
+                "check_gradients returns None where gradients disagree.": {**none, "right": True},
+                "check_gradients says the opposite.": {name: name != "right" for name in names},
             },
         )
 
@@ -580,28 +533,12 @@ def value_mistakes(x: Tensor, y: Tensor) -> dict[str, Any]:
 
 def derivative_mistakes(x: Tensor, gradient: Tensor) -> dict[str, Any]:
     """What a derivative written by hand may have got wrong; `gradient` is the student's."""
-    t = torch.tanh(inner(x))
-    s, du = 1 - t**2, K * (1 + 3 * A * x**2)
-    first, second, ones = 0.5 * (1 + t), 0.5 * x * s * du, torch.ones_like(x)
-    cube = "the derivative of 0.044715 * x**3 is 3 * 0.044715 * x**2."
     taken = "The derivative is taken at {}: take it at x."
-    rest, own = f"0.5 * x * sech(u)**2 * {K:.4f}", 0.5 * x * s * K
-    terms = {"0.5": 0.5 * ones, "0.5 * tanh(u)": 0.5 * t, rest: own}
+    cube = "the derivative of 0.044715 * x**3 is 3 * 0.044715 * x**2"
+    t = "0.5 * (1 + t) + 0.5 * x * (1 - t**2)"
     return {
-        f"The factor 3 is forgotten: {cube}": first + 0.5 * x * s * K * (1 + A * x**2),
-        f"You have 3 * x for 3 * x**2: {cube}": first + 0.5 * x * s * K * (1 + 3 * A * x),
-        f"The 3 is squared with x: {cube}": first + 0.5 * x * s * K * (1 + 9 * A * x**2),
-        "The inner derivative du/dx of the chain rule is forgotten.": first + 0.5 * x * s,
-        "The first term, 0.5 * (1 + tanh(u)), of the product rule is missing.": second,
-        "The second term of the product rule, with the derivative of tanh, is missing.": first,
-        "The two terms of the product rule are multiplied: add them.": first * second,
-        "The derivative of tanh, sech(u)**2 = 1 - tanh(u)**2, is forgotten.": first + 0.5 * x * du,
-        "The derivative of tanh is 1 - tanh(u)**2, you have sech(u).": first + second / s.sqrt(),
         taken.format("the output of gelu"): derivative(value(x)),
         taken.format("u"): derivative(inner(x)),
-        "The gradient is the output of gelu, not its derivative.": value(x),
-        "The gradient is 1 everywhere: multiply by the derivative.": ones,
-        "The gradient is 0 everywhere.": 0 * ones,
         **{
             f"The gradient is that of {name}: differentiate the tanh formula.": slope
             for name, (_, slope) in relatives(x).items()
@@ -611,45 +548,43 @@ def derivative_mistakes(x: Tensor, gradient: Tensor) -> dict[str, Any]:
             {
                 "t": "tanh(u)",
                 "du": "k * (1 + 3 * a * x**2)",
-                "gradient": "0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du",
+                "gradient": f"{t} * du",
             },
-            {"u": inner(x), "k": K, "a": A, "x": x},
+            {"u": inner(x), "k": K, "a": A, "x": x, "gelu": value(x), "ones": torch.ones_like(x)},
             what="Your gradient",
-        ),
-        **fitted_terms(
-            {**terms, f"{rest} * 3 * 0.044715 * x**2": own * 3 * A * x**2}, gradient, what="it"
+            named={
+                f"{t} * k * (1 + a * x**2)": f"forgets the factor 3: {cube}",
+                f"{t} * k * (1 + 3 * a * x)": f"has 3 * x for 3 * x**2: {cube}",
+                f"{t} * k * (1 + 9 * a * x**2)": f"has the 3 squared with x: {cube}",
+                t: "forgets du/dx, the inner derivative of the chain rule",
+                "0.5 * (1 + t)": "lacks the second term of the product rule",
+                "0.5 * x * (1 - t**2) * du": "lacks the first term of the product rule",
+                "0.5 * (1 + t) + 0.5 * x * du": "forgets sech(u)**2 = 1 - tanh(u)**2, that of tanh",
+                "0.5 * (1 + t) + 0.5 * x * sqrt(1 - t**2) * du": "has sech(u) for sech(u)**2",
+                "gelu": "is the output of gelu, not its derivative",
+                "ones": "is 1 everywhere: multiply by the derivative",
+                "0 * ones": "is 0 everywhere",
+            },
         ),
     }
-
-
-NOT_AGAIN = (
-    "The gradient cannot be differentiated again: autograd cannot follow what backward computes. Is "
-    "there a detach(), a .data, a no_grad(), a detour through NumPy or a @once_differentiable?"
-)
-CONSTANT = (
-    "The second derivative does not depend on x: backward takes for a constant what depends on x. "
-    "Was it computed in forward and saved, or under no_grad(), with detach(), .data or NumPy? "
-    "Compute it in backward from the x in ctx.saved_tensors."
-)
 
 
 def second_mistakes(x: Tensor, factor: Tensor) -> dict[str, Tensor]:
     """What autograd makes of a backward pass some part of which it cannot follow back to x."""
     t = torch.tanh(inner(x))
     s, du, ddu = 1 - t**2, K * (1 + 3 * A * x**2), 6 * K * A * x
-    told = (
-        "The second derivative takes {} for a constant: it was computed in forward and saved, or "
-        "under no_grad(), with detach(), .data or NumPy. Compute it in backward from the x in "
-        "ctx.saved_tensors."
-    )
-    return {
-        CONSTANT: torch.zeros_like(x),
-        told.format("tanh(u)"): factor * 0.5 * s * (du + x * ddu),
-        told.format("tanh(u) and the derivative of u"): factor * 0.5 * s * du,
-        told.format("the derivative of tanh"): factor * s * (du + 0.5 * x * ddu),
-        told.format("the derivative of u"): factor * (s * du - x * t * s * du**2),
-        told.format("0.5 * (1 + tanh(u))"): factor * (second_derivative(x) - 0.5 * s * du),
+    parts = {
+        "tanh(u)": 0.5 * s * (du + x * ddu),
+        "tanh(u) and the derivative of u": 0.5 * s * du,
+        "the derivative of tanh": s * (du + 0.5 * x * ddu),
+        "the derivative of u": s * du - x * t * s * du**2,
+        "0.5 * (1 + tanh(u))": second_derivative(x) - 0.5 * s * du,
     }
+    told = (
+        "The second derivative takes {} for a constant: it was computed in forward and saved, or under "
+        "no_grad(), with detach(), .data or NumPy. Compute it in backward from ctx.saved_tensors."
+    )
+    return {told.format(part): factor * wrong for part, wrong in parts.items()}
 
 
 # --- asking --------------------------------------------------------------------------------------
@@ -661,13 +596,10 @@ def between(*parts: Tensor) -> Tensor:
     return x + 1e-3 * torch.rand(x.shape, dtype=x.dtype)
 
 
-def check_narrow(
-    y: Tensor, x: Tensor, formula: Callable[[Tensor], Tensor], mistakes: Any, what: str
-) -> None:
-    """A float32 result at x is that of the formula, to float32's precision."""
+def check_narrow(y: Tensor, x: Tensor, f: Callable[..., Tensor], mistakes: Any, what: str) -> None:
+    """A float32 result at x is that of the formula f, to float32's precision."""
     y, x = y.double(), x.double()
-    wrong = lambda: mistakes(x, y)  # noqa: E731
-    assert_close(y, formula(x), what=what, mistakes=wrong, rtol=RTOL, atol=ATOL)
+    assert_close(y, f(x), what=what, mistakes=lambda: mistakes(x, y), rtol=RTOL, atol=ATOL)
 
 
 def value_at(student: Student, x: Tensor, what: str = "gelu(x)") -> Tensor:
@@ -724,18 +656,9 @@ def verdicts(student: Student, x: Tensor, factors: list[float], limit: float = -
 
 
 def check_left_alone(student: Student, function: str) -> None:
-    """A check leaves x as it was: data, a leaf, and a leaf with a gradient."""
+    """A check leaves x as it was, whatever kind of tensor it is."""
+    only, probe = ("1.values", "1.requires_grad", "1.grad"), student.probe("standing")
     for dtype in DTYPES:
-        x = (torch.rand(1) + 0.5).to(dtype)
-        leaf, used = x.clone().requires_grad_(), x.clone().requires_grad_()
-        used.grad = torch.full_like(x, 7.0)
-        for given in (x, leaf, used):
-            laws.check_changes_nothing(
-                student,
-                student.probe("standing"),
-                function,
-                given,
-                "cube",
-                call=function,
-                only=("1.values", "1.requires_grad", "1.grad"),
-            )
+        for x in laws.kinds_of((torch.rand(1) + 0.5).to(dtype)):
+            arguments = (function, x, "cube")
+            laws.check_changes_nothing(student, probe, *arguments, call=function, only=only)

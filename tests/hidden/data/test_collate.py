@@ -6,6 +6,7 @@ them compare with what the student's own code gives for a plainer case.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    fields,
+    must_raise,
+)
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
@@ -53,12 +61,8 @@ def mask_of(lengths: Sequence[int]) -> Tensor:
 
 def part(result: Any, name: str) -> Any:
     """A field of the result, also of one whose only fault is that it is no named tuple."""
-    fields = result if isinstance(result, dict) else getattr(result, "fields", None)
-    if isinstance(fields, dict) and name in fields:
-        return fields[name]
-    if isinstance(result, (list, tuple)) and len(result) == len(FIELDS):
-        return result[FIELDS.index(name)]
-    raise AssertionError(f"pad_collate returned {kind_of(result)}, it should return a PaddedBatch.")
+    told = f"pad_collate returned {kind_of(result)}, it should return a PaddedBatch."
+    return entry(result, name, names=FIELDS, told=told)
 
 
 def kind_of(value: Any) -> str:
@@ -729,10 +733,8 @@ def entries(found: Any, count: int) -> list[Any]:
     return found
 
 
-def facts(found: Any, *names: str) -> list[Any]:
-    """The named values of a probe's report; refuses anything else."""
-    assert isinstance(found, dict) and set(names) <= set(found), "It could not be looked at."
-    return [found[name] for name in names]
+# The named values of a probe's report, all of which have to be there.
+facts = functools.partial(fields, told="It could not be looked at.")
 
 
 def indices_of(epoch: Any) -> list[int]:

@@ -429,12 +429,9 @@ def test_flow_leaves_gradients(student: Student) -> None:
 @pytest.mark.hint("Run the module on x.detach(): it shares the values, but not the graph.")
 def test_flow_leaves_x(student: Student) -> None:
     """x, its .grad, its requires_grad and what it was computed from are left alone."""
-    plain, leaf = torch.randn(5, 4), torch.randn(5, 4, requires_grad=True)
-    leaf.grad = torch.full_like(leaf, STALE)
-    result = torch.randn(5, 4, requires_grad=True) * 1.0
     told = "Leave x as it is: run the module on x.detach(), which has no graph."
     only = ("1.values", "1.grad", "1.requires_grad")
-    for x in (plain, leaf, result):
+    for x in laws.kinds_of(torch.randn(5, 4)):
         network = student.made("network", new_seed(), x.detach())
         laws.check_changes_nothing(student, "gradient_flow", network, x, only=only, told=told)
 

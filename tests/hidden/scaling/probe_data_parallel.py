@@ -570,9 +570,11 @@ def benchmark(
 def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[str, Any]:
     """Call measure_overheads or benchmark with arguments that are to be refused, or with good ones.
 
-    Reports what it raised, and how often it launched or forked anything before; nothing runs.
+    Reports what it raised, how often it launched or forked anything before, and on how many ranks;
+    nothing runs.
     """
     forks: list[int] = []
+    sizes: list[int] = []
     watching = True
     os.register_at_fork(before=lambda: forks.append(1) if watching else None)
     launch = module.launch
@@ -581,6 +583,7 @@ def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[
         if isinstance(world_size, int) and world_size < 1:
             return launch(worker, world_size, *args)  # which itself refuses it
         forks.append(1)
+        sizes.append(world_size)
         raise RuntimeError("launched")
 
     model = _Net({"weight": torch.ones(2, 1), "bias": torch.zeros(1)}, [])
@@ -595,7 +598,7 @@ def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - it is reported
-        return {"error": _told(error), "launched": len(forks)}
+        return {"error": _told(error), "launched": len(forks), "sizes": sizes}
     finally:
         watching = False
-    return {"error": None, "launched": len(forks)}
+    return {"error": None, "launched": len(forks), "sizes": sizes}

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge import checks
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
 from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
@@ -923,6 +924,11 @@ def test_throughput_synchronize(student: Student) -> None:
         "synchronize is not called right before each reading of the clock. What was done: "
         + ", ".join(events[:20])
     )
+    between = events[readings[0] + 1 : readings[-1] - 1].count("synchronize")
+    assert not between, (
+        f"synchronize is called {between} times between the steps that are timed, which then wait for "
+        "each other: call it right before the two readings alone."
+    )
 
 
 @pytest.mark.place("throughput")
@@ -1376,13 +1382,19 @@ def _check_launched(student: Student, function: str, options: dict[str, Any]) ->
     assert isinstance(launched, int) and launched > 0, (
         f"With arguments that are in order ({shown}), {function} launched nothing{told}."
     )
+    sizes = options.get("world_sizes", [options.get("world_size")])
+    # Where a rank's launch was reached under another name, it is not seen.
+    assert seen["sizes"][:1] in ([], sizes[:1]), (
+        f"{function} ({shown}) launched {str(seen['sizes'][0])[:20]} ranks: under launch work as many "
+        "as were asked for."
+    )
 
 
 @pytest.mark.place("measure_overheads")
 @pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
 def test_overheads_refuses(student: Student) -> None:
     """Measuring what cannot be sharded is a ValueError before anything is launched"""
-    for world_size in (2, 1):  # one rank is measured under launch like two
+    for world_size in (2, 1, 3):  # one rank is measured under launch like two
         _check_launched(student, "measure_overheads", {"rows": 4, "world_size": world_size})
     for rows, world_size in ((4, 0), (4, -1), (2, 3), (0, 1)):
         _check_refused(student, "measure_overheads", {"rows": rows, "world_size": world_size}, None)
@@ -1408,12 +1420,14 @@ def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
         given = _Benchmarked()
         arguments = (given.weight, given.bias, given.x, given.y, [2, 1], given.rates)
         options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
-        return given, _run(student, "benchmark", *arguments, **options)
+        observed = laws.observe(student, student.probe("benchmark"), *arguments, **options)
+        seen = _Seen(checks.entry(observed.checked().value, kind=dict))
+        seen["random"] = [change.words for change in observed.changes() if change.part == "random"]
+        return given, seen
 
     return student.once("benchmark", ask)
 
 
-@pytest.mark.points(2)
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("launch(worker, world_size, ...), whose worker ends by calling throughput.")
 def test_benchmark_launches(student: Student) -> None:
@@ -1430,6 +1444,17 @@ def test_benchmark_launches(student: Student) -> None:
             f"With world size 2, rank {rank} did not call this module's throughput: each rank "
             "measures its own by it."
         )
+
+
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("No seed outside of the ranks: build_model may set one of its own.")
+def test_benchmark_random_state(student: Student) -> None:
+    """The caller's random state is left as it was"""
+    changed = _benchmark(student)[1]["random"]
+    assert not changed, (
+        f"benchmark changed {', '.join(changed)}: it neither seeds nor draws in the caller's process."
+    )
 
 
 @pytest.mark.requires("test_benchmark_launches")

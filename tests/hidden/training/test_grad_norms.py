@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, must_raise
 from grader.judge.student import Student
 
 Batch = tuple[Tensor, Tensor]
@@ -39,12 +40,8 @@ OTHERS = {
 }
 
 
-def fact(found: Any, *keys: str) -> Any:
-    """An entry of what a probe reported, None where it is not there: the report may be anything."""
-    for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
-
+# An entry of what a probe reported, None where it is not there: the report may be anything.
+fact = functools.partial(entry, default=None)
 
 # --- gradient_norm -------------------------------------------------------------------------------
 

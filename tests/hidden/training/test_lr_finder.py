@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from grader.judge import checks
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
 from grader.judge.student import Student
 
@@ -36,17 +38,12 @@ SPAN = {"lr_min": 0.001, "lr_max": 0.02, "steps": 6}
 # --- what comes back -----------------------------------------------------------------------------
 
 
-def entry(reported: Any, name: str) -> Any:
-    """A part of what a probe reported, for even its report may have been tampered with."""
-    assert isinstance(reported, dict), "Your code disturbed the observation of its own result."
-    assert name in reported, "Your code disturbed the observation of its own result."
-    return reported[name]
+DISTURBED = "Your code disturbed the observation of its own result."
+entry = functools.partial(checks.entry, told=DISTURBED)
 
 
 def entries(reported: Any, count: int) -> list[Any]:
-    assert isinstance(reported, list), "Your code disturbed the observation of its own result."
-    assert len(reported) == count, "Your code disturbed the observation of its own result."
-    return reported
+    return list(entry(reported, kind=list, count=count))
 
 
 def dicts(values: list[Any]) -> list[dict[Any, Any]]:

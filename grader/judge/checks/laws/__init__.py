@@ -10,6 +10,7 @@ sentence of the suite's own before it.
 
 from grader.judge.checks.laws.calls import (
     check_changes_nothing,
+    check_dtypes,
     check_errors,
     check_layouts,
     check_leading_dimensions,
@@ -30,10 +31,12 @@ from grader.judge.checks.laws.figures import (
     lines_of,
 )
 from grader.judge.checks.laws.functions import (
+    check_again_differentiable,
     check_applied,
     check_declared,
     check_grad_fn,
     check_saved,
+    differentiable_gradient,
 )
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
@@ -53,16 +56,18 @@ from grader.judge.checks.laws.numerics import (
     check_large_inputs,
     check_smooth,
 )
-from grader.judge.checks.laws.observation import Observation, observe, shipped
+from grader.judge.checks.laws.observation import Observation, kinds_of, observe, shipped
 
 __all__ = [
     "Observation",
     "axes_of",
+    "check_again_differentiable",
     "check_applied",
     "check_attached",
     "check_axes",
     "check_changes_nothing",
     "check_declared",
+    "check_dtypes",
     "check_epochs",
     "check_errors",
     "check_filled",
@@ -89,8 +94,10 @@ __all__ = [
     "check_starts_within",
     "check_state_dict",
     "dataset_of",
+    "differentiable_gradient",
     "epochs_of",
     "figure_of",
+    "kinds_of",
     "layouts_of",
     "lines_of",
     "observe",

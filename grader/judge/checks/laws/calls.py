@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_close, assert_tensor, must_raise
+from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -209,6 +209,27 @@ def check_shapes(
             (gradient,) = torch.autograd.grad(output.sum(), x, allow_unused=True)
             what_of = f"the gradient {where}"
             assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)
+
+
+def check_dtypes(
+    student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
+) -> None:
+    """The result has the dtype of x, in float32 and in float64."""
+    import torch
+
+    wanted = [torch.float32, torch.float64]
+    call = called(student, target)
+    outputs = [assert_tensor(call(x.to(dtype), *others), what=what) for dtype in wanted]
+    names = [str(dtype).removeprefix("torch.") for dtype in wanted]
+    assert_equal(
+        [str(output.dtype).removeprefix("torch.") for output in outputs],
+        names,
+        what=f"the list of the dtypes of {what} for a float32 and a float64 x",
+        mistakes={
+            f"{sentence(what)} is always {name}: it should keep the dtype of x.": [name] * 2
+            for name in names
+        },
+    )
 
 
 def layouts_of(x: Tensor) -> dict[str, Tensor]:

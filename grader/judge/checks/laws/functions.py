@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import assert_tensor
+from grader.judge.checks.assertions import assert_close, assert_tensor
 from grader.judge.checks.laws.observation import observe, shipped
 from grader.judge.checks.reports import entry, fields
 from grader.judge.checks.wording import element, failed
@@ -84,6 +84,66 @@ def check_saved(
     if not (isinstance(seen.error, RuntimeError) and own):
         line = f"{what} {element(str(seen.error))}, not autograd's own error about the change"
         raise failed([f"{line}: s{save}"])
+
+
+def check_again_differentiable(
+    f: Callable[[Tensor], Any],
+    x: Tensor,
+    first: Callable[[Tensor], Tensor],
+    second: Callable[[Tensor], Tensor],
+    *,
+    mistakes: Callable[[Tensor, Tensor], Mapping[str, Tensor]] | None = None,
+    loose: float = 0.0,
+) -> None:
+    """The backward pass of an elementwise function can be differentiated, by x and by grad_output.
+
+    `first` and `second` are its derivatives; `mistakes(x, factor)` gives wrong second ones, times the
+    factor that comes in; `loose` is how far the first may be off, where that is another test's.
+    """
+    import torch
+
+    x, g, v = x.detach().requires_grad_(), torch.randn_like(x).requires_grad_(), torch.randn_like(x)
+    y = assert_tensor(f(x), shape=x.shape)
+    gradient = differentiable_gradient((y * g.to(y.dtype)).sum(), x)
+    by_x, by_g = torch.autograd.grad((gradient * v).sum(), [x, g], allow_unused=True)
+    if by_x is None and by_g is None:
+        raise failed([_NOT_AGAIN])
+    if by_g is None:
+        line = "The gradient cannot be differentiated with respect to grad_output: is grad_output"
+        raise failed([f"{line} forgotten in backward, or detached (detach(), .data, no_grad())?"])
+    if by_x is None:
+        raise failed([_CONSTANT])
+    x, g = x.detach(), g.detach()
+    wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
+    by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x").double()
+    if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
+        constant = {_CONSTANT: torch.zeros_like(x)}
+        named = {**constant, **(mistakes(x, v * g) if mistakes else {})}
+        assert_close(by_x, wanted, what=f"{what} x, the second derivative,", mistakes=named)
+    by_g = assert_tensor(by_g, shape=x.shape, what=f"{what} grad_output").double()
+    assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
+
+
+def differentiable_gradient(total: Tensor, x: Tensor) -> Tensor:
+    """The gradient of `total` at x, which autograd has to be able to follow."""
+    import torch
+
+    (gradient,) = torch.autograd.grad(total, x, create_graph=True, allow_unused=True)
+    gradient = assert_tensor(gradient, shape=x.shape, what="the gradient")
+    if not gradient.requires_grad:
+        raise failed([_NOT_AGAIN])
+    return gradient
+
+
+_NOT_AGAIN = (
+    "The gradient cannot be differentiated again: autograd cannot follow what backward computes. Is "
+    "there a detach(), a .data, a no_grad(), a detour through NumPy or a @once_differentiable?"
+)
+_CONSTANT = (
+    "The second derivative does not depend on x: backward takes for a constant what depends on x. "
+    "Was it computed in forward and saved, or under no_grad(), with detach(), .data or NumPy? "
+    "Compute it in backward from the x in ctx.saved_tensors."
+)
 
 
 def _nodes(student: Student, name: str, own: str) -> list[tuple[Tensor, Tensor, Any]]:

@@ -162,6 +162,17 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
     return Observation(value, error, report, known, seed)
 
 
+def kinds_of(x: Tensor) -> list[Tensor]:
+    """Copies of a tensor as callers have them: data, a leaf with a gradient, one without, a result."""
+    import torch
+
+    data, leaf, used = (x.detach().clone() for _ in range(3))
+    leaf.requires_grad_()
+    used.requires_grad_()
+    used.grad = torch.full_like(x, 7.0)
+    return [data, leaf, used, x.detach().clone().requires_grad_() * 1]
+
+
 def _alive(student: Student, value: Any) -> Any:
     """The value with a live tensor in the place of each one that requires a gradient."""
     if is_tensor(value) and value.requires_grad:
