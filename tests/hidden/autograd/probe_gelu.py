@@ -37,14 +37,13 @@ def standing(
 
 @contextlib.contextmanager
 def stand_in(
-    module: Any, value: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor], Tensor]
+    module: Any, value: Callable[..., Tensor], right: Callable[..., Any]
 ) -> Iterator[None]:
-    """Put another function in the place of GELUFunction and gelu.
+    """Put another function, with this value and backward, in the place of GELUFunction and gelu.
 
     The class keeps its identity, for what holds its apply; in the style with setup_context, which
     torch.func needs.
     """
-    right = backward
 
     class StandIn(torch.autograd.Function):
         @staticmethod
@@ -56,30 +55,18 @@ def stand_in(
             ctx.save_for_backward(inputs[0])
 
         @staticmethod
-        def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        def backward(ctx: Any, grad_output: Tensor) -> Any:
             return right(ctx.saved_tensors[0], grad_output)
 
-    methods = {name: StandIn.__dict__[name] for name in ("forward", "setup_context", "backward")}
-    gelu, apply = getattr(module, "gelu", None), StandIn.apply
-    module.gelu = lambda x: apply(x)  # type: ignore[no-untyped-call]
-    try:
-        with replaced(getattr(module, "GELUFunction", None), **methods):
-            yield
-    finally:
-        module.gelu = gelu
-
-
-@contextlib.contextmanager
-def replaced(own: Any, **methods: Any) -> Iterator[None]:
-    """Give the class other methods for a while, if it is one."""
-    old = {name: own.__dict__.get(name) for name in methods} if isinstance(own, type) else {}
-    for name in old:
-        setattr(own, name, methods[name])
+    own, gelu = (getattr(module, name, None) for name in ("GELUFunction", "gelu"))
+    methods = ("forward", "setup_context", "backward") if isinstance(own, type) else ()
+    old = {name: vars(own).get(name) for name in methods}
+    module.gelu = lambda x: StandIn.apply(x)  # type: ignore[no-untyped-call]
+    for name in methods:
+        setattr(own, name, vars(StandIn)[name])
     try:
         yield
     finally:
+        module.gelu = gelu
         for name, method in old.items():
-            if method is None:
-                delattr(own, name)
-            else:
-                setattr(own, name, method)
+            delattr(own, name) if method is None else setattr(own, name, method)

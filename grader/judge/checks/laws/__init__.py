@@ -55,6 +55,7 @@ from grader.judge.checks.laws.numerics import (
     check_gradients,
     check_large_inputs,
     check_smooth,
+    gradient_at,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, shipped
 
@@ -97,6 +98,7 @@ __all__ = [
     "differentiable_gradient",
     "epochs_of",
     "figure_of",
+    "gradient_at",
     "kinds_of",
     "layouts_of",
     "lines_of",

@@ -89,6 +89,20 @@ def check_attached(output: Tensor, what: str = "the output") -> None:
         raise failed([sentence(f"{line}torch.no_grad(), torch.tensor(...), NumPy).")])
 
 
+def gradient_at(
+    f: Callable[[Tensor], Any], x: Tensor, grad_output: Tensor, *, what: str = "the output"
+) -> Tensor:
+    """The gradient of f at x, elementwise, for this grad_output: of the shape and dtype of x."""
+    import torch
+
+    x = x.detach().clone().requires_grad_()
+    y = assert_tensor(f(x), shape=x.shape, what=what)
+    check_attached(y, what)
+    total = (y * grad_output.to(y.dtype)).sum()
+    (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
+    return assert_tensor(gradient, shape=x.shape, dtype=x.dtype, what="the gradient")
+
+
 def check_gradients(
     output: Any,
     leaves: Mapping[str, Tensor],

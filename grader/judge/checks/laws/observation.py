@@ -300,7 +300,7 @@ def _module_changes(
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
             if part == "parameters" and entry(new[name], "id") != entry(old[name], "id"):
                 found.append(Change(f"the {word} {words}, now another object", part, owners))
-            moved = {"values": "buffers", "version": "buffers"} if part == "buffers" else {}
+            moved = {"values": "buffers"} if part == "buffers" else {}
             for change in found:
                 yield change._replace(part=moved.get(change.part, change.part))
 
