@@ -356,3 +356,31 @@ def test_a_law_fails_in_words(
     outcome, message = judged_law(judge, tmp_path, law, RIGHT.replace(old, new))
     assert outcome in (Outcome.FAILED, Outcome.ERROR), message
     assert words in message
+
+
+GARBAGE = [
+    "None",
+    "{}",
+    "{'arguments': [], 'keywords': {}, 'module': None, 'modes': {}}",
+    "{'arguments': [3], 'keywords': {}, 'module': None, 'modes': {}}",
+    "{'arguments': [{'kind': torch.ones(2)}], 'keywords': {}, 'module': None, 'modes': {}}",
+    "{'arguments': [{'kind': 'tensor', 'shape': torch.ones(3)}], 'keywords': 1, 'modes': []}",
+    "{'arguments': [{'kind': 'container', 'items': [1], 'keys': []}], 'keywords': {}, 'modes': {}}",
+    "{'arguments': [{'kind': 'module', 'training': {'': torch.ones(2)}}], 'keywords': {}, 'modes': {}}",
+    "{'arguments': [{'kind': 'object', 'value': 0}], 'keywords': {}, 'modes': {'x': torch.ones(2)}}",
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+@pytest.mark.parametrize("law", ["check_changes_nothing", "check_restores"])
+def test_a_forged_report_is_the_submission_s_fault(
+    judge: Judge, tmp_path: Path, law: str, garbage: str
+) -> None:
+    forged = (
+        f"{RIGHT}\nimport sys, itertools\n"
+        "inside = sys.modules['grader.sandbox.inside.observation']\n"
+        f"inside.facts_of_call = lambda *_: {garbage}\n"
+    )
+    outcome, message = judged_law(judge, tmp_path, law, forged)
+    assert outcome is Outcome.FAILED
+    assert message

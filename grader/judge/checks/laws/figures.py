@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from grader.judge.checks.assertions import assert_equal
-from grader.judge.checks.laws.observation import Target, name_of, shipped
-from grader.judge.checks.reports import entry
+from grader.judge.checks.comparison import is_ndarray
+from grader.judge.checks.laws.observation import Target, name_of, same, shipped
+from grader.judge.checks.reports import UNREADABLE, entry
 from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
@@ -50,7 +51,7 @@ def check_axes(
     axes = axes_of(figure, count)
     for each in [axes] if count == 1 else axes:
         for axis, scale in (("x", x_scale), ("y", y_scale)):
-            found = entry(each, f"{axis} scale")
+            found = str(entry(each, f"{axis} scale"))
             if scale is not None and found != scale:
                 how = f'ax.set_{axis}scale("{scale}")'
                 raise CheckFailed(
@@ -76,14 +77,17 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
     lines = [line for axes in entry(figure, "axes", kind=list) for line in entry(axes, "lines")]
     points: dict[str, Any] = {}
     for label in labels:
-        own = [line for line in lines if entry(line, "label") == label]
+        own = [line for line in lines if same(entry(line, "label"), label)]
         if len(own) != 1:
             count = "no line" if not own else f"{len(own)} lines"
             told = (
                 f"There is {count} with the label {label!r}, of {len(lines)}: draw it as one line."
             )
             raise CheckFailed(message([told]))
-        points[label] = torch.as_tensor(entry(own[0], "points"), dtype=torch.float64)
+        pairs = entry(own[0], "points")
+        if not is_ndarray(pairs):
+            raise CheckFailed(UNREADABLE)
+        points[label] = torch.as_tensor(pairs, dtype=torch.float64)
     return points
 
 
@@ -91,7 +95,7 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
     seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
     before, after = entry(seen, "before"), entry(seen, "after")
-    old, new = (entry(state, "open", kind=list) for state in (before, after))
+    old, new = ([str(n) for n in entry(state, "open", kind=list)] for state in (before, after))
     closed = [number for number in old if number not in new]
     if closed:
         own = "close your own figure (plt.close(figure)), not all or the current one"

@@ -32,7 +32,8 @@ def epochs_of(
 def _read(read: Callable[[Any], Any], batch: Any) -> list[Any]:
     try:
         numbers = read(batch)
-        return list(numbers.tolist() if hasattr(numbers, "tolist") else numbers)
+        items = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
+        return [item.tolist() if hasattr(item, "tolist") else item for item in items]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise CheckFailed(message([f"A batch of the loader is {type(batch).__name__}."])) from None
 

@@ -125,18 +125,18 @@ class Observation:
             yield from _module_changes("", was, entry(after, "module"), frozenset({"module"}))
         modes = entry(before, "modes", kind=dict)
         for mode, setting in modes.items():
-            if entry(after, "modes", mode) != setting:
+            if not same(entry(after, "modes", mode), setting):
                 yield Change(f"PyTorch's {clean(str(mode), 40)}", "modes", frozenset())
         yield from self._random_changes()
 
     def _random_changes(self) -> Iterator[Change]:
         for library, numbers in _next_draws(self.seed).items():
-            if entry(self._report, "draws", library, default=numbers) != numbers:
+            if not same(entry(self._report, "draws", library, default=numbers), numbers):
                 yield Change(f"{library}'s global random state", "random", frozenset())
 
     def was_seeded(self) -> bool:
         """Whether the call gave torch's global random state another seed."""
-        return bool(entry(self._report, "draws", "torch seed") != [self.seed])
+        return not same(entry(self._report, "draws", "torch seed"), [self.seed])
 
 
 def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Observation:
@@ -209,7 +209,7 @@ def _known(value: Any, reported: Any) -> Any:
     """The facts before the call, with the judge's own in the place of those that were reported."""
     if is_tensor(value):
         return {**entry(reported, kind=dict), **_own_facts(value)}
-    if type(value) in (list, tuple, dict) and entry(reported, "kind", default=None) == "container":
+    if type(value) in (list, tuple, dict) and same(entry(reported, "kind"), "container"):
         items = list(value.values()) if isinstance(value, dict) else value
         facts = entry(reported, "items", kind=list, count=len(items))
         known = [_known(item, fact) for item, fact in zip(items, facts, strict=True)]
@@ -250,14 +250,14 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
-    kind = entry(before, "kind")
+    kind = entry(before, "kind", kind=str)
     kinds: dict[Any, Callable[..., Iterator[Change]]] = {
         "tensor": _tensor_changes,
         "module": _module_changes,
         "optimizer": _optimizer_changes,
         "container": _container_changes,
     }
-    if entry(after, "kind") != kind:
+    if not same(entry(after, "kind"), kind):
         yield Change(name, "values", owners)
     elif kind in kinds:
         prefix = f"{name}." if kind == "module" else name
@@ -279,7 +279,7 @@ def _tensor_changes(name: str, before: Any, after: Any, owners: frozenset[str]) 
             yield Change(words, {"shape": "values", "sources": "grad"}.get(part, part), owners)
             if part in ("shape", "dtype"):
                 return  # then the rest says no more
-    if entry(after, "version") != entry(before, "version"):
+    if not same(entry(after, "version"), entry(before, "version")):
         yield Change(f"{name}._version, which counts changes in place", "version", owners)
 
 
@@ -287,7 +287,7 @@ def _module_changes(
     prefix: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
     yield from _mode_changes(prefix, before, after, owners)
-    if entry(after, "hooks") != entry(before, "hooks"):
+    if not same(entry(after, "hooks"), entry(before, "hooks")):
         yield Change(f"the hooks of {prefix.rstrip('.') or 'the module'}", "hooks", owners)
     for part, word in (("parameters", "parameter"), ("buffers", "buffer")):
         old, new = (entry(facts, part, kind=dict) for facts in (before, after))
@@ -298,7 +298,7 @@ def _module_changes(
                 continue
             found = list(_tensor_changes(words, old[name], new[name], owners))
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
-            if part == "parameters" and entry(new[name], "id") != entry(old[name], "id"):
+            if part == "parameters" and not same(entry(new[name], "id"), entry(old[name], "id")):
                 found.append(Change(f"the {word} {words}, now another object", part, owners))
             moved = {"values": "buffers"} if part == "buffers" else {}
             for change in found:
@@ -307,7 +307,7 @@ def _module_changes(
 
 def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
     old, new = (entry(facts, "training", kind=dict) for facts in (before, after))
-    if new == old:
+    if same(new, old):
         return
     remark = ""
     if all(mode is True for mode in new.values()):
@@ -325,7 +325,7 @@ def _mode_changes(prefix: str, before: Any, after: Any, owners: frozenset[str]) 
 def _optimizer_changes(
     name: str, before: Any, after: Any, owners: frozenset[str]
 ) -> Iterator[Change]:
-    if entry(after, "parameters") != entry(before, "parameters"):
+    if not same(entry(after, "parameters"), entry(before, "parameters")):
         yield Change(f"which parameters {name} holds", "parameters", owners)
     for part, words in (("options", "options"), ("state", "state")):
         if any(_changes("", entry(before, part), entry(after, part), owners)):
@@ -337,9 +337,9 @@ def _container_changes(
 ) -> Iterator[Change]:
     old, new = (entry(facts, "items", kind=list) for facts in (before, after))
     keys = entry(before, "keys", default=None)
-    if len(old) != len(new) or entry(after, "keys", default=None) != keys:
+    if len(old) != len(new) or not same(entry(after, "keys", default=None), keys):
         yield Change(f"the entries of {name}", "values", owners)
         return
     for i, (left, right) in enumerate(zip(old, new, strict=True)):
-        label = repr(keys[i]) if keys else i
+        label = repr(entry(keys, i)) if keys is not None else i
         yield from _changes(clean(f"{name}[{label}]", 80), left, right, owners)
