@@ -68,7 +68,14 @@ def judge_exercise(
                 path, [test.name for test in tests if test.visibility is visibility]
             )
         ]
-        message, results = _run(exercise, functions, SuiteRun(session, tests, options.seed), done)
+
+        def solution() -> Session:
+            reference = course.solution(exercise).read_bytes()
+            return Session(sandboxes, exercise, reference, options.required_walls)
+
+        run = SuiteRun(session, tests, options.seed)
+        has_solution = course.solution(exercise).is_file()
+        message, results = _run(exercise, functions, run, solution if has_solution else None, done)
     finally:
         session.close()
     suites.freeze()
@@ -85,9 +92,13 @@ def _run(
     exercise: Exercise,
     functions: Sequence[tuple[Path, _Test]],
     run: SuiteRun,
+    solution: Callable[[], Session] | None,
     done: Callable[[TestResult], None],
 ) -> tuple[str, list[TestResult]]:
-    """The message and the results of the tests; one message for all where the module fails."""
+    """The message and the results of the tests; one message for all where the module fails.
+
+    Where a suite is at fault, the session of the `solution` shows whether the answer provoked it.
+    """
     tests = list(run.tests.values())
     try:
         run.session.load()
@@ -98,6 +109,10 @@ def _run(
     for test, (path, function) in zip(tests, functions, strict=True):
         begin = time.perf_counter()
         end = run.end(test, _error_of(run, test, path, function))
+        if end.fault and run.fault is None and solution is not None:
+            run.session.close()
+            if _passes(run, solution(), test, path, function):
+                end = TestEnd(Outcome.ERROR, PROVOKED)
         seconds = time.perf_counter() - begin
         results.append(_result(exercise, test, end, seconds))
         done(results[-1])
@@ -111,6 +126,24 @@ def _run(
             "This is not about the submission, and costs it nothing; tell the course's author."
         )
     return "", results
+
+
+PROVOKED = (
+    "Your code gave an answer that cannot be read: the test could do nothing with it. Compare its type and "
+    "form with what the exercise promises."
+)
+
+
+def _passes(run: SuiteRun, session: Session, test: SuiteTest, suite: Path, function: _Test) -> bool:
+    """Whether a test passes with another session, of the same seed: the solution's.
+
+    It has a sandbox of its own; the submission's is gone before, and is started again when it is needed.
+    """
+    try:
+        alone = msgspec.structs.replace(test, requires=())
+        return _error_of(SuiteRun(session, [alone], run.seed), alone, suite, function) is None
+    finally:
+        session.close()
 
 
 def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> BaseException | None:

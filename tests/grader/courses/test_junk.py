@@ -14,6 +14,7 @@ import pytest
 from grader.course.manifest import Exercise, load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.run import PROVOKED
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
@@ -171,8 +172,10 @@ def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -
 
 
 def read(judge: Judge, exercise: Exercise, source: str) -> ExerciseResult:
-    """The result; a JudgeError where the suite is at fault."""
-    return judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
+    """The result; no test of it may be one that a suite could do nothing with."""
+    result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
+    assert [test.name for test in result.tests if test.message == PROVOKED] == []
+    return result
 
 
 def junk(exercise: Exercise, form: str, body: str) -> str:

@@ -309,3 +309,72 @@ def test_changed(student):
     built, forward, changed = judged(source, suite).result.tests
     assert "give each one a plain name" in built.message
     assert (forward.message, changed.message) == ("", "")
+
+
+# Trips over whatever is no dict of lists, and over what differs from draw to draw.
+_TRUSTING = '''
+def test_first(student):
+    """The first part"""
+    assert_equal(student.function("second")(), 2)
+
+@pytest.mark.requires("test_first")
+def test_trusting(student):
+    """Trusts what it gets"""
+    drawn = torch.randint(1000, ()).item()
+    assert student.function("first")(drawn)["key"][drawn] == 1
+
+def test_last(student):
+    """Comes after"""
+    assert_equal(student.function("second")(), 2)
+'''
+_SOLUTION = f"def first(drawn):\n    return {{'key': {{drawn: 1}}}}\n{SECOND}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["1", "None", "{}", "{'key': []}", "{'key': {drawn - 1: 1}}", "__import__('torch').ones(2)"],
+)
+def test_an_answer_that_a_suite_trips_over_fails(
+    judged: JudgeSource, tmp_path: Path, answer: str
+) -> None:
+    _write_solution(tmp_path, _SOLUTION)
+    source = f"print('mine')\ndef first(drawn):\n    return {answer}\n{SECOND}"
+    result = judged(source, _TRUSTING).result
+    outcomes = [test.outcome for test in result.tests]
+    assert outcomes == [Outcome.PASSED, Outcome.ERROR, Outcome.PASSED]
+    assert "gave an answer that cannot be read" in result.tests[1].message
+    # Nothing of the solution's: it ran elsewhere.
+    assert set(result.output.split()) == {"mine"}
+
+
+def test_a_suite_that_trips_over_its_solution_is_at_fault(
+    judged: JudgeSource, tmp_path: Path
+) -> None:
+    _write_solution(tmp_path, f"def first(drawn):\n    return 1\n{SECOND}")
+    with pytest.raises(JudgeError, match="at fault in test_trusting"):
+        judged(f"def first(drawn):\n    return None\n{SECOND}", _TRUSTING)
+
+
+def test_the_solution_is_never_where_the_submission_is(judged: JudgeSource, tmp_path: Path) -> None:
+    _write_solution(tmp_path, f"{_SOLUTION}\nSECRET = True\n")
+    source = """
+import pathlib, sys
+def look():
+    files = [path.read_bytes() for path in pathlib.Path().rglob("*.py")]
+    found = any(b"SECRET = " + b"True" in data for data in files)
+    print("seen" if found or "SECRET" in vars(sys.modules["task"]) else "unseen")
+def first(drawn):
+    look()
+def second():
+    look()
+    return 2
+"""
+    result = judged(source, _TRUSTING).result
+    assert result.tests[1].outcome is Outcome.ERROR
+    assert result.output.split() == ["unseen"] * 3
+
+
+def _write_solution(root: Path, source: str) -> None:
+    path = root / "solutions" / "one" / "task.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
