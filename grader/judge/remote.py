@@ -31,7 +31,7 @@ def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: lis
         raise SandboxDied("Your code gave an answer that cannot be read: no such tensor.")
     remote = [tensors[index] for index in reply.differentiable]
     # Integers have no gradient, whatever a reply says.
-    remote = [each for each in remote if each.is_floating_point() or each.is_complex()]
+    remote = [tensor for tensor in remote if tensor.is_floating_point() or tensor.is_complex()]
     if len(remote) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: a gradient of integers.")
     # A function's fresh outputs become nodes themselves: the value already holds them, in whatever
@@ -68,11 +68,11 @@ def _products(
     request = Backward(graph, packing.pack(gradients), differentiable)
     reply, tensors = session.ask(request, packing)
     assert isinstance(reply, Returned)
-    given = [each for each in gradients if each is not None]
+    given = [gradient for gradient in gradients if gradient is not None]
     if differentiable and len(given) != len(gradients):
         # The sandbox differentiates by all gradients; an absent one stands there as zeros.
         gradients = [g if g is not None else torch.zeros(()) for g in gradients]
-    leaves = [*inputs, *(each for each in gradients if each is not None)]
+    leaves = [*inputs, *(gradient for gradient in gradients if gradient is not None)]
     products = attach(session, reply, tensors, leaves if differentiable else [])
     return _fitting(products, inputs)
 
@@ -176,7 +176,7 @@ class RemoteModule(nn.Module):
         # The positions of wanted gradients count the arguments alone.
         packing.tensors.clear()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
-        trainable = tuple(name for name, each in self.named_parameters() if each.requires_grad)
+        trainable = tuple(name for name, tensor in self.named_parameters() if tensor.requires_grad)
         handle = self.__dict__["_remote"][1]
         return Forward(handle, parameters, buffers, trainable, self.training, *packed)
 

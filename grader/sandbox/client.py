@@ -28,7 +28,7 @@ START_SECONDS = 120.0
 
 
 class Output:
-    """What student code printed, bounded: the first `MAX_OUTPUT` bytes are kept, the rest counted."""
+    """The output of student code: its first `MAX_OUTPUT` bytes, and how many more there were."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -65,8 +65,8 @@ class Sandbox:
             reply, _ = self._receive(time.monotonic() + START_SECONDS)
         except (ChannelClosed, ProtocolError, TimeoutError) as error:
             self.stop()
-            said = self.output.text().strip().splitlines()[-1:] or ["it said nothing"]
-            raise SandboxError(f"A sandbox did not start: {said[0]}") from error
+            lines = self.output.text().strip().splitlines() or ["it printed nothing"]
+            raise SandboxError(f"A sandbox did not start: {lines[-1]}") from error
         if not isinstance(reply, Ready):
             raise SandboxError("A sandbox did not start: its first word was not that it is ready.")
         self.walls = reply.walls

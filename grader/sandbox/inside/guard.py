@@ -85,8 +85,8 @@ class OperatorWatch:
         original = getattr(owner, attribute, None)
         # A class cannot be wrapped without breaking isinstance, nor an operator or a builtin without
         # breaking the scripts that hold it; these are found by their operators and in the source.
-        kept = (type, types.BuiltinFunctionType)
-        if not callable(original) or isinstance(original, kept) or "torch.ops" in dotted:
+        unwrapped = (type, types.BuiltinFunctionType)
+        if not callable(original) or isinstance(original, unwrapped) or "torch.ops" in dotted:
             return
         setattr(owner, attribute, self._wrapper(dotted, original))
 
@@ -196,13 +196,13 @@ def _silent() -> Iterator[None]:
     """Drop what torch's profiler prints where it may not read the name of its process."""
     with contextlib.suppress(Exception):  # the student may have closed or replaced it
         sys.stderr.flush()
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stderr, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         os.close(nothing)
 
 

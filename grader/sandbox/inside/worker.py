@@ -294,8 +294,8 @@ class Worker:
             for gradient in gradients:
                 gradient.requires_grad_()
         with self._guarded(graph.watches) as call:
-            found = products(graph, gradients, request.differentiable)
-        packed = packing.pack(found)
+            inputs = products(graph, gradients, request.differentiable)
+        packed = packing.pack(inputs)
         positions = tuple(i for i, t in enumerate(packing.tensors) if t.requires_grad)
         if not request.differentiable or not positions:
             return Returned(packed, operators=call.operators)
@@ -370,10 +370,10 @@ def products(graph: Graph, gradients: list[torch.Tensor], differentiable: bool) 
     total = sum((o * g).sum() for o, g in zip(graph.outputs, gradients, strict=True))
     # The public name may have a guard around it, which is for the student.
     grad = inspect.unwrap(torch.autograd.grad)
-    found = grad(
+    gradients_of_inputs = grad(
         total, graph.inputs, create_graph=differentiable, retain_graph=True, allow_unused=True
     )
-    return list(found)
+    return list(gradients_of_inputs)
 
 
 def state_of(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -74,7 +74,7 @@ class Packing:
 
     def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
         # Most of what is long is a list of floats, and a call takes longer than a float.
-        return [each if type(each) is float else self.pack(each, depth + 1) for each in values]
+        return [item if type(item) is float else self.pack(item, depth + 1) for item in values]
 
     def _pack_sequence(self, code: int, values: Iterable[Any], depth: int) -> Any:
         return msgspec.msgpack.Ext(code, _encode(self._pack_all(values, depth)))

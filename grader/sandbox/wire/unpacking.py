@@ -101,7 +101,7 @@ class Unpacking:
         if self._values > MAX_VALUES:
             raise ProtocolError("an answer holds too many values")
         # Most of what is long is a list of floats, and a call takes longer than a float.
-        return [each if type(each) is float else self._unpack(each, depth + 1) for each in values]
+        return [item if type(item) is float else self._unpack(item, depth + 1) for item in values]
 
     def _unpack_dict(self, keys: Sequence[Any], values: list[Any], depth: int) -> dict[Any, Any]:
         # The hash of a string is salted; those of numbers can be chosen so that all of them meet.

@@ -85,7 +85,7 @@ UNREADABLE = (
 
 
 class ProtocolError(Exception):
-    """The other side said something that does not fit; the text says what."""
+    """A message of the other side does not fit; the text says which part."""
 
 
 class Opaque(msgspec.Struct, frozen=True):
