@@ -131,7 +131,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
 
 
-class Student(msgspec.Struct, frozen=True, kw_only=True):
+class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Who handed in: `id` is the key of a class, `ids` what other systems call the same person.
 
     The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
@@ -151,7 +151,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     it is not known; `origin` is where in the download it was found.
     """
 
-    student: Student
+    student: StudentInfo
     attempt: int = 1
     submitted_at: str = ""
     late: bool = False

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from grader.course.manifest import Course
-    from grader.gradebook.batch import Summary
+    from grader.gradebook.batch import BatchSummary
     from grader.judge.assignment import GradingOptions
     from grader.judge.pool import Pool
-    from grader.results import Student
+    from grader.results import StudentInfo
 
 
 def _pool_options(command: Any) -> Any:
@@ -193,7 +193,7 @@ def _pool(
     return LocalPool(course, options["jobs"], grading)
 
 
-def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
+def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ()) -> None:
     from grader.cli.terminal.class_summary import (
         show_class,
         show_dropped,
@@ -209,7 +209,7 @@ def _show(book: Any, summary: Summary, missing: Sequence[Student] = ()) -> None:
     show_summary(console, summary, book.names())
 
 
-def _exit(summary: Summary) -> None:
+def _exit(summary: BatchSummary) -> None:
     from grader.gradebook.review import Reason
 
     faults = any(entry.kind is Reason.FAULT for entry in summary.attention)

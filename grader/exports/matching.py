@@ -14,7 +14,7 @@ import msgspec
 
 from grader.exports.texts import one_line
 from grader.exports.verdicts import total
-from grader.results import Entry, Student
+from grader.results import Entry, StudentInfo
 from grader.text import number
 
 
@@ -94,7 +94,7 @@ def name_key(name: str) -> str:
     return f"{given.strip()} {family.strip()}" if comma else plain
 
 
-def person_of(student: Student) -> dict[str, str]:
+def person_of(student: StudentInfo) -> dict[str, str]:
     """The names and ids of a student, as they are compared with a template."""
     person = {key: value.strip() for key, value in student.ids.items()}
     for key in ("sis_login_id", "username"):

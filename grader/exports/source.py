@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from grader.exports.files import ExportError
-from grader.results import SCHEMA_VERSION, Entry, Result, Student
+from grader.results import SCHEMA_VERSION, Entry, Result, StudentInfo
 
 
 class ClassSource:
@@ -46,4 +46,4 @@ def read_result(path: Path) -> Entry:
         raise ExportError(
             f"{path} is no result as `grade run --json {path.name}` writes it: {error}."
         ) from error
-    return Entry(student=Student(id=result.submission.name), result=result)
+    return Entry(student=StudentInfo(id=result.submission.name), result=result)

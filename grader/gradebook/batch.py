@@ -28,7 +28,7 @@ from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import environment_of, settle, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
-from grader.results import Environment, ExerciseResult, Outcome, Status, Student
+from grader.results import Environment, ExerciseResult, Outcome, Status, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, read_attempt
 
 _NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
@@ -47,7 +47,7 @@ class BatchProgress:
         """All of an attempt's exercises have a verdict."""
 
 
-class Summary(msgspec.Struct, frozen=True):
+class BatchSummary(msgspec.Struct, frozen=True):
     """The verdicts of a batch that were new and those that were there, and what to look at."""
 
     attempts: int
@@ -57,7 +57,7 @@ class Summary(msgspec.Struct, frozen=True):
     attention: tuple[Attention, ...]
 
 
-class Change(msgspec.Struct, frozen=True):
+class ScoreChange(msgspec.Struct, frozen=True):
     """An exercise of a student whose score or tests a regrading changed.
 
     `tests` are the names of those that end otherwise than before, each with both outcomes; one that was
@@ -97,7 +97,7 @@ def batch(
     *,
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
-) -> Summary:
+) -> BatchSummary:
     """Grade a class's download: the newest attempt of each student, or all of them.
 
     Older attempts are kept in the gradebook in any case, without a verdict.
@@ -133,7 +133,7 @@ def regrade(
     options: GradingOptions,
     *,
     progress: BatchProgress | None = None,
-) -> Summary:
+) -> BatchSummary:
     """Grade again what is in the gradebook, as far as a suite or the grader changed.
 
     Raises SubmissionError where the gradebook is that of another course.
@@ -196,7 +196,7 @@ class _Batch:
         self._not_yet = {e.id: self._unjudged(e, _NOT_YET) for e in self._exercises}
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
-    def run(self, attempts: Iterator[_AttemptFiles], total: int) -> Summary:
+    def run(self, attempts: Iterator[_AttemptFiles], total: int) -> BatchSummary:
         self._book.begin(self._course)
         self._progress.begin(total)
         for verdict in self._pool.judged(self._tasks(attempts)):
@@ -205,7 +205,7 @@ class _Batch:
         # Of students who are not in this download, what the gradebook knew still holds.
         others = [entry for entry in self._book.attention() if entry.student not in self._students]
         self._book.finish(most_pressing_first([*entries, *others]))
-        return Summary(self._attempts, self._judged, self._settled, self._known, entries)
+        return BatchSummary(self._attempts, self._judged, self._settled, self._known, entries)
 
     def _tasks(self, attempts: Iterator[_AttemptFiles]) -> Iterator[Task]:
         while True:
@@ -294,7 +294,7 @@ def _timed_out(result: ExerciseResult) -> bool:
     return any(test.outcome is Outcome.TIMEOUT for test in result.tests)
 
 
-def changes(replaced: Iterable[Replaced]) -> Iterator[Change]:
+def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
     """Gains and losses with the tests that made them; exercises that end as before are left out.
 
     So are those that a fault of ours left unjudged: that is no loss.
@@ -310,7 +310,7 @@ def changes(replaced: Iterable[Replaced]) -> Iterator[Change]:
             if before.get(name) is not after.get(name)
         )
         if tests or was.score != now.score:
-            yield Change(student, attempt, now.name, was.score, now.score, tests)
+            yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:
@@ -346,7 +346,7 @@ def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
         )
 
 
-def _names_of(student: Student) -> set[str]:
+def _names_of(student: StudentInfo) -> set[str]:
     """Names under which another list may have a student."""
     ids = {value for kind, value in student.ids.items() if kind != "section"}
     return {name for name in (*ids, student.email, student.name) if name}

@@ -26,7 +26,7 @@ from grader.results import (
     Environment,
     ExerciseResult,
     Result,
-    Student,
+    StudentInfo,
     SubmissionInfo,
 )
 
@@ -120,7 +120,7 @@ class Gradebook:
         rows = self._connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
 
-    def students(self) -> list[Student]:
+    def students(self) -> list[StudentInfo]:
         """Every student, by id."""
         rows = self._connection.execute("SELECT id, name, email, ids FROM students ORDER BY id")
         return [read_student(row) for row in rows]
@@ -130,7 +130,7 @@ class Gradebook:
         rows = self._connection.execute("SELECT id, name FROM students WHERE name NOT IN ('', id)")
         return dict(rows.fetchall())
 
-    def absent(self) -> list[Student]:
+    def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
         rows = self._connection.execute(
             "SELECT id, name, email, ids FROM students"
@@ -290,11 +290,11 @@ def read_environment(text: str) -> Environment:
     return _decoded(_environment_of, text)
 
 
-def written_student(student: Student) -> tuple[str, str, str, str]:
+def written_student(student: StudentInfo) -> tuple[str, str, str, str]:
     """A row of `students`: id, name, email, ids."""
     return student.id, student.name, student.email, msgspec.json.encode(student.ids).decode()
 
 
-def read_student(row: tuple[Any, ...]) -> Student:
+def read_student(row: tuple[Any, ...]) -> StudentInfo:
     """The student of a row that begins like one of `students`."""
-    return Student(id=row[0], name=row[1], email=row[2], ids=_decoded(_ids_of, row[3]))
+    return StudentInfo(id=row[0], name=row[1], email=row[2], ids=_decoded(_ids_of, row[3]))

@@ -30,7 +30,7 @@ from grader.gradebook.book import (
 from grader.gradebook.review import Attention
 from grader.gradebook.tables import FILE, connected, only_writer
 from grader.gradebook.verdict_key import VerdictKey, source_digest
-from grader.results import Environment, ExerciseResult, Status, Student, to_json
+from grader.results import Environment, ExerciseResult, Status, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
 
 
@@ -78,7 +78,7 @@ class Keeper(Gradebook):
 
     # --- students and attempts ------------------------------------------------------------------
 
-    def keep_student(self, student: Student) -> None:
+    def keep_student(self, student: StudentInfo) -> None:
         """Know a student, also one who handed in nothing; within a transaction.
 
         What a roster said before stays where nothing is said now.
@@ -88,7 +88,7 @@ class Keeper(Gradebook):
         ).fetchone()
         if row is not None:
             before = read_student(row)
-            student = Student(
+            student = StudentInfo(
                 id=student.id,
                 name=student.name or before.name,
                 email=student.email or before.email,

@@ -2,7 +2,7 @@
 
 A fault of ours is a `grader.errors.GraderError` and never stands here.
 
-    SubmissionError (Exception)
+    SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
     ├── Forbidden          the student's code used what the exercise does not allow
@@ -25,15 +25,15 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     function: str
 
 
-class SubmissionError(Exception):
+class SubmissionFailure(Exception):
     """The submission ended the test; the text is for the student."""
 
 
-class CheckFailed(SubmissionError, AssertionError):
+class CheckFailed(SubmissionFailure, AssertionError):
     """A check of the suite did not hold."""
 
 
-class Forbidden(SubmissionError):
+class Forbidden(SubmissionFailure):
     """The submission used an operator or a name that the exercise does not allow, at `frame`."""
 
     def __init__(self, text: str, frame: Frame) -> None:
@@ -41,15 +41,15 @@ class Forbidden(SubmissionError):
         self.frame = frame
 
 
-class TimedOut(SubmissionError):
+class TimedOut(SubmissionFailure):
     """The submission did not answer before its deadline."""
 
 
-class SandboxDied(SubmissionError):
+class SandboxDied(SubmissionFailure):
     """The sandbox's process ended while it owed an answer."""
 
 
-class StudentError(SubmissionError):
+class StudentError(SubmissionFailure):
     """An exception that the student's code raised: its type, message and the student's own lines.
 
     `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the

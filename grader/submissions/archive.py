@@ -21,7 +21,7 @@ import msgspec
 from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored, open_regular
 from grader.submissions.names import shown
 from grader.submissions.submission import MAX_FILE_BYTES
-from grader.submissions.tar import BLOCK, Decompressed, Plain, Section, is_tar, tar_members
+from grader.submissions.tar import BLOCK, Decompressed, FilePart, Plain, is_tar, tar_members
 from grader.submissions.zip import Member, Readable, ZipArchive, check_path, read_member
 
 _MAX_TABLE_BYTES = 16 << 20
@@ -115,7 +115,7 @@ class StoredArchive:
         else:
             stream = Plain(self._file)
             for member in tar_members(stream, max_entries=self._max_entries):
-                section = functools.partial(Section, self._file, stream.at, member.size)
+                section = functools.partial(FilePart, self._file, stream.at, member.size)
                 yield self._held(member, section)
 
     def forget(self) -> None:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.archive import (
     MAX_CODE_NAMES,
     Candidate,
@@ -55,7 +55,7 @@ class ClassAttempt(msgspec.Struct, frozen=True, kw_only=True):
     `problem` nothing of it can be read, and every exercise shows that line.
     """
 
-    student: Student
+    student: StudentInfo
     attempt: int = 1
     submitted_at: str = ""
     late: bool = False

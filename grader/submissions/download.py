@@ -14,14 +14,14 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
 from grader.submissions.contents import Download, open_download
 from grader.submissions.folder import EntryKind
 from grader.submissions.names import listed_names, written
 from grader.submissions.people import Person, settle_ids
-from grader.submissions.platforms import Entry, Item, Platform, copy_number, platform_of
+from grader.submissions.platforms import Item, ItemInfo, Platform, copy_number, platform_of
 from grader.submissions.roster import Roster
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
@@ -38,7 +38,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     layout: str
     attempts: tuple[ClassAttempt, ...]
     notes: tuple[str, ...]
-    missing: tuple[Student, ...] = ()
+    missing: tuple[StudentInfo, ...] = ()
 
 
 def find_class(path: Path, course: Course, roster: Roster | None = None) -> ClassDownload:
@@ -104,7 +104,7 @@ class _Finding:
                 self._ignored.append(item.name)
         return platform
 
-    def _add(self, entry: Entry, item: Item) -> None:
+    def _add(self, entry: ItemInfo, item: Item) -> None:
         person = self._people.setdefault(entry.person, Person(entry.student))
         person.items.append((item, entry))
 
@@ -112,15 +112,15 @@ class _Finding:
         """A folder, an archive or a file that is named after its student."""
         name = item.name
         if item.kind is EntryKind.FOLDER:
-            self._add(Entry(name, Student(id=written(name)), name), item)
+            self._add(ItemInfo(name, StudentInfo(id=written(name)), name), item)
         elif looks_packed(name) or (item.problem and not name.endswith(".py")):
             stem = _stem(item)
             base, copy = copy_number(stem)
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
-            self._add(Entry(base, Student(id=written(base)), name, order=copy), item)
+            self._add(ItemInfo(base, StudentInfo(id=written(base)), name, order=copy), item)
         elif (owner := self._owner(name)) is not None:
-            self._add(Entry(owner[0], Student(id=written(owner[0])), owner[1]), item)
+            self._add(ItemInfo(owner[0], StudentInfo(id=written(owner[0])), owner[1]), item)
         else:
             self._ignored.append(name)
 
@@ -169,22 +169,22 @@ class _Finding:
             )
 
 
-def _in_attempts(person: Person) -> Iterator[list[tuple[Item, Entry]]]:
+def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
     """What belongs together, oldest first.
 
     Folders and archives are an attempt each. Files are one until a name comes again: then it replaces
     the one before it, and what was not handed in again stays.
     """
-    typed: list[tuple[Item, Entry]] = []
-    whole: list[tuple[Item, Entry]] = []
-    loose: list[tuple[Item, Entry]] = []
+    typed: list[tuple[Item, ItemInfo]] = []
+    whole: list[tuple[Item, ItemInfo]] = []
+    loose: list[tuple[Item, ItemInfo]] = []
     for item, entry in person.items:
         is_whole = entry.rest in ("", item.name)
         (typed if entry.typed else whole if is_whole else loose).append((item, entry))
     for item, entry in sorted(whole, key=lambda pair: _time(*pair)):
         yield [(item, entry)]
     loose.sort(key=lambda pair: (pair[1].order, copy_number(pair[1].rest)[1]))
-    current: dict[str, tuple[Item, Entry]] = {}
+    current: dict[str, tuple[Item, ItemInfo]] = {}
     for item, entry in loose:
         name = copy_number(entry.rest)[0].lower()
         if name in current:
@@ -196,11 +196,11 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, Entry]]]:
         yield typed
 
 
-def _time(item: Item, entry: Entry) -> tuple[str, int, float, str]:
+def _time(item: Item, entry: ItemInfo) -> tuple[str, int, float, str]:
     return entry.submitted_at, entry.order, item.newest, item.name
 
 
-def _renamed(item: Item, entry: Entry) -> Iterator[AttemptFile]:
+def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
     """The pieces of an item as the student called them."""
     for piece in item.pieces:
         if item.kind is not EntryKind.FOLDER and entry.rest:

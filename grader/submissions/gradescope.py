@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable
 from grader.submissions.names import written
 from grader.submissions.zip import Readable
@@ -37,11 +37,11 @@ _TIME = re.compile(
 class Submitted(msgspec.Struct, frozen=True):
     """One folder of the export: everyone whose work it is, and when it came."""
 
-    students: tuple[Student, ...]
+    students: tuple[StudentInfo, ...]
     submitted_at: str = ""
 
 
-class _Bounded:
+class _LimitedFile:
     """A file of which no more is read than is promised to be bearable."""
 
     def __init__(self, file: Readable) -> None:
@@ -64,7 +64,7 @@ def read_metadata(file: Readable) -> dict[str, Submitted]:
     records: dict[str, dict[int, dict[str, str]]] = {}
     try:
         # The events alone: nothing is resolved, constructed or repeated.
-        for path, value in _values(yaml.parse(_Bounded(file), Loader=loader), yaml):
+        for path, value in _values(yaml.parse(_LimitedFile(file), Loader=loader), yaml):
             keys = tuple(key for key in path[1:] if isinstance(key, str))
             if keys in _WANTED:
                 index = next((key for key in path if isinstance(key, int)), -1)
@@ -113,7 +113,7 @@ def _pass(levels: list[list[Any]]) -> None:
         levels[-1][1] = (None if key is not None else "") if is_mapping else key + 1
 
 
-def _student(cells: dict[str, str]) -> Student | None:
+def _student(cells: dict[str, str]) -> StudentInfo | None:
     sid, email = written(cells.get(":sid", "")), written(cells.get(":email", ""))
     # What YAML writes for nothing.
     sid, email = ("" if cell in ("~", "null") else cell for cell in (sid, email))
@@ -121,7 +121,7 @@ def _student(cells: dict[str, str]) -> Student | None:
     if not (sid or email or name):
         return None
     ids = {"gradescope_sid": sid} if sid else {}
-    return Student(id=sid or email or name, name=name, email=email, ids=ids)
+    return StudentInfo(id=sid or email or name, name=name, email=email, ids=ids)
 
 
 def _in_utc(text: str) -> str:

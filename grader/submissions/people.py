@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.names import listed_names
-from grader.submissions.platforms import Entry, Item, Platform
+from grader.submissions.platforms import Item, ItemInfo, Platform
 from grader.submissions.roster import Roster
 
 
 class Person(msgspec.Struct):
     """Somebody who handed in: as the download calls them, and then as the roster does."""
 
-    student: Student
-    items: list[tuple[Item, Entry]] = []
+    student: StudentInfo
+    items: list[tuple[Item, ItemInfo]] = []
 
 
 def settle_ids(
     people: Sequence[Person], roster: Roster | None, platform: Platform
 ) -> Iterator[str]:
     """Find everyone in the roster, and tell apart those whose ids are alike; yields notes on it."""
-    listed: dict[int, Student] = {}
+    listed: dict[int, StudentInfo] = {}
     if roster is not None:
         listed, disputed = _found_in(roster, people, platform)
         if disputed:
@@ -47,10 +47,10 @@ def settle_ids(
 
 def _found_in(
     roster: Roster, people: Sequence[Person], platform: Platform
-) -> tuple[dict[int, Student], list[str]]:
+) -> tuple[dict[int, StudentInfo], list[str]]:
     """Who is whom, by `id()` of the person, and how those are called who claim the same student."""
     claims: dict[str, list[Person]] = {}
-    students: dict[str, Student] = {}
+    students: dict[str, StudentInfo] = {}
     for person in people:
         if (student := _in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
@@ -70,7 +70,7 @@ def _called(person: Person) -> str:
     return person.items[0][1].person if person.items else person.student.id
 
 
-def _in_roster(student: Student, roster: Roster, platform: Platform) -> Student | None:
+def _in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> StudentInfo | None:
     """The student of the roster: by an id that the platform wrote, by email, by name."""
     for kind, value in (*platform.ids(student), ("name", student.name)):
         if (listed := roster.find(kind, value)) is not None:
@@ -79,16 +79,16 @@ def _in_roster(student: Student, roster: Roster, platform: Platform) -> Student 
     return listed if listed is not None and platform.may_be(student, listed) else None
 
 
-def _best(claimants: list[Person], student: Student, roster: Roster) -> list[Person]:
+def _best(claimants: list[Person], student: StudentInfo, roster: Roster) -> list[Person]:
     """Of several who could be one student, those of the very id or name."""
     by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
     by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
     return by_id or by_name
 
 
-def _merged(listed: Student, student: Student) -> Student:
+def _merged(listed: StudentInfo, student: StudentInfo) -> StudentInfo:
     """The student of the roster, with what the download says beyond it."""
-    return Student(
+    return StudentInfo(
         id=listed.id,
         name=listed.name or student.name,
         email=listed.email or student.email,
@@ -96,7 +96,7 @@ def _merged(listed: Student, student: Student) -> Student:
     )
 
 
-def _renumbered(student: Student, used: set[str]) -> Student:
+def _renumbered(student: StudentInfo, used: set[str]) -> StudentInfo:
     number = 2
     while f"{student.id}~{number}" in used:
         number += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.attempt import AttemptFile
 from grader.submissions.folder import EntryKind, Unreadable
 from grader.submissions.gradescope import Submitted, read_metadata
@@ -39,7 +39,7 @@ class Item(msgspec.Struct):
     problem: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ItemInfo(msgspec.Struct, frozen=True):
     """What an item says; `person` is one key for all that the same person handed in.
 
     `rest` is what the student called the file (empty for a folder that is all the student's), `typed`
@@ -47,7 +47,7 @@ class Entry(msgspec.Struct, frozen=True):
     """
 
     person: str
-    student: Student
+    student: StudentInfo
     rest: str = ""
     late: bool = False
     typed: bool = False
@@ -92,22 +92,22 @@ class Platform:
     def begin(self, download: Download) -> None:
         """Look at the whole download first: its items, the folder that they lie in, the metadata."""
 
-    def read(self, item: Item) -> Iterable[Entry]:
+    def read(self, item: Item) -> Iterable[ItemInfo]:
         """What an item says, once for everyone whose work it is; nothing if it is no entry."""
         match = self.pattern.fullmatch(item.name)
         return [] if match is None else [self.entry(match)]
 
-    def entry(self, match: re.Match[str]) -> Entry:
+    def entry(self, match: re.Match[str]) -> ItemInfo:
         """What a name says that matches the pattern."""
         raise NotImplementedError
 
     @staticmethod
-    def ids(student: Student) -> list[tuple[str, str]]:
+    def ids(student: StudentInfo) -> list[tuple[str, str]]:
         """By which ids a student of the download is looked up in a roster, the surest first."""
         return [*student.ids.items(), ("email", student.email)]
 
     @staticmethod
-    def may_be(_student: Student, _listed: Student, /) -> bool:
+    def may_be(_student: StudentInfo, _listed: StudentInfo, /) -> bool:
         """Whether a student is the one of the roster who is called by the same id, of whatever kind."""
         return True
 
@@ -123,14 +123,14 @@ class Moodle(Platform):
     columns = dict.fromkeys(("identifier", "moodleidentifier", "participant"), "moodle_identifier")
     numbered = ("moodle_identifier",)  # "Participant 123456", in the language of the site
 
-    def entry(self, match: re.Match[str]) -> Entry:
+    def entry(self, match: re.Match[str]) -> ItemInfo:
         ids = {"moodle_identifier": f"Participant {match['id']}"}
-        student = Student(id=match["id"], name=written(match["name"]), ids=ids)
+        student = StudentInfo(id=match["id"], name=written(match["name"]), ids=ids)
         key = f"{match['id']}/{match['name']}"
-        return Entry(key, student, match["rest"] or "", typed=match["kind"] != "file")
+        return ItemInfo(key, student, match["rest"] or "", typed=match["kind"] != "file")
 
     @staticmethod
-    def may_be(student: Student, _listed: Student, /) -> bool:
+    def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
         # The number is one of this assignment: somebody's student number says nothing.
         return "moodle_identifier" not in student.ids
 
@@ -160,13 +160,13 @@ class Canvas(Platform):
     list_columns = MappingProxyType({"id": "canvas_id"})
     no_student = re.compile(r"Points Possible.*|Student, Test|Test Student", re.DOTALL)
 
-    def entry(self, match: re.Match[str]) -> Entry:
+    def entry(self, match: re.Match[str]) -> ItemInfo:
         user, name = match["user"], match["name"] or ""
         ids = {"canvas_id": user} if user.isdigit() else {}
-        return Entry(
+        return ItemInfo(
             # Two names with one id are not one person: somebody may have chosen such a name.
             f"{user}/{name}",
-            Student(id=user, name=written(name), ids=ids),
+            StudentInfo(id=user, name=written(name), ids=ids),
             match["rest"] or "",
             late=match["late"] is not None,
             typed=match["typed"] is not None,
@@ -174,7 +174,7 @@ class Canvas(Platform):
         )
 
     @staticmethod
-    def may_be(student: Student, listed: Student, /) -> bool:
+    def may_be(student: StudentInfo, listed: StudentInfo, /) -> bool:
         # The number is one of Canvas: where both have a name, and not the same one, it says nothing.
         return not ("canvas_id" in student.ids and listed.name and student.name)
 
@@ -207,15 +207,15 @@ class Gradescope(Platform):
             reason = str(problem).partition(":")[0]
             self.notes.append(f"{self.metadata} {reason}: {unknown}")
 
-    def read(self, item: Item) -> Iterable[Entry]:
+    def read(self, item: Item) -> Iterable[ItemInfo]:
         if not self.is_entry(item.name):
             return
         submitted = self._submitted.get(item.name, Submitted(()))
         if not submitted.students:
-            yield Entry(item.name, Student(id=item.name), item.name)
+            yield ItemInfo(item.name, StudentInfo(id=item.name), item.name)
         for student in submitted.students:
             key = f"{student.id}/{student.email}/{student.name}"
-            yield Entry(key, student, item.name, submitted_at=submitted.submitted_at)
+            yield ItemInfo(key, student, item.name, submitted_at=submitted.submitted_at)
 
 
 class Clones(Platform):
@@ -241,15 +241,15 @@ class Clones(Platform):
             whole = f"{self._before}USERNAME{self._after}"
             self.notes.append(f"Taken as clones {shown(whole)}, by the user's name.")
 
-    def read(self, item: Item) -> Iterable[Entry]:
+    def read(self, item: Item) -> Iterable[ItemInfo]:
         if item.kind is not EntryKind.FOLDER:
             return []
         name = item.name
         user = written(name.removeprefix(self._before).removesuffix(self._after)) or name
-        return [Entry(name, Student(id=user, ids={"username": user}), name)]
+        return [ItemInfo(name, StudentInfo(id=user, ids={"username": user}), name)]
 
     @staticmethod
-    def ids(student: Student) -> list[tuple[str, str]]:
+    def ids(student: StudentInfo) -> list[tuple[str, str]]:
         user = student.ids.get("username", "")
         return [("github_username", user), *Platform.ids(student)]
 

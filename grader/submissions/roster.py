@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grader.errors import SubmissionError
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.names import shown, written
 from grader.submissions.platforms import PLATFORMS
 
@@ -51,11 +51,11 @@ _CALLED = (*_OWN, "email", "local_part", "canvas_id", "name")
 class Roster:
     """The students of a class, each with one id; two with the same one are a SubmissionError."""
 
-    def __init__(self, students: Iterable[Student]) -> None:
+    def __init__(self, students: Iterable[StudentInfo]) -> None:
         self.students = tuple(students)
         # A name that two of them share names nobody.
-        self._by_name: dict[tuple[str, str], Student | None] = {}
-        self._by_id: dict[str, Student] = {}
+        self._by_name: dict[tuple[str, str], StudentInfo | None] = {}
+        self._by_id: dict[str, StudentInfo] = {}
         for student in self.students:
             if student.id in self._by_id:
                 raise SubmissionError(
@@ -67,11 +67,11 @@ class Roster:
                 is_shared = kind_and_name in self._by_name
                 self._by_name[kind_and_name] = None if is_shared else student
 
-    def find(self, kind: str, value: str) -> Student | None:
-        """The one student for whom this kind of id (a key of `Student.ids`, `name`...) has the value."""
+    def find(self, kind: str, value: str) -> StudentInfo | None:
+        """The one student for whom this kind of id (a key of `StudentInfo.ids`, `name`...) has the value."""
         return self._by_name.get((kind, _normal(kind, value))) if value else None
 
-    def called(self, name: str) -> Student | None:
+    def called(self, name: str) -> StudentInfo | None:
         """The one student who is called so, by any id, email or name."""
         if name in self._by_id:
             return self._by_id[name]
@@ -112,7 +112,7 @@ def _normal(kind: str, value: str) -> str:
     return text
 
 
-def _names_of(student: Student) -> Iterator[tuple[str, str]]:
+def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
     pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
     pairs.append(("local_part", student.email.partition("@")[0]))
     for kind, value in pairs:
@@ -146,7 +146,7 @@ def _rows(text: str) -> Iterator[list[str]]:
     )
 
 
-def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[Student]:
+def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[StudentInfo]:
     header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
     columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
     for platform in PLATFORMS:
@@ -168,7 +168,7 @@ def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[Student]:
             yield _student(path, number, cells)
 
 
-def _student(path: Path, number: int, cells: dict[str, str]) -> Student:
+def _student(path: Path, number: int, cells: dict[str, str]) -> StudentInfo:
     if not cells.get("name"):
         cells["name"] = f"{cells.get('first', '')} {cells.get('last', '')}".strip()
     key = next((cells[name] for name in _KEYS if cells.get(name)), "")
@@ -177,4 +177,4 @@ def _student(path: Path, number: int, cells: dict[str, str]) -> Student:
             f"The roster {path} has nobody in row {number}: give it an id or a name."
         )
     ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
-    return Student(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)
+    return StudentInfo(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)

@@ -82,7 +82,7 @@ class Plain:
         pass
 
 
-class Section:
+class FilePart:
     """A part of a file, wherever the file stands."""
 
     def __init__(self, file: BinaryIO, at: int, size: int) -> None:

@@ -65,7 +65,7 @@ class ZipArchive:
         try:
             if not zipfile.is_zipfile(file):
                 raise Unreadable(_NO_END)
-            self._zip = zipfile.ZipFile(_Bounded(file, max_entries, max_table_bytes))
+            self._zip = zipfile.ZipFile(_CheckedFile(file, max_entries, max_table_bytes))
         except _DAMAGE as error:
             raise Unreadable(_BROKEN) from error
 
@@ -99,7 +99,7 @@ class ZipArchive:
         return Member(path, _kind(raw, info), info.file_size, opener, problem)
 
 
-class _Bounded:
+class _CheckedFile:
     """A file that refuses to be read where `zipfile` is about to read a table that is too large."""
 
     def __init__(self, file: BinaryIO, max_entries: int, max_table_bytes: int) -> None:

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines, status_words
-from grader.cli.terminal.progress import Bar
-from grader.gradebook.batch import BatchProgress, Change, Summary
+from grader.cli.terminal.progress import ProgressBar
+from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
-from grader.results import Entry, ExerciseResult, Outcome, Status, Student
+from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class BatchDisplay(BatchProgress):
     """Progress on stderr with rate and time left; a line for every tenth where that is no terminal."""
 
     def __init__(self) -> None:
-        self._bar = Bar("graded", timed=True)
+        self._bar = ProgressBar("graded", timed=True)
         self._is_shown = False
         self._total = self._done = 0
 
@@ -97,7 +97,7 @@ def _is_open(entry: Entry) -> bool:
     return any(e.status is Status.UNJUDGED for e in entry.result.exercises)
 
 
-def show_missing(console: Console, missing: Sequence[Student]) -> None:
+def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
     """Print who of the roster handed in nothing."""
     if not missing:
         return
@@ -128,7 +128,7 @@ def _line(console: Console, entry: Entry) -> Text:
     )
 
 
-def show_summary(console: Console, summary: Summary, names: Mapping[str, str]) -> None:
+def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:
     """Print how much was done, and what a person should look at; `names` are the students', by id."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
@@ -160,7 +160,9 @@ def _attention(
         yield from hang(console, Text(" " * 14), Text(text, "dim"))
 
 
-def show_changes(console: Console, changes: Sequence[Change], names: Mapping[str, str]) -> None:
+def show_changes(
+    console: Console, changes: Sequence[ScoreChange], names: Mapping[str, str]
+) -> None:
     """Print who gained, who lost, and by which test; `names` are the students', by id."""
     gained = sum(change.after > change.before for change in changes)
     lost = sum(change.after < change.before for change in changes)
@@ -171,7 +173,7 @@ def show_changes(console: Console, changes: Sequence[Change], names: Mapping[str
         print_lines(console, _change(console, change, names))
 
 
-def _change(console: Console, change: Change, names: Mapping[str, str]) -> Iterator[Text]:
+def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> Iterator[Text]:
     gain = change.after - change.before
     style = "green" if gain > 0 else "red" if gain < 0 else "dim"
     prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")

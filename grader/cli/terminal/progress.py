@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grader.results import Entry, TestResult
 
 
-class Bar:
+class ProgressBar:
     """One line of progress that leaves no trace; nothing at all where stderr is no terminal.
 
     `timed` adds how many are done in a minute, and the time that is left.
@@ -100,14 +100,14 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
 
 def with_progress(book: Gradebook, text: str) -> Iterator[Entry]:
     """The entries of a gradebook, with a line of how far the work on them is."""
-    with Bar("students", timed=True) as bar:
+    with ProgressBar("students", timed=True) as bar:
         bar.start(text, sum(attempt.counted for attempt in book.attempts()))
         for entry in book.entries():
             yield entry
             bar.advance()
 
 
-class RunDisplay(Bar, Progress):
+class RunDisplay(ProgressBar, Progress):
     """The exercise that is judged, and the number of its tests that are done."""
 
     def __init__(self, exercises: Sequence[Exercise]) -> None:
@@ -126,7 +126,7 @@ class RunDisplay(Bar, Progress):
         self.advance()
 
 
-class VerifyDisplay(Bar):
+class VerifyDisplay(ProgressBar):
     """The exercise that is proved, and the number of its modules that are judged."""
 
     def __init__(self, course: Course, seeds: int) -> None:

@@ -11,14 +11,14 @@ from grader.cli.terminal.blocks import section_lines
 from grader.cli.terminal.console import marks_for, outcome_mark, print_lines, status_words
 from grader.errors import SubmissionError
 from grader.judge.scoring import shares
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status, Student
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status, StudentInfo
 from grader.student.blocks import Section, every_test, fault
 from grader.text import clean, counted, number
 
 _SHOWN_STUDENTS = 5
 
 
-def find_student(students: Sequence[Student], wanted: str) -> Student:
+def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
     """The student of this id; else the one whose id, name or email has `wanted` in it.
 
     Raises SubmissionError if there is none, or more than one.
@@ -38,7 +38,7 @@ def find_student(students: Sequence[Student], wanted: str) -> Student:
     )
 
 
-def _texts(student: Student) -> tuple[str, ...]:
+def _texts(student: StudentInfo) -> tuple[str, ...]:
     return student.id, student.name, student.email, *student.ids.values()
 
 

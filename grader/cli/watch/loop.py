@@ -255,7 +255,7 @@ class WatchLoop:
         self._face.status(status)
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     """A key: the word for it on the screen, what the help says, and what it does."""
 
     word: str
@@ -265,13 +265,13 @@ class Key(NamedTuple):
 
 # A new key is a line here, and a method above.
 KEYS = {
-    "h": Key("hint", "show the next hint", WatchLoop._hint),
-    "n": Key("next", "turn to the next exercise that is not done", WatchLoop._next),
-    "l": Key("list", "show how far you are, and back", WatchLoop._list),
-    "a": Key("all", "judge every exercise", WatchLoop._all),
-    "r": Key("rerun", "judge this one again", WatchLoop._rerun),
-    "p": Key("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
-    "q": Key("quit", "end the watching", WatchLoop._quit),
+    "h": KeyBinding("hint", "show the next hint", WatchLoop._hint),
+    "n": KeyBinding("next", "turn to the next exercise that is not done", WatchLoop._next),
+    "l": KeyBinding("list", "show how far you are, and back", WatchLoop._list),
+    "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
+    "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
+    "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
+    "q": KeyBinding("quit", "end the watching", WatchLoop._quit),
 }
 
 

@@ -15,7 +15,7 @@ from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import CourseInfo, Entry, Student
+from grader.results import CourseInfo, Entry, StudentInfo
 
 _SHOWN_ATTENTION = 200
 _README = "README.txt"
@@ -39,7 +39,7 @@ def write_report(
     similarity: Similarity | None = None,
     title: str = "",
     attempts: Mapping[str, int] | None = None,
-    absent: Sequence[Student] = (),
+    absent: Sequence[StudentInfo] = (),
     attention: Sequence[Attention] = (),
     done: Callable[[int], None] = lambda _: None,
 ) -> Written:
@@ -138,7 +138,7 @@ class _Site:
             attention=self._attention_of.get(student.id, []),
         )
 
-    def finish(self, absent: Sequence[Student]) -> None:
+    def finish(self, absent: Sequence[StudentInfo]) -> None:
         """Write the pages of the class."""
         course = self._course or CourseInfo(name="", version="", digest="")
         views = [ExerciseView(self.tally, tally) for tally in self.tally.exercises.values()]

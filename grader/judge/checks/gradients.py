@@ -14,7 +14,7 @@ from grader.judge.checks.comparison import Tolerance, is_tensor
 from grader.judge.checks.explanation import explain_type
 from grader.judge.checks.shapes import explain_shape
 from grader.judge.checks.wording import element, message, sentence
-from grader.judge.outcomes import CheckFailed, SubmissionError
+from grader.judge.outcomes import CheckFailed, SubmissionFailure
 from grader.sandbox.wire.values import Record
 from grader.text import clean
 
@@ -84,7 +84,7 @@ def _check(f: Callable[..., Any], inputs: tuple[Any, ...], names: _First) -> Non
     watched = _Watched(f, names.what)
     try:
         found = _mismatch(watched, inputs)
-    except SubmissionError:
+    except SubmissionFailure:
         raise
     except RuntimeError as error:  # what autograd's engine says of gradients that do not fit
         said = sentence(f"{names.what}: {clean(str(error), 300)}")

@@ -24,7 +24,7 @@ import msgspec
 
 from grader.course.manifest import Exercise, load_course
 from grader.errors import CourseError, GraderError
-from grader.judge.outcomes import SubmissionError as Ended
+from grader.judge.outcomes import SubmissionFailure as Ended
 from grader.judge.process import limit_time, serve
 from grader.judge.session import Session
 from grader.judge.student import Student

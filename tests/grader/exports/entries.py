@@ -17,7 +17,7 @@ from grader.results import (
     Place,
     Result,
     Status,
-    Student,
+    StudentInfo,
     SubmissionInfo,
     TestResult,
     Visibility,
@@ -95,7 +95,7 @@ def entry(*exercises: ExerciseResult, student: str = "ada", **changes: Any) -> E
         if key in who:
             who[key] = changes.pop(key)
     return Entry(
-        student=Student(**who),
+        student=StudentInfo(**who),
         result=Result(
             course=CourseInfo("plain", "1.0", "c0ffee"),
             submission=SubmissionInfo(student, "beef"),

@@ -10,7 +10,7 @@ import pytest
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Keeper
 from grader.gradebook.verdict_key import VerdictKey
-from grader.results import Environment, ExerciseResult, Status, Student
+from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, Submission
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
@@ -31,7 +31,7 @@ class School:
     ) -> Attempt:
         """Register the one file of a student."""
         found = ClassAttempt(
-            student=Student(id=student), origin=f"{student}.zip", path=Path(student)
+            student=StudentInfo(id=student), origin=f"{student}.zip", path=Path(student)
         )
         submission = Submission(student, {"task": ExerciseFile(source)})
         with book.transaction():

@@ -11,7 +11,7 @@ import pytest
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.review import Attention, Reason
-from grader.results import Student
+from grader.results import StudentInfo
 
 from .conftest import HERE, School
 
@@ -60,7 +60,7 @@ def test_an_entry_is_the_counted_attempt_with_its_files(school: School) -> None:
 
 def test_who_handed_in_nothing_is_absent(school: School) -> None:
     with Keeper.open(school.results) as book:
-        cem = Student(id="cem", name="Cem", email="c@example.org", ids={"canvas_id": "7"})
+        cem = StudentInfo(id="cem", name="Cem", email="c@example.org", ids={"canvas_id": "7"})
         with book.transaction():
             book.keep_student(cem)
         school.hand_in(book, "ann", b"x = 1\n")

@@ -18,7 +18,7 @@ import pytest
 from grader.errors import GraderError
 from grader.gradebook import Attempt, Gradebook, Keeper
 from grader.gradebook.review import Attention, Reason
-from grader.results import Student
+from grader.results import StudentInfo
 
 from .conftest import School
 
@@ -67,7 +67,7 @@ def steps(school: School, book: Keeper) -> Iterator[None]:
             school.keep(book, attempt, score, source)
             yield
         with book.transaction():
-            book.keep_student(Student(id="mia", name="Mia", ids={"canvas_id": str(revision)}))
+            book.keep_student(StudentInfo(id="mia", name="Mia", ids={"canvas_id": str(revision)}))
         yield
         book.finish((Attention(Reason.TIMEOUT, "ann", "task", f"in {revision}"),))
         yield

@@ -11,7 +11,7 @@ import pytest
 
 from grader.errors import GraderError
 from grader.gradebook import Keeper
-from grader.results import Status, Student
+from grader.results import Status, StudentInfo
 
 from .conftest import School
 
@@ -53,7 +53,7 @@ def test_the_same_files_are_the_same_attempt_and_count_again(school: School) -> 
 def test_a_transaction_that_fails_keeps_nothing(school: School) -> None:
     def fail(book: Keeper) -> None:
         with book.transaction():
-            book.keep_student(Student(id="ann"))
+            book.keep_student(StudentInfo(id="ann"))
             raise OSError("the disk is full")
 
     with Keeper.open(school.results) as book:
@@ -133,14 +133,14 @@ def test_the_result_of_what_counts_is_written(school: School) -> None:
 def test_what_a_roster_said_stays_where_nothing_is_said_now(school: School) -> None:
     with Keeper.open(school.results) as book:
         for student in (
-            Student(id="ann", name="Ann", email="a@example.org", ids={"canvas_id": "7"}),
-            Student(id="ann", ids={"section": "2"}),
-            Student(id="ann", name="Ann B."),
+            StudentInfo(id="ann", name="Ann", email="a@example.org", ids={"canvas_id": "7"}),
+            StudentInfo(id="ann", ids={"section": "2"}),
+            StudentInfo(id="ann", name="Ann B."),
         ):
             with book.transaction():
                 book.keep_student(student)
         assert book.students() == [
-            Student(
+            StudentInfo(
                 id="ann",
                 name="Ann B.",
                 email="a@example.org",

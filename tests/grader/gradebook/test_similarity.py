@@ -29,7 +29,7 @@ from grader.results import (
     Entry,
     Environment,
     Result,
-    Student,
+    StudentInfo,
     SubmissionInfo,
 )
 
@@ -59,7 +59,7 @@ def an_entry(student: str) -> Entry:
         duration_seconds=0,
         environment=Environment("", "", "", "", ()),
     )
-    return Entry(student=Student(id=student), result=result)
+    return Entry(student=StudentInfo(id=student), result=result)
 
 
 def similar(files: Mapping[str, str], *, stub: str = STUB, **keywords: object) -> Similarity:

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.course.manifest import Course
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions import find_class, read_attempt
 from grader.submissions.archive import list_archive
 from grader.submissions.folder import Unreadable
@@ -42,7 +42,7 @@ def read(course: Course, tmp_path: Path) -> Read:
         path = tmp_path / name
         path.write_bytes(data)
         found = ClassAttempt(
-            student=Student(id="alice"), path=path, members=(AttemptFile(name, path),)
+            student=StudentInfo(id="alice"), path=path, members=(AttemptFile(name, path),)
         )
         files = read_attempt(found, course).files
         for handed in files.values():

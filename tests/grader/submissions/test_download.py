@@ -13,7 +13,7 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions import ClassDownload, Roster, find_class, safe_name
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
         ("anon_ab1cd", 1),
     ]
     jane, again, neil, typed, link, pdf, anon = found.attempts
-    assert jane.student == Student(id="101", name="doejane", ids={"canvas_id": "101"})
+    assert jane.student == StudentInfo(id="101", name="doejane", ids={"canvas_id": "101"})
     assert sources(jane) == {"glu": GLU, "gelu": GELU}
     assert sources(again) == {"glu": NEWER, "gelu": GELU}  # what was not replaced still counts
     assert neil.late and not jane.late
@@ -178,7 +178,7 @@ def test_moodle(find: Find, sources: Sources, zipped: Pack) -> None:
     assert found.layout == "Moodle"
     assert who(found) == [(str(number), 1) for number in range(501, 506)]
     jane, piet, kim, zoe, ann = found.attempts
-    assert jane.student == Student(
+    assert jane.student == StudentInfo(
         id="501", name="Jane Doe", ids={"moodle_identifier": "Participant 501"}
     )
     assert sources(jane) == {"glu": GLU, "gelu": GELU}
@@ -261,10 +261,10 @@ def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
 def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
     roster = Roster(
         [
-            Student(id="jd", name="Doe, Jane", ids={"canvas_id": "101"}),
-            Student(id="pb", name="van der Berg, Piet"),
-            Student(id="kim", name="Kim"),
-            Student(id="103", name="Somebody Else"),
+            StudentInfo(id="jd", name="Doe, Jane", ids={"canvas_id": "101"}),
+            StudentInfo(id="pb", name="van der Berg, Piet"),
+            StudentInfo(id="kim", name="Kim"),
+            StudentInfo(id="103", name="Somebody Else"),
         ]
     )
     found = find(
@@ -276,7 +276,7 @@ def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
         roster,
     )
     assert who(found) == [("103~2", 1), ("jd", 1), ("pb", 1)]
-    assert found.attempts[2].student == Student(
+    assert found.attempts[2].student == StudentInfo(
         id="pb", name="van der Berg, Piet", ids={"canvas_id": "102"}
     )
     assert [each.id for each in found.missing] == ["kim", "103"]
@@ -287,7 +287,7 @@ def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
 
 
 def test_two_who_could_be_the_same_student_are_nobody(find: Find) -> None:
-    roster = Roster([Student(id="1", name="Jane Doe", email="jane@uni.edu")])
+    roster = Roster([StudentInfo(id="1", name="Jane Doe", email="jane@uni.edu")])
     found = find({"Jane Doe/glu.py": GLU, "jane/glu.py": NEWER}, roster)
     assert who(found) == [("Jane Doe", 1), ("jane", 1)]
     assert found.notes[0] == (
@@ -304,7 +304,7 @@ def test_numbered_archives_are_attempts_only_where_that_is_clear(
     found = find(files)
     assert who(found) == [("alice", 1), ("alice", 2), ("group", 1), ("group-1", 1)]
     assert [sources(each) for each in found.attempts[:2]] == [{"glu": GLU}, {"glu": NEWER}]
-    with_roster = find(files, Roster([Student(id="alice"), Student(id="group")]))
+    with_roster = find(files, Roster([StudentInfo(id="alice"), StudentInfo(id="group")]))
     assert who(with_roster) == [("alice", 1), ("alice", 2), ("group", 1), ("group", 2)]
 
 

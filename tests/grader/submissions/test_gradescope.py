@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable
 from grader.submissions.gradescope import Submitted, read_metadata
 
@@ -50,15 +50,15 @@ def test_submitters_and_times_are_read_and_nothing_else() -> None:
     assert read_metadata(io.BytesIO(METADATA.encode())) == {
         "submission_101": Submitted(
             (
-                Student(
+                StudentInfo(
                     id="007", name="Jane ☃ Doe", email="jane@uni.edu", ids={"gradescope_sid": "007"}
                 ),
-                Student(id="piet@uni.edu", name="Piet", email="piet@uni.edu"),
+                StudentInfo(id="piet@uni.edu", name="Piet", email="piet@uni.edu"),
             ),
             "2026-01-02T08:04:05Z",
         ),
         "submission_102": Submitted(
-            (Student(id="kim@uni.edu", name="", email="kim@uni.edu"),), "2026-01-02T03:04:05Z"
+            (StudentInfo(id="kim@uni.edu", name="", email="kim@uni.edu"),), "2026-01-02T03:04:05Z"
         ),
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.errors import SubmissionError
-from grader.results import Student
+from grader.results import StudentInfo
 from grader.submissions import Roster, read_roster
 
 CANVAS = """\
@@ -36,7 +36,7 @@ def roster(tmp_path: Path, text: str | bytes) -> Roster:
 
 def test_a_canvas_gradebook_is_a_roster(tmp_path: Path) -> None:
     read = roster(tmp_path, CANVAS)
-    assert read.students[0] == Student(
+    assert read.students[0] == StudentInfo(
         id="jdoe",
         name="Doe, Jane",
         ids={"canvas_id": "1001", "sis_user_id": "S-1", "sis_login_id": "jdoe", "section": "Mon"},
@@ -65,7 +65,7 @@ def test_spreadsheets_write_it_in_many_ways(tmp_path: Path, encoding: str, delim
     lines = [["Student-ID", "Full Name", "E-Mail"], ["7", "René Müller", "r@uni.edu"], ["", "", ""]]
     text = "\r\n".join(delimiter.join(line) for line in lines)
     (student,) = roster(tmp_path, text.encode(encoding)).students
-    assert student == Student(id="7", name="René Müller", email="r@uni.edu")
+    assert student == StudentInfo(id="7", name="René Müller", email="r@uni.edu")
 
 
 def test_a_name_that_two_share_names_nobody(tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path, magic: bytes) -> None:
 
 def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
     read = roster(tmp_path, 'id,name\n"=cmd()","<b>\x1b[31m\x00"\n"a\nb",x\n')
-    assert read.students[0] == Student(id="=cmd()", name="<b>\ufffd[31m\ufffd")
+    assert read.students[0] == StudentInfo(id="=cmd()", name="<b>\ufffd[31m\ufffd")
     assert read.students[1].id == "a\ufffdb"

@@ -148,7 +148,7 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
     functions: dict[str, None] = {}
     root = torch.__file__.removesuffix("__init__.py")
 
-    class Mode(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             return False
@@ -166,7 +166,7 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
             functions[f"torch.{path}.{frame.f_code.co_qualname}"] = None
 
     call = getattr(module, name)
-    with Mode():  # type: ignore[no-untyped-call]
+    with Recorder():  # type: ignore[no-untyped-call]
         sys.setprofile(profile)
         try:
             call(*arguments, **keywords)

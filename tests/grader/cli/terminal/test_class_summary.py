@@ -8,13 +8,13 @@ import pytest
 
 from grader.cli.terminal.class_summary import show_summary
 from grader.cli.terminal.console import open_console
-from grader.gradebook.batch import Summary
+from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
 
 
 def shown(attention: list[Attention]) -> str:
     stream = io.StringIO()
-    summary = Summary(attempts=1, judged=1, settled=0, known=0, attention=tuple(attention))
+    summary = BatchSummary(attempts=1, judged=1, settled=0, known=0, attention=tuple(attention))
     show_summary(open_console(stream), summary, {"ann": "Ann L."})
     return stream.getvalue()
 

@@ -14,7 +14,7 @@ from grader.results import (
     Place,
     Result,
     Status,
-    Student,
+    StudentInfo,
     SubmissionInfo,
     TestResult,
     Visibility,
@@ -83,7 +83,7 @@ def an_exercise(
 
 
 def an_entry(student: str, exercises: Sequence[ExerciseResult], **keywords: object) -> Entry:
-    """An attempt of a student with these exercises; keywords are those of Student and of Entry."""
+    """An attempt of a student with these exercises; keywords are those of StudentInfo and of Entry."""
     about = {key: keywords.pop(key) for key in ("name", "email") if key in keywords}
     result = Result(
         course=CourseInfo("small", "1.2", "c0ffee"),
@@ -96,7 +96,7 @@ def an_entry(student: str, exercises: Sequence[ExerciseResult], **keywords: obje
         duration_seconds=1.0,
         environment=Environment("0.1.0", "3.11", "2.13", "Linux", ("landlock",)),
     )
-    return Entry(student=Student(id=student, **about), result=result, **keywords)  # type: ignore[arg-type]  # both are texts
+    return Entry(student=StudentInfo(id=student, **about), result=result, **keywords)  # type: ignore[arg-type]  # both are texts
 
 
 def a_class(size: int) -> list[Entry]:

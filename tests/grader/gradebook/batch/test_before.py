@@ -18,7 +18,7 @@ import pytest
 from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.batch import changes
 from grader.gradebook.review import Attention, Reason
-from grader.results import Status, Student
+from grader.results import Status, StudentInfo
 
 from .conftest import HALF, RIGHT, SOURCES, School
 
@@ -63,7 +63,7 @@ def test_all_that_it_knows_is_read(results: Path) -> None:
         assert [(each.student, each.number) for each in book.attempts()] == [
             (ZOE, 1), ("ann", 1), ("ann", 2), ("bob", 1), ("dee", 1), ("fay", 1), ("gus", 1),
         ]  # fmt: skip
-        assert book.absent() == [Student(id="mia", name="Mia")]
+        assert book.absent() == [StudentInfo(id="mia", name="Mia")]
         assert book.names() == {ZOE: "Zoë 東京", "ann": "Ann Arbor", "bob": "Bob", "mia": "Mia"}
         for entry in book.entries():
             assert book.sources(entry)["task"].decode() == FILES[entry.student.id]
@@ -102,6 +102,6 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
 
 def test_it_is_written_to(results: Path) -> None:
     with Keeper.open(results) as book, book.transaction():
-        book.keep_student(Student(id="new"))
+        book.keep_student(StudentInfo(id="new"))
     with Gradebook.open(results) as reader:
         assert [student.id for student in reader.absent()] == ["mia", "new"]
