@@ -2,8 +2,8 @@
 
 A mutant is the solution with one place changed, and all else byte for byte the same: an operator, a
 comparison, a constant, a negated condition, a dropped statement, decorator, `with`, keyword argument,
-return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__` and what is said by
-exceptions stay. A mutant that keeps full marks shows what no test sees. If it does the same as the solution,
+return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, what exceptions say and
+what the stub gives stay. A mutant that keeps full marks shows what no test sees. If it does the same as the solution,
 the author marks it in the exercise's mutants file:
 
     [[equivalent]]
@@ -15,12 +15,13 @@ the author marks it in the exercise's mutants file:
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 import random
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -124,12 +125,17 @@ class MutationReport(msgspec.Struct, frozen=True):
 # --- making them ----------------------------------------------------------------------------------
 
 
-def mutants_of(source: bytes) -> list[Mutant]:
-    """All mutants of a source, top to bottom, without those that are the same to Python."""
+def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
+    """All mutants of a source, top to bottom, without those that are the same to Python.
+
+    Functions, classes and constants that stand in the stub as they are were given to the student.
+    """
     tree = ast.parse(source)
     known = {ast.dump(tree)}
     mutants = []
-    finder = _EditFinder(source)
+    shapes = {_shape(statement) for statement in _parts(ast.parse(stub))}
+    given = {statement for statement in _parts(tree) if _shape(statement) in shapes}
+    finder = _EditFinder(source, given)
     finder.visit(tree)
     for edit in sorted(finder.edits):
         mutated = source[: edit.start] + edit.text + source[edit.end :]
@@ -143,6 +149,22 @@ def mutants_of(source: bytes) -> list[Mutant]:
             known.add(shape)
             mutants.append(_mutant(source, mutated, edit))
     return mutants
+
+
+def _parts(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
+    """The statements of a module and of its classes."""
+    for statement in tree.body:
+        yield statement
+        if isinstance(statement, ast.ClassDef):
+            yield from _parts(statement)
+
+
+def _shape(statement: ast.stmt) -> str:
+    """What a statement is to Python, without its docstring: that of a stub explains more."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(statement):
+        statement = copy.copy(statement)
+        statement.body = statement.body[1:]
+    return ast.dump(statement)
 
 
 class _Edit(msgspec.Struct, frozen=True, order=True):
@@ -172,14 +194,18 @@ def _joined(lines: bytes) -> str:
 class _EditFinder(ast.NodeVisitor):
     """Collects the edits that make mutants of a source."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, given: Set[ast.AST]) -> None:
         self.edits: list[_Edit] = []
-        self._source = source
+        self._source, self._given = source, given
         lines = source.splitlines(keepends=True)
         self._line_starts = [0, *itertools.accumulate(map(len, lines))]
         self._scope: list[str] = []
         # Their negation is a mutant already, and the opposite of a comparison is the same.
         self._negated: set[ast.expr] = set()
+
+    def visit(self, node: ast.AST) -> None:
+        if node not in self._given:
+            super().visit(node)
 
     # --- places
 
@@ -439,7 +465,7 @@ class _Mutations:
     ) -> MutationReport:
         source = self._course.solution(self._exercise).read_bytes()
         try:
-            mutants = mutants_of(source)
+            mutants = mutants_of(source, self._course.stub(self._exercise).read_bytes())
         except SyntaxError as error:
             complaint = f"{self._solution}: line {error.lineno} is not valid Python: {error.msg}."
             return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
