@@ -14,6 +14,8 @@ tests/wrong/<chapter>/<exercise>.toml describes mutants, each a few changes of i
 tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
 
     # wrong: the mistake | caught by: test_a, test_b | told: words that the student reads
+
+The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
 """
 
 from __future__ import annotations
@@ -51,6 +53,15 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     base: str = ""
 
 
+class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mutant of the solution that does the same, and why; `inside` tells equal lines apart."""
+
+    line: _Text
+    mutant: str
+    reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    inside: str = ""
+
+
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made."""
 
@@ -72,7 +83,8 @@ class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mutants file, whose entries are read one by one: a mistake in one does not hide the others."""
 
-    wrong: tuple[dict[str, Any], ...]
+    wrong: tuple[dict[str, Any], ...] = ()
+    equivalent: tuple[dict[str, Any], ...] = ()
     base: str = ""
 
 
@@ -83,7 +95,7 @@ class _MutantError(Exception):
 def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
     """Read the wrong answers of an exercise, and make its mutants."""
     answers = {path.stem: _whole(course, path) for path in course.variants(exercise, "wrong")}
-    complaints = []
+    _, complaints = equivalent_mutants(course, exercise)
     for outcome in _mutants(course, exercise):
         if isinstance(outcome, str):
             complaints.append(outcome)
@@ -92,6 +104,40 @@ def wrong_answers(course: Course, exercise: Exercise) -> WrongAnswers:
         else:
             answers[outcome.id] = outcome
     return WrongAnswers(tuple(answers[id_] for id_ in sorted(answers)), tuple(complaints))
+
+
+def equivalent_mutants(
+    course: Course, exercise: Exercise
+) -> tuple[list[EquivalentMutant], list[str]]:
+    """The mutants of the solution that are marked as equivalent, and complaints about the marks."""
+    name, entries, complaints = course.name_of(course.mutants(exercise)), [], []
+    try:
+        file = _file(course, exercise)
+    except _MutantError as error:
+        return [], [f"{name}: {error}."]
+    for number, fields in enumerate(file.equivalent, 1):
+        label = f"{name}: equivalent {fields.get('mutant', f'entry {number}')!r}"
+        try:
+            entry = msgspec.convert(fields, EquivalentMutant)
+        except msgspec.ValidationError as error:
+            empty = "a reason may not be empty" if "$.reason" in str(error) else error
+            complaints.append(f"{label}: {empty}.")
+            continue
+        if entry in entries:
+            complaints.append(f"{label}: it is marked twice; remove one.")
+        entries.append(entry)
+    return entries, complaints
+
+
+def _file(course: Course, exercise: Exercise) -> _MutantsFile:
+    """The mutants file; an empty one where there is none."""
+    path = course.mutants(exercise)
+    if not path.is_file():
+        return _MutantsFile()
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _MutantsFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise _MutantError(str(error)) from error
 
 
 def _whole(course: Course, path: Path) -> WrongAnswer:
@@ -107,15 +153,11 @@ def _whole(course: Course, path: Path) -> WrongAnswer:
 
 def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
     """The mutants of an exercise, and a complaint in the place of each that cannot be made."""
-    path = course.mutants(exercise)
-    if not path.is_file():
-        return
-    name = course.name_of(path)
+    name = course.name_of(course.mutants(exercise))
     try:
-        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _MutantsFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        yield f"{name}: {error}."
-        return
+        file = _file(course, exercise)
+    except _MutantError:
+        return  # as `equivalent_mutants` complains
     rights = {course.name_of(right): right for right in course.rights(exercise)}
     for number, entry in enumerate(file.wrong, 1):
         label = f"{name}: {entry.get('id', f'entry {number}')}"

@@ -14,8 +14,21 @@ from grader.cli.options import course_option, exercises_argument, known_exercise
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grader.course.manifest import Course, Exercise
 
-@click.command(cls=Command, short_help="Prove that the suites judge rightly.")
+
+class _VerifyCommand(Command):
+    """A command whose option --mutants may stand alone before the name of an exercise."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; only a number behind --mutants belongs to it."""
+        for place, argument in enumerate(args[1:], 1):
+            if args[place - 1] == "--mutants" and not argument.lstrip("-").isdecimal():
+                args = [*args[: place - 1], f"--mutants={sys.maxsize}", *args[place:]]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_VerifyCommand, short_help="Prove that the suites judge rightly.")
 @exercises_argument
 @course_option
 @click.option(
@@ -36,8 +49,21 @@ if TYPE_CHECKING:
 @click.option(
     "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
 )
+@click.option(
+    "--mutants",
+    metavar="[N]",
+    is_flag=False,
+    flag_value=sys.maxsize,
+    type=click.IntRange(1),
+    help="Make mechanical mutants of each solution, at most N, and list those with full marks.",
+)
 def verify(
-    exercises: tuple[str, ...], course_path: Path, jobs: int, seeds: int, told: bool
+    exercises: tuple[str, ...],
+    course_path: Path,
+    jobs: int,
+    seeds: int,
+    told: bool,
+    mutants: int | None,
 ) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
@@ -45,14 +71,20 @@ def verify(
     must catch one. Exits with 1 if there is a complaint. With --told it prints each wrong answer
     with the tests that fail and their messages, in the order in which its student reads them.
 
+    With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
+    lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
+
     \b
     Examples:
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
       grade verify glu --told      what the students of its wrong answers read
+      grade verify glu --mutants   what its suites do not see
     """
     course = open_course(course_path)
     selected = known_exercises(course, exercises)
+    if mutants is not None:
+        click.get_current_context().exit(_mutate(course, selected, mutants, jobs))
     from grader.authoring.verify import verify as prove
     from grader.cli.terminal.progress import VerifyDisplay
 
@@ -63,3 +95,16 @@ def verify(
 
         complaints = show_proofs(open_console(sys.stdout), proofs, told=told)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
+
+
+def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: int) -> ExitCode:
+    from grader.authoring.mutation import mutate
+    from grader.cli.terminal.progress import Bar
+
+    with Bar("mutants", timed=True) as bar:
+        reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
+        from grader.cli.terminal.console import open_console
+        from grader.cli.terminal.mutation import show_mutants
+
+        holds = show_mutants(open_console(sys.stdout), reports)
+    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

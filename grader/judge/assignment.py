@@ -10,11 +10,17 @@ from grader.results import ExerciseResult, TestResult, Visibility
 
 
 class GradingOptions(msgspec.Struct, frozen=True):
-    """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run."""
+    """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
+
+    For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
+    is run after the first one that fails.
+    """
 
     seed: int = 0
     suites: tuple[Visibility, ...] = tuple(Visibility)
     required_walls: tuple[str, ...] = ()
+    seconds: float | None = None
+    stop_at_first_failure: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):

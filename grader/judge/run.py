@@ -55,6 +55,8 @@ def judge_exercise(
     Raises SyntaxError if the source cannot be parsed, and GraderError for a fault of ours.
     """
     begin = time.monotonic()
+    if options.seconds is not None:
+        exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
     tests = tests_of(course, exercise, options.suites)
     session = Session(sandboxes, exercise, source, options.required_walls)
     try:
@@ -75,7 +77,14 @@ def judge_exercise(
 
         run = SuiteRun(session, tests, options.seed)
         has_solution = course.solution(exercise).is_file()
-        message, results = _run(exercise, functions, run, solution if has_solution else None, done)
+        message, results = _run(
+            exercise,
+            functions,
+            run,
+            solution if has_solution else None,
+            done,
+            stop_at_first_failure=options.stop_at_first_failure,
+        )
     finally:
         session.close()
     suites.freeze()
@@ -94,6 +103,8 @@ def _run(
     run: SuiteRun,
     solution: Callable[[], Session] | None,
     done: Callable[[TestResult], None],
+    *,
+    stop_at_first_failure: bool,
 ) -> tuple[str, list[TestResult]]:
     """The message and the results of the tests; one message for all where the module fails.
 
@@ -118,6 +129,10 @@ def _run(
         done(results[-1])
         if end.fault:
             faults.append(f"{test.name}: {end.fault}")
+        if stop_at_first_failure and end.outcome is not Outcome.PASSED:
+            end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
+            results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]
+            break
     if run.fault is not None:
         raise run.fault
     if faults:

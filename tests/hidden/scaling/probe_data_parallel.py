@@ -510,11 +510,9 @@ def benchmark(
     bias: Tensor,
     inputs: Tensor,
     targets: Tensor,
-    world_sizes: list[int],
     rates: dict[int, list[float]],
-    steps: int,
-    warmup: int,
     taken: int,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     """Benchmark with a `throughput` that takes a few steps and returns the given rates."""
 
@@ -557,9 +555,7 @@ def benchmark(
 
         spied = {"wrap": spied_wrap, "throughput": spied_throughput}
         with _replaced(module, **spied), _replaced(_Watched, forward=forward):
-            result = module.benchmark(
-                build_model, inputs, targets, loss_fn, world_sizes, steps=steps, warmup=warmup
-            )
+            result = module.benchmark(build_model, inputs, targets, loss_fn, **options)
         return {
             "result": result,
             "keys": list(result) if isinstance(result, dict) else None,

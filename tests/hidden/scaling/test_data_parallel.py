@@ -1042,6 +1042,13 @@ def test_scaling_efficiency_refuses(student: Student) -> None:
     assert isinstance(efficiencies, dict) and set(efficiencies) == {1, 2}, (
         "For the throughputs {1: 10.0, 2: 15.0}, scaling_efficiency returned no dict of the two."
     )
+    try:
+        scaling_efficiency({1: 0.5, 2: 0.75})
+    except ValueError as error:
+        raise AssertionError(
+            "scaling_efficiency refuses {1: 0.5, 2: 0.75}: a slow machine may take longer than a second "
+            "for a sample."
+        ) from error
     call = "scaling_efficiency without an entry for 1"
     with must_raise(ValueError, mentions="throughputs", call=call):
         scaling_efficiency({2: 10.0, 4: 20.0})
@@ -1175,6 +1182,20 @@ def test_overheads(student: Student) -> None:
         what="the list of keys",
         mistakes=lambda: {"The keys are sorted or in another order.": sorted(_NAMES, reverse=True)},
     )
+
+
+@pytest.mark.requires("test_overheads_clock")
+@pytest.mark.place("measure_overheads")
+@pytest.mark.hint(
+    "Ask for nothing of a second rank: launch returns a list of as many as there are."
+)
+def test_overheads_of_one(student: Student) -> None:
+    """One rank is measured like several"""
+    given = _Measured()
+    ticks = given.ticks[0]
+    seen = _run(student, "overheads", given.model, ["scale"], given.inputs, [ticks])
+    expected = dict(zip(_NAMES, [ticks[1] / 10, ticks[3] / 10, ticks[5] / 10], strict=True))
+    assert_close(seen["result"], expected, what="the overheads with world size 1")
 
 
 @pytest.mark.points(3)
@@ -1418,14 +1439,20 @@ class _Benchmarked(_Problem):
 def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
     def ask() -> tuple[_Benchmarked, _Seen]:
         given = _Benchmarked()
-        arguments = (given.weight, given.bias, given.x, given.y, [2, 1], given.rates)
-        options = {"steps": 4, "warmup": 3, "taken": _TAKEN}
-        observed = laws.observe(student, student.probe("benchmark"), *arguments, **options)
-        seen = _Seen(checks.entry(observed.checked().value, kind=dict))
-        seen["random"] = [change.words for change in observed.changes() if change.part == "random"]
-        return given, seen
+        options = {"world_sizes": [2, 1], "steps": 4, "warmup": 3}
+        return given, _benchmark_with(student, given, options, _TAKEN)
 
     return student.once("benchmark", ask)
+
+
+def _benchmark_with(
+    student: Student, given: _Benchmarked, options: dict[str, Any], taken: int
+) -> _Seen:
+    arguments = (given.weight, given.bias, given.x, given.y, given.rates, taken, options)
+    observed = laws.observe(student, student.probe("benchmark"), *arguments)
+    seen = _Seen(checks.entry(observed.checked().value, kind=dict))
+    seen["random"] = [change.words for change in observed.changes() if change.part == "random"]
+    return seen
 
 
 @pytest.mark.place("benchmark")
@@ -1475,6 +1502,22 @@ def test_benchmark_steps(student: Student) -> None:
             "steps and warmup are not passed on to throughput: it got its defaults.": [[20, 5]],
         },
     )
+
+
+@pytest.mark.requires("test_benchmark_launches")
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("def benchmark(..., world_sizes=(1, 2), steps=20, warmup=5), as in the stub.")
+def test_benchmark_defaults(student: Student) -> None:
+    """Without being asked, it tries world sizes 1 and 2, with 20 steps after 5"""
+    seen = _benchmark_with(student, _Benchmarked(), {}, 1)
+    assert_equal(seen["keys"], [1, 2], what="the list of keys of benchmark without world_sizes")
+    asked = _entries(seen, "throughput", 0)[0]
+    for name, default in (("steps", 20), ("warmup", 5)):
+        # Not handed on, it is what throughput itself has.
+        assert asked.get(name) in (None, default), (
+            f"benchmark without {name} calls throughput with {name}={asked.get(name)!r}, promised "
+            f"is {default}."
+        )
 
 
 @pytest.mark.points(3)

@@ -353,7 +353,13 @@ def read_figure(figure: Any) -> dict[str, Any]:
 def read_axes(axes: Any) -> dict[str, Any]:
     from matplotlib.collections import LineCollection, PathCollection
 
-    curves = [points(line.get_xydata()) for line in axes.lines]
+    # Without a style and without markers nothing of a line is to be seen.
+    drawn = [
+        line
+        for line in axes.lines
+        if line.get_linestyle() != "None" or line.get_marker() not in ("None", "none", "", " ")
+    ]
+    curves = [points(line.get_xydata()) for line in drawn]
     for each in axes.collections:
         if isinstance(each, LineCollection):
             curves += [points(segment) for segment in each.get_segments()]
