@@ -1,1 +1,6 @@
-"""The beginnings of courses and exercises, and the templates that they are written from."""
+"""A course in the making, for its author.
+
+`scaffold` begins a course or an exercise from the templates (`template`), `stub` makes a stub from the
+solution. `verify` proves the suites by right and wrong answers (`mutants`) and finds names that lead nowhere
+(`references`). `release` hands a course out to students, `gradescope_package` to platforms that run a grader.
+"""

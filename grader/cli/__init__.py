@@ -1,7 +1,9 @@
 """The command `grade`: each command parses, calls one function, prints and exits.
 
-One module holds a family of commands; a further family is a module beside them and a line below.
-Nothing heavy is imported until a command runs: `grade --help` costs an import of click.
+One module holds a command or a few; a further one is a module beside them and a line below. `options` are
+those that several share, `border` turns errors into text and exit codes, `terminal` prints, `watch` is the
+loop of `grade watch`. Nothing heavy is imported until a command runs: `grade --help` costs an import of
+click.
 """
 
 from __future__ import annotations

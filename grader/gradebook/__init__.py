@@ -1,4 +1,9 @@
-"""The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there."""
+"""The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there.
+
+`batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
+`keeper` writes the gradebook, `book` reads it, `tables` is its file. `review` lists what a person should look
+at; `similarity` finds alike files by their `fingerprints`.
+"""
 
 from grader.gradebook.book import Attempt, Gradebook, Replaced
 from grader.gradebook.keeper import Keeper

@@ -4,7 +4,10 @@ from grader.notebook import check
 
 check("glu", GatedLinearUnit, gradient_flow)
 
-or, after `%load_ext grader.notebook`, a cell that begins with `%%grade glu`.
+or, after `%load_ext grader.notebook`, a cell that begins with `%%grade glu` (`magic`).
+
+`checking` judges what `composing` makes of definitions, which `history` finds in the cells that ran;
+`verdict` is the result on show.
 """
 
 from __future__ import annotations

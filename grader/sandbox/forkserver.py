@@ -10,7 +10,7 @@ fork server.
 
 Between requests it works through what it was asked to preload, one module at a time, so that a
 request never waits for a module that it does not need. After the forks of more than one submission it makes
-the next ones cheaper (`hugepages`).
+the next ones cheaper (`warmup.collapse`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 `find_class` says who handed in what in a download, from names and tables of contents alone; `read_attempt`
 then reads one attempt, bounded in time and memory. Nothing is extracted, nothing is followed, and what cannot
 be read is one line in the result of that student.
+
+A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
+reads, with `people` and `roster`; then `attempt`. One submission: `read`. Both read `folder` and `archive`
+(`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, and `source` reads the code without
+running it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,5 @@
-"""What runs in the sandbox, beside the student's code: the worker and what guards and warms it."""
+"""Code that runs in the sandbox, beside the student's.
+
+`worker` answers the judge's calls, `guard` watches for what is not allowed, `observation` reports how a call
+left what it was given, and `warmup` is done once, before any fork.
+"""

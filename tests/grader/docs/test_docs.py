@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -108,3 +109,37 @@ def test_links_lead_somewhere() -> None:
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/security.md", "CONTRIBUTING.md"])
+def test_every_path_of_a_page_about_the_code_is_there(name: str) -> None:
+    """From the root or from `grader/`; or beside or below the one that is named before it."""
+    folder = ROOT
+    for path in re.findall(r"`(\w[\w./-]*/|\w[\w./-]*\.py)`", (ROOT / name).read_text("utf-8")):
+        bases = (ROOT / "grader", ROOT, folder, folder.parent)
+        places = [base / path for base in bases if (base / path).exists()]
+        assert places, f"{name} names {path}"
+        folder = places[0] if places[0].is_dir() else places[0].parent
+
+
+def test_every_module_that_a_text_names_is_there() -> None:
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "grader").rglob("*.py")):
+        for name in re.findall(r"\bgrader(?:\.[a-zA-Z]\w*)+", page.read_text(encoding="utf-8")):
+            # The last part may be a name in the module.
+            *parts, last = name.split(".")
+            module, whole = ROOT.joinpath(*parts), ROOT.joinpath(*parts, last)
+            source = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            is_module = whole.is_dir() or whole.with_suffix(".py").exists()
+            assert is_module or last in source.read_text(encoding="utf-8"), f"{page}: {name}"
+
+
+def test_a_package_names_its_modules() -> None:
+    """Its docstring is their map; a command of `cli`, as a format, is found by its name."""
+    for package in (path.parent for path in (ROOT / "grader").rglob("*/__init__.py")):
+        docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+        names = {path.stem for path in package.glob("[!_]*.py")}
+        if package.name == "cli":
+            names -= {*main.commands, "author", "course", "student"}
+        if package.name != "formats":
+            missing = {name for name in names if not re.search(rf"`{name}(\.py)?`", docstring)}
+            assert missing == set(), package

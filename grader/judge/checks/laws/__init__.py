@@ -1,8 +1,9 @@
 """Laws: what nearly every exercise promises, one call each inside an ordinary test of a suite.
 
-A target is the name of a function or class of the student's, or what `student.function`, `student.module`
-or `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a
-sentence of the suite's own before it.
+A target is the name of a function or class of the student's, or what `student.function`, `student.module` or
+`student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
+the suite's own before it. The modules are those of what is promised: `calls`, `modules`, `functions`,
+`numerics`, `loaders`, `figures`; `observation` and the `grader_probe` say how a call left what it was given.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")
