@@ -10,7 +10,7 @@ import pytest
 from grader.exports import FORMATS
 from grader.results import Entry, Outcome, Place, Status
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 COMMAND = re.compile(r"::(\w+) (.*?)::(.*)", re.DOTALL)
 

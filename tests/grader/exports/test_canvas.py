@@ -12,7 +12,7 @@ from grader.exports import FORMATS
 from grader.exports.files import ExportError
 from grader.results import Entry, Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written
 
 HEADER = "Student,ID,SIS User ID,SIS Login ID,Section,Essay (11),Lab 1 (12),Lab 1 Final Score"
 POINTS = "    Points Possible,,,,,10,15,(read only)"

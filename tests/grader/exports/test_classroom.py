@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from grader.exports import FORMATS
 from grader.results import Entry, Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 Runners = list[tuple[str, dict[str, Any]]]
 

@@ -12,7 +12,7 @@ from grader.exports import FORMATS
 from grader.exports.files import ExportError, NoVerdict
 from grader.results import Entry, Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 ENVIRONMENT = {
     "CLASSROOM": "cs-101",

@@ -19,7 +19,7 @@ from grader.exports.files import Options, StudentFormat, written
 from grader.gradebook import Gradebook
 from grader.results import Entry, Result
 
-from .entries import checked, entry, exercise, unjudged
+from ..builders import checked, entry, exercise, unjudged
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 STUDENTS = ("ada", "Zoë =1+1", "=bob")

@@ -11,7 +11,7 @@ from grader.exports import FORMATS
 from grader.exports.files import NoVerdict
 from grader.results import Entry, Outcome, Visibility
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 TOP = {
     "score",

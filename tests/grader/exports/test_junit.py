@@ -10,7 +10,7 @@ from junitparser import JUnitXml
 from grader.exports import FORMATS
 from grader.results import Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 TESTS = (
     checked(),

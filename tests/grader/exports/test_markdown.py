@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from grader.exports import FORMATS
 from grader.results import Outcome, Status
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 TAGS = {"h2", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre", "p"}
 

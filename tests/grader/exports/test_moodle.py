@@ -13,7 +13,7 @@ from grader.exports import FORMATS
 from grader.exports.files import ExportError
 from grader.results import Entry, Outcome
 
-from .entries import checked, entry, exercise, unjudged, written
+from ..builders import checked, entry, exercise, unjudged, written
 
 ENGLISH = """\
 Identifier,"Full name","Email address",Status,Grade,"Maximum Grade","Grade can be changed","Last modified (submission)","Last modified (grade)","Feedback comments"

@@ -11,7 +11,7 @@ from grader.errors import GraderError
 from grader.exports import FORMATS
 from grader.results import Entry, Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
 
 def prairielearn_reads(of: Entry) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from grader.exports.table import Table, guarded
 from grader.exports.texts import one_line
 from grader.results import Entry, Outcome
 
-from .entries import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written
+from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written
 
 TABLES = ("csv", "canvas", "moodle", "nbgrader")
 STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001  # as typed

@@ -11,7 +11,7 @@ from grader.judge.scoring import hundredths, shares
 from grader.results import Outcome, Status
 from grader.text import number
 
-from .entries import checked, entry, exercise, unjudged
+from ..builders import checked, entry, exercise, unjudged
 
 WEIGHTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0, 2.0, 7.0, 26.0]), st.booleans()), min_size=1

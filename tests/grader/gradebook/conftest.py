@@ -12,6 +12,7 @@ from grader.gradebook import Attempt, Keeper
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, Submission
+from tests.grader import builders
 
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp", "landlock"))
 SUITE = '''
@@ -69,7 +70,7 @@ def key_of(source: bytes) -> VerdictKey:
 
 
 def result(status: Status, score: float, exercise: str = "task") -> ExerciseResult:
-    return ExerciseResult(exercise, "A task", "one", status, score, 10.0, 0.5, "", (), "")
+    return builders.exercise(name=exercise, worth=10.0, status=status, score=score)
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from grader.gradebook.review import (
 )
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
-from grader.results import ExerciseResult, Outcome, Status, TestResult, Visibility
+from grader.results import Outcome, Status
 from grader.submissions import ExerciseFile
 from grader.submissions.source import beyond_guards, parse
+from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -47,9 +48,7 @@ def test_a_file_that_is_no_utf_8_is_looked_at(encoding: str) -> None:
 def judged(source: str, stub: str = "") -> list[Attention]:
     """What is looked at in a file that was judged and has a verdict."""
     exercise = load_course(PLAIN).exercises[0]
-    result = ExerciseResult(
-        exercise.id, exercise.title, "text", Status.PASSED, 1, 1, 0.1, "", (), ""
-    )
+    result = builders.exercise(name=exercise.id)
     in_stub = suspicious_in(stub.encode())
     return list(attention("ada", exercise, ExerciseFile(source.encode()), in_stub, result))
 
@@ -80,10 +79,8 @@ def test_a_student_with_thousands_of_odd_lines_hides_no_other() -> None:
 
 def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
     exercise = load_course(PLAIN).exercises[0]
-    late = TestResult("a", "A", Visibility.HIDDEN, Outcome.TIMEOUT, 0, 1, 2, "too late", "")
-    result = ExerciseResult(
-        exercise.id, "", "text", Status.UNJUDGED, 0, 1, 0.1, "a fault", (late,), ""
-    )
+    late = builders.checked("a", Outcome.TIMEOUT, message="too late")
+    result = builders.exercise(late, name=exercise.id, status=Status.UNJUDGED, message="a fault")
     source = b"import ctypes, gc, mmap, signal, socket, atexit"
     entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
     assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.FORGER]
@@ -132,7 +129,7 @@ def test_a_way_around_forbidden_operators_is_looked_at() -> None:
     source = b"import torch\nx = torch._refs\ny = getattr(torch, 'n' + 'n')\n"
     for name, expected in (("glu", 1), ("collate", 0)):
         exercise = course.exercise(name)
-        result = ExerciseResult(name, "", "", Status.PASSED, 1, 1, 0.1, "", (), "")
+        result = builders.exercise(name=name)
         entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
         assert len(entries) == expected
         for entry in entries:

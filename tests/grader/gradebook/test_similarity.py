@@ -24,14 +24,7 @@ from grader.gradebook.similarity import (
     source_digest,
     write_similar,
 )
-from grader.results import (
-    CourseInfo,
-    Entry,
-    Environment,
-    Result,
-    StudentInfo,
-    SubmissionInfo,
-)
+from tests.grader.builders import entry
 
 ROOT = Path(__file__).resolve().parents[3]
 COURSE = load_course(ROOT)
@@ -47,25 +40,10 @@ def right_answers(exercise_id: str = "glu") -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
-def an_entry(student: str) -> Entry:
-    result = Result(
-        course=CourseInfo("small", "1", ""),
-        submission=SubmissionInfo(student, ""),
-        score=0,
-        max_score=0,
-        seed=0,
-        exercises=(),
-        started_at="",
-        duration_seconds=0,
-        environment=Environment("", "", "", "", ()),
-    )
-    return Entry(student=StudentInfo(id=student), result=result)
-
-
 def similar(files: Mapping[str, str], *, stub: str = STUB, **keywords: object) -> Similarity:
     """The similarity of a class of which each handed in this file."""
     return find_similar(
-        [an_entry(student) for student in files],
+        [entry(student=student) for student in files],
         lambda entry: {"glu": files[entry.student.id].encode()},
         {"glu": stub.encode()},
         **keywords,  # type: ignore[arg-type]  # threshold and most_pairs
@@ -206,7 +184,7 @@ def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
         len(fingerprint.lines) - 11, 0
     )
     found = find_similar(
-        [an_entry("a"), an_entry("b")], lambda entry: {"glu": source}, {"glu": b"pass\n"}
+        [entry(student="a"), entry(student="b")], lambda entry: {"glu": source}, {"glu": b"pass\n"}
     )
     assert all(pair.similarity <= 1 for pair in found.pairs)
 
@@ -273,7 +251,7 @@ def test_a_full_width_letter_is_the_letter() -> None:
 
 
 def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:
-    found = find_similar([an_entry("a")], lambda entry: {}, {"glu": STUB.encode()})
+    found = find_similar([entry(student="a")], lambda entry: {}, {"glu": STUB.encode()})
     (survey,) = found.exercises
     assert (survey.exercise, survey.files, survey.short, survey.alike) == ("glu", 0, 0, 0)
     assert found.pairs == ()

@@ -30,7 +30,7 @@ from grader.student.blocks import (
     plain,
     summarized,
 )
-from tests.grader.exports.entries import checked, entry, exercise, rendered
+from tests.grader.builders import checked, entry, exercise, rendered
 
 PLACE = Place("modules/glu.py", 7, "forward")
 SEVERAL = exercise(

@@ -13,6 +13,7 @@ from grader.course.manifest import Course, load_course
 from grader.results import ExerciseResult, Status
 from grader.student.progress import Logbook, Standing
 from grader.submissions import read_submission
+from tests.grader.builders import exercise
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -40,7 +41,7 @@ def standings(course: Course) -> Standings:
 
 def a_result(status: Status, score: float = 0.0) -> ExerciseResult:
     """The result of judging the greeting."""
-    return ExerciseResult("greeting", "A greeting", "text", status, score, 2.5, 0.1, "", (), "")
+    return exercise(name="greeting", worth=2.5, status=status, score=score)
 
 
 def passes(course: Course, source: bytes) -> None:

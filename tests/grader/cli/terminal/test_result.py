@@ -14,40 +14,32 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.result import show_complete, show_result
 from grader.course.manifest import load_course
 from grader.results import (
-    CourseInfo,
     Environment,
     ExerciseResult,
     Outcome,
     Place,
     Result,
     Status,
-    SubmissionInfo,
     TestResult,
     Visibility,
 )
 from grader.student.advice import Asked, Guide
 from grader.student.blocks import findings
 from grader.student.progress import Standing
+from tests.grader import builders
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 
 
 def a_test(number: int, outcome: Outcome = Outcome.FAILED, **changes: Any) -> TestResult:
     """A test of this number; a failed one says so in two lines, in line 10 + number."""
-    passed = outcome is Outcome.PASSED
-    result = TestResult(
-        name=f"test_{number}",
-        title=f"Title {number}",
-        visibility=Visibility.HIDDEN,
-        outcome=outcome,
-        score=float(passed),
-        max_score=1.0,
-        duration_seconds=0.25,
-        message="" if passed else f"Finding {number}.\nDetail {number}.",
-        hint="" if passed else f"Hint {number}.",
-        place=None if passed else Place("text/word_count.py", 10 + number, "word_count"),
-    )
-    return msgspec.structs.replace(result, **changes)
+    given: dict[str, Any] = {"title": f"Title {number}", "visibility": Visibility.HIDDEN}
+    given["duration_seconds"] = 0.25
+    if outcome is not Outcome.PASSED:
+        given["message"] = f"Finding {number}.\nDetail {number}."
+        given["hint"] = f"Hint {number}."
+        given["place"] = Place("text/word_count.py", 10 + number, "word_count")
+    return builders.checked(f"test_{number}", outcome, **{**given, **changes})
 
 
 def exercise(
@@ -58,19 +50,9 @@ def exercise(
     **changes: Any,
 ) -> ExerciseResult:
     """An exercise with these tests."""
-    result = ExerciseResult(
-        name=name,
-        title=f"The {name}",
-        chapter="text",
-        status=status,
-        score=score,
-        max_score=10.0,
-        duration_seconds=1.5,
-        message="",
-        tests=tests or (a_test(1),),
-        output="",
-    )
-    return msgspec.structs.replace(result, **changes)
+    given = {"title": f"The {name}", "chapter": "text", "status": status, "score": score}
+    tests = tests or (a_test(1),)
+    return builders.exercise(*tests, name=name, worth=10.0, **{**given, **changes})
 
 
 def untouched(name: str) -> ExerciseResult:
@@ -83,17 +65,8 @@ def untouched(name: str) -> ExerciseResult:
 
 def result(*exercises: ExerciseResult) -> Result:
     """A result with these exercises."""
-    return Result(
-        course=CourseInfo("plain", "1.0", "0"),
-        submission=SubmissionInfo("exercises", "0"),
-        score=sum(each.score for each in exercises),
-        max_score=sum(each.max_score for each in exercises),
-        seed=5,
-        exercises=exercises,
-        started_at="2026-01-01T00:00:00Z",
-        duration_seconds=2.5,
-        environment=Environment("0", "3.11", "", "any", ("landlock", "seccomp")),
-    )
+    environment = Environment("0", "3.11", "", "any", ("landlock", "seccomp"))
+    return builders.result(*exercises, seed=5, duration_seconds=2.5, environment=environment)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from grader.cli.terminal.console import open_console
 from grader.cli.watch.loop import KEYS
 from grader.cli.watch.screen import Screen, Shows, View
 from grader.course.manifest import load_course
-from grader.results import ExerciseResult, Outcome, Place, Status, TestResult, Visibility
+from grader.results import Outcome, Place, Status
 from grader.student.advice import Asked, Guide
 from grader.student.workspace import Workspace
+from tests.grader.builders import checked, exercise
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 CLEAR = "\x1b[H\x1b[J"
@@ -52,23 +53,15 @@ def a_view(workspace: Workspace, findings: int) -> View:
     """An exercise with so many tests that do not hold, each of six lines."""
     message = "Wrong.\n" + "\n".join(f"Detail {number}." for number in range(4))
     tests = tuple(
-        TestResult(
+        checked(
             f"test_{number}",
-            f"Title {number}",
-            Visibility.PUBLIC,
             Outcome.FAILED,
-            0.0,
-            1.0,
-            0.1,
-            f"{message}{number}",
-            "A hint of the test.",
-            Place("text/greeting.py", number + 1, "greeting"),
+            message=f"{message}{number}",
+            place=Place("text/greeting.py", number + 1, "greeting"),
         )
         for number in range(findings)
     )
-    result = ExerciseResult(
-        "greeting", "A greeting", "text", Status.PARTIAL, 1.0, 2.5, 0.1, "", tests, ""
-    )
+    result = exercise(*tests, name="greeting", status=Status.PARTIAL)
     return View(workspace.course.exercise("greeting"), results=(result,), status="judged")
 
 

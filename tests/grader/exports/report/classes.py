@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from grader.results import (
-    CourseInfo,
-    Entry,
-    Environment,
-    ExerciseResult,
-    Outcome,
-    Place,
-    Result,
-    Status,
-    StudentInfo,
-    SubmissionInfo,
-    TestResult,
-    Visibility,
-)
+from grader.results import Entry, ExerciseResult, Outcome, Place, Status, Visibility
+from tests.grader.builders import checked, entry, exercise
 
 __all__ = ["SOURCE", "a_class", "an_entry", "an_exercise", "sources"]
 
@@ -37,66 +26,37 @@ def an_exercise(
     name: str,
     outcomes: str,
     *,
-    points: float = 10.0,
     messages: Mapping[int, str] | None = None,
-    status: Status | None = None,
-    message: str = "",
-    output: str = "",
-    seconds: float = 0.5,
+    points: float = 10.0,
+    **changes: Any,
 ) -> ExerciseResult:
     """An exercise whose tests end as the letters say; every second test is hidden."""
-    tests = tuple(
-        TestResult(
-            name=f"test_{name}_{place}",
+    tests = []
+    for place, letter in enumerate(outcomes):
+        failed: dict[str, Any] = {
+            "message": (messages or {}).get(place, f"Case {place} of {name} differs."),
+            "hint": f"Look at case {place}.",
+            "place": Place(f"one/{name}.py", 5, "gate"),
+        }
+        test = checked(
+            f"test_{name}_{place}",
+            _MARKS[letter],
             title=f"The {name} holds in case {place}",
             visibility=Visibility.HIDDEN if place % 2 else Visibility.PUBLIC,
-            outcome=_MARKS[letter],
-            score=float(letter == "p"),
-            max_score=1.0,
-            duration_seconds=0.01,
-            message=""
-            if letter == "p"
-            else (messages or {}).get(place, f"Case {place} of {name} differs."),
-            hint="" if letter == "p" else f"Look at case {place}.",
-            place=None if letter == "p" else Place(f"one/{name}.py", 5, "gate"),
+            **({} if letter == "p" else failed),
         )
-        for place, letter in enumerate(outcomes)
-    )
-    passed = outcomes.count("p")
-    if status is None:
-        status = Status.NOT_ATTEMPTED if set(outcomes) == {"n"} else Status.FAILED
-        if passed:
-            status = Status.PASSED if passed == len(outcomes) else Status.PARTIAL
-    score = 0.0 if status is Status.UNJUDGED else round(points * passed / len(outcomes), 2)
-    return ExerciseResult(
-        name=name,
-        title=f"A {name} of one's own",
-        chapter="one",
-        status=status,
-        score=score,
-        max_score=points,
-        duration_seconds=seconds,
-        message=message,
-        tests=tests,
-        output=output,
-    )
+        tests.append(test)
+    if set(outcomes) == {"n"}:
+        changes.setdefault("status", Status.NOT_ATTEMPTED)
+    if changes.get("status") is Status.UNJUDGED:
+        changes["score"] = 0.0
+    title = f"A {name} of one's own"
+    return exercise(*tests, name=name, worth=points, title=title, chapter="one", **changes)
 
 
-def an_entry(student: str, exercises: Sequence[ExerciseResult], **keywords: object) -> Entry:
-    """An attempt of a student with these exercises; keywords are those of StudentInfo and of Entry."""
-    about = {key: keywords.pop(key) for key in ("name", "email") if key in keywords}
-    result = Result(
-        course=CourseInfo("small", "1.2", "c0ffee"),
-        submission=SubmissionInfo(student, "d1gest"),
-        score=round(sum(each.score for each in exercises), 2),
-        max_score=round(sum(each.max_score for each in exercises), 2),
-        seed=0,
-        exercises=tuple(exercises),
-        started_at="2026-03-04T05:06:07Z",
-        duration_seconds=1.0,
-        environment=Environment("0.1.0", "3.11", "2.13", "Linux", ("landlock",)),
-    )
-    return Entry(student=StudentInfo(id=student, **about), result=result, **keywords)  # type: ignore[arg-type]  # both are texts
+def an_entry(student: str, exercises: Sequence[ExerciseResult], **changes: Any) -> Entry:
+    """An attempt of a student with these exercises."""
+    return entry(*exercises, student=student, **changes)
 
 
 def a_class(size: int) -> list[Entry]:

@@ -23,10 +23,10 @@ def view_of(tally: Tally, name: str) -> ExerciseView:
 
 def test_an_exercise_is_judged_by_those_who_attempted_it() -> None:
     tally = tally_of(
-        an_entry("a", [an_exercise("glu", "pppp", seconds=1.0)]),
-        an_entry("b", [an_exercise("glu", "pfff", seconds=3.0)]),
-        an_entry("c", [an_exercise("glu", "ffff", seconds=2.0)]),
-        an_entry("d", [an_exercise("glu", "nnnn", seconds=0.0)]),
+        an_entry("a", [an_exercise("glu", "pppp", duration_seconds=1.0)]),
+        an_entry("b", [an_exercise("glu", "pfff", duration_seconds=3.0)]),
+        an_entry("c", [an_exercise("glu", "ffff", duration_seconds=2.0)]),
+        an_entry("d", [an_exercise("glu", "nnnn", duration_seconds=0.0)]),
     )
     view = view_of(tally, "glu")
     assert view.attempted == 3

@@ -1,4 +1,4 @@
-"""Entries made by hand: a class of one exercise or two, and whatever hostile people write."""
+"""Results and entries made by hand, and texts as hostile people write them."""
 
 from __future__ import annotations
 
@@ -88,27 +88,28 @@ def unjudged(name: str = "gelu", worth: float = 15) -> ExerciseResult:
     return exercise(name=name, worth=worth, status=Status.UNJUDGED, score=0.0)
 
 
+def result(*exercises: ExerciseResult, name: str = "ada", **changes: Any) -> Result:
+    given: dict[str, Any] = {
+        "course": CourseInfo("plain", "1.0", "c0ffee"),
+        "submission": SubmissionInfo(name, "d1gest"),
+        "score": round(sum(each.score for each in exercises), 2),
+        "max_score": round(sum(each.max_score for each in exercises), 2),
+        "seed": 0,
+        "started_at": "2026-09-01T10:00:00Z",
+        "duration_seconds": 1.25,
+        "environment": Environment("0.1.0", "3.12", "2.13", "Linux", ("seccomp",)),
+    }
+    return Result(exercises=exercises, **{**given, **changes})
+
+
 def entry(*exercises: ExerciseResult, student: str = "ada", **changes: Any) -> Entry:
     exercises = exercises or (exercise(checked()),)
     who: dict[str, Any] = {"id": student, "name": "", "email": "", "ids": {}}
     for key in list(changes):
         if key in who:
             who[key] = changes.pop(key)
-    return Entry(
-        student=StudentInfo(**who),
-        result=Result(
-            course=CourseInfo("plain", "1.0", "c0ffee"),
-            submission=SubmissionInfo(student, "beef"),
-            score=round(sum(each.score for each in exercises), 2),
-            max_score=round(sum(each.max_score for each in exercises), 2),
-            seed=0,
-            exercises=exercises,
-            started_at="2026-09-01T10:00:00Z",
-            duration_seconds=1.25,
-            environment=Environment("0.1.0", "3.12", "2.13", "Linux", ("seccomp",)),
-        ),
-        **changes,
-    )
+    made = result(*exercises, name=student)
+    return Entry(student=StudentInfo(**who), result=made, **changes)
 
 
 def hostile_entry(text: str) -> Entry:
