@@ -99,9 +99,9 @@ def verify(
 
 def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: int) -> ExitCode:
     from grader.authoring.mutation import mutate
-    from grader.cli.terminal.progress import Bar
+    from grader.cli.terminal.progress import ProgressBar
 
-    with Bar("mutants", timed=True) as bar:
+    with ProgressBar("mutants", timed=True) as bar:
         reports = mutate(course, exercises, most=most, jobs=jobs, begin=bar.start, done=bar.advance)
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.mutation import show_mutants
