@@ -316,5 +316,7 @@ def test_a_suite_that_trips_over_a_mutant_catches_it(course: Course) -> None:
     suite.write_text(text.replace(call, f"{call} + 1"), encoding="utf-8")
     report = report_of(course)
     (complaint,) = report.complaints
-    assert complaint.startswith("solutions/text/greeting.py: The suite of 'greeting' is at fault in")
+    assert complaint.startswith(
+        "solutions/text/greeting.py: The suite of 'greeting' is at fault in"
+    )
     assert (report.made, report.judged) == (9, 0)
