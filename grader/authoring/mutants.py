@@ -135,9 +135,13 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
     if not path.is_file():
         return _MutantsFile()
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _MutantsFile)
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = msgspec.convert(fields, _MutantsFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise _MutantError(str(error)) from error
+    if not fields.keys() & {"wrong", "equivalent"}:
+        raise _MutantError("Object missing required field `wrong`")
+    return file
 
 
 def _whole(course: Course, path: Path) -> WrongAnswer:

@@ -2,9 +2,9 @@
 
 A mutant is the solution with one place changed, and all else byte for byte the same: an operator, a
 comparison, a constant, a negated condition, a dropped statement, decorator, `with`, keyword argument,
-return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, what exceptions say and
-what the stub gives stay. A mutant that keeps full marks shows what no test sees. If it does the same as the
-solution, the author marks it in the exercise's mutants file:
+return value or call such as `.detach()`. Docstrings, type hints, imports, `__all__`, what exceptions say
+and what the stub gives stay. A mutant that keeps full marks shows what no test sees. If it does the same
+as the solution, the author marks it in the exercise's mutants file:
 
     [[equivalent]]
     line = "total = x.detach().sum()"

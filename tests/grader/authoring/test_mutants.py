@@ -143,7 +143,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "glu": 50,
         "gelu": 50,
         "grad_norms": 52,
-        "lr_finder": 46,
+        "lr_finder": 48,
         "collate": 46,
-        "data_parallel": 47,
+        "data_parallel": 53,
     }

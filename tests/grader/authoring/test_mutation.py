@@ -83,11 +83,10 @@ def f(a: int = 0, *, b: "str" = "c") -> "list[int]":
 """
     made = [(mutant.function, mutant.mutant) for mutant in mutants_of(source.encode())]
     assert [text for function, text in made if function == ""] == []
-    heads = ('def f(a: int = 1, *, b: "str" = "c") -> "list[int]":',)
-    heads += ('def f(a: int = 0, *, b: "str" = "") -> "list[int]":',)
     assert [text for _, text in made] == [
         "",
-        *heads,
+        'def f(a: int = 1, *, b: "str" = "c") -> "list[int]":',
+        'def f(a: int = 0, *, b: "str" = "") -> "list[int]":',
         "pass",
         "if not (x):",
         "pass",
@@ -100,6 +99,37 @@ def f(a: int = 0, *, b: "str" = "c") -> "list[int]":
         "return",
     ]
     assert {function for function, _ in made} == {"f"}
+
+
+GIVEN = """\
+SIZE = 3
+
+
+def helper(x):
+    return x + 1
+
+
+class A:
+    size = 4
+
+"""
+
+
+def test_what_the_stub_gives_is_left_alone() -> None:
+    solution = GIVEN + "    def f(self): return helper(self.size) + 5\n"
+    stub = GIVEN.replace("    return", "    'At length.'\n    return")
+    stub += "    def f(self): raise NotImplementedError\n"
+    made = [mutant.mutant for mutant in mutants_of(solution.encode(), stub.encode())]
+    assert made == [
+        "def f(self): return",
+        "def f(self): return helper(self.size) - 5",
+        "def f(self): return helper(self.size) + 4",
+        "def f(self): return helper(self.size) + 6",
+    ]
+    # What the stub has otherwise is the student's.
+    stub = stub.replace("x + 1", "x - 1").replace("SIZE = 3", "SIZE = 5")
+    numbers = {mutant.number for mutant in mutants_of(solution.encode(), stub.encode())}
+    assert numbers == {1, 5, 11}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -276,13 +306,17 @@ def test_a_solution_that_is_not_right(course: Course) -> None:
     assert complaint == "solutions/text/greeting.py: line 1 is not valid Python: invalid syntax."
 
 
-def test_a_fault_of_the_suite_is_no_catch(course: Course) -> None:
+def test_a_suite_that_trips_over_a_mutant_catches_it(course: Course) -> None:
     suite = course.root / "tests/public/text/test_greeting.py"
     text = suite.read_text("utf-8")
     call = 'student.function("greeting")("Ada")'
     suite.write_text(text.replace(call, f"{call}[:11]"), encoding="utf-8")
+    assert report_of(course).caught == 2
+    # Over the solution, it is at fault.
+    suite.write_text(text.replace(call, f"{call} + 1"), encoding="utf-8")
     report = report_of(course)
-    # The one that returns None breaks the suite itself.
-    assert report.caught == 1
     (complaint,) = report.complaints
-    assert complaint.startswith("solutions/text/greeting.py, line 8, as 'return': The suite of")
+    assert complaint.startswith(
+        "solutions/text/greeting.py: The suite of 'greeting' is at fault in"
+    )
+    assert (report.made, report.judged) == (9, 0)

@@ -214,3 +214,46 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (test, message[:6].strip()) == ("    test_example", "")
     assert "divide by the width" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- mutants --------------------------------------------------------------------------------------
+
+
+def test_mutants_that_the_suites_catch(grade: Grade, clone: Path) -> None:
+    done = grade("verify", "--mutants", "--jobs", "2", cwd=clone)
+    assert done.stdout.splitlines() == [
+        "+ word_count: 19 mutants, 19 caught, 0 marked equivalent, 0 unseen",
+        "+ greeting: 2 mutants, 2 caught, 0 marked equivalent, 0 unseen",
+        "+ running_mean: 4 mutants, 4 caught, 0 marked equivalent, 0 unseen",
+        "25 of 25 mutants caught, 0 marked equivalent, 0 unseen, in 3 exercises.",
+    ]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
+    suite = clone / "tests/hidden/text/test_word_count.py"
+    replace(suite, '{"a": 2}', 'student.function("word_count")("A a")')
+    # An exercise may stand right behind the option.
+    done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
+    assert done.stdout.splitlines() == [
+        "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",
+        "  solutions/text/word_count.py, line 7, in word_count",
+        "    - for word in text.lower().split():",
+        "    + for word in text.split():",
+        "18 of 19 mutants caught, 0 marked equivalent, 1 unseen, in 1 exercise.",
+    ]
+    assert (done.returncode, done.stderr) == (1, "")
+    # And a number there says how many mutants.
+    some = grade("verify", "--mutants", "3", "word_count", "greeting", cwd=clone).stdout
+    assert some.startswith(("+ word_count: 3 of 19 mutants, ", "x word_count: 3 of 19 mutants, "))
+    assert " of 5 mutants caught, " in some
+    assert grade("verify", "--mutants", "0", cwd=clone).returncode == 2
+
+
+def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone: Path) -> None:
+    mutants = clone / "tests/wrong/text/word_count.toml"
+    entry = "\n[[equivalent]]\nline = 'if n < 1:'\nmutant = 'if n < 2:'\nreason = ''\n"
+    mutants.write_text(mutants.read_text("utf-8") + entry, encoding="utf-8")
+    assert verified(grade, clone) == [
+        "tests/wrong/text/word_count.toml: equivalent 'if n < 2:': a reason may not be empty."
+    ]

@@ -12,18 +12,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 __all__ = ["ROOT", "matches", "run", "steps"]
 
-# A fenced block, after the name of a file on a line of its own if it is that file's content.
-BLOCK = re.compile(r"^(?:`([^`\n]+)`:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A fenced block, after the name of a file on a line of its own if it is that file's content, or its end.
+BLOCK = re.compile(
+    r"^(?:`([^`\n]+)`(, at its end)?:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 # The symbols of a terminal, and what stands for them where there is none.
 SYMBOLS = {"✓": "+", "✗": "x", "→": ">"}
 
 
 def steps(page: str) -> Iterator[tuple[str, str]]:
     """The files (name, content) and the commands ("$ command", shown output) of the page, in order."""
-    for name, kind, body in BLOCK.findall(page):
+    files: dict[str, str] = {}
+    for name, added, kind, body in BLOCK.findall(page):
         assert (kind == "console") != bool(name), f"a block of {kind} that is no file: {body[:80]}"
         if name:
-            yield name, body
+            files[name] = files[name] + body if added else body
+            yield name, files[name]
             continue
         for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
             typed, _, shown = command.partition("\n")
