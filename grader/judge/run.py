@@ -27,7 +27,7 @@ from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
-from grader.judge.scoring import score_exercise, score_test
+from grader.judge.scoring import score_alike, score_exercise, score_test
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
@@ -52,13 +52,18 @@ def judge_exercise(
 
     `suites` are those that the judge has imported, kept from one call to the next.
 
-    Raises SyntaxError if the source cannot be parsed, and GraderError for a fault of ours.
+    Raises GraderError for a fault of ours.
     """
     begin = time.monotonic()
     if options.seconds is not None:
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
     tests = tests_of(course, exercise, options.suites)
-    session = Session(sandboxes, exercise, source, options.required_walls)
+    try:
+        session = Session(sandboxes, exercise, source, options.required_walls)
+    except SyntaxError as error:
+        # `settle` would have refused it, but for a file that takes about as long to parse as one may.
+        text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
+        return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
     try:
         # In this process the suites are imported meanwhile.
         session.begin()

@@ -290,31 +290,53 @@ def _names(body: ast.AST, aliases: Mapping[str, str]) -> Iterator[tuple[str, int
 
 # What an exercise with forbidden operators has no need of, and a way around their guard has.
 _BEYOND_GUARDS = re.compile(
-    "_C|_decomp|_disable_current_modes|_inductor|_prims|_python_dispatch|_refs|_thread|asyncio|concurrent|"
-    "ctypes|gc|grader|multiprocessing|profiler|threading|attrgetter|builtins|eval|exec|getattr|globals|"
-    "importlib|inspect|marshal|methodcaller|modules|operator|pickle|pkgutil|runpy|setattr|sys|vars|"
+    "asyncio|concurrent|ctypes|gc|grader|multiprocessing|profiler|threading|attrgetter|builtins|eval|exec|"
+    "getattr|globals|importlib|inspect|marshal|methodcaller|modules|operator|pickle|pkgutil|runpy|setattr|"
+    "sys|vars|ForwardRef|get_type_hints|load|"
     "__(?!all|call|constants|doc|future|init|main|name|post_init|repr|version)[a-z_]+__"
+)
+# Of libraries: what they keep for themselves, and what runs a student's code with torch's modes taken off.
+_INNER = re.compile(r"_(?!_).+|custom_op|library|package|testing")
+# Others start threads, import what a text names, or run a text: who needs one is looked at.
+_PLAIN_MODULES = re.compile(
+    "__future__|abc|collections|contextlib|copy|dataclasses|decimal|enum|fractions|functools|itertools|math|"
+    "matplotlib|numbers|numpy|os|pathlib|random|re|statistics|time|torch|types|typing|warnings"
 )
 
 
 def beyond_guards(tree: ast.Module) -> dict[str, int]:
     """What a guard of operators can be gone around with, as the file names it, and the first line."""
     lines: dict[str, int] = {}
+    own = {"self", "cls", "ctx"}
+    own.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     for node in ast.walk(tree):
-        names: list[str] = []
-        match node:
-            case ast.Import(names=aliases):
-                names = [alias.name for alias in aliases]
-            case ast.ImportFrom(module=module, names=aliases):
-                names = [f"{module}.{alias.name}" for alias in aliases]
-            case ast.Attribute(attr=name) if name != "eval":  # of a module: not the builtin
-                names = [name]
-            case ast.Name(id=name):
-                names = [name]
-            case ast.Constant(value=str(text)) if len(text) <= _LONGEST_NAME:
-                names = [text]
-        for name in names:
-            for part in filter(_BEYOND_GUARDS.fullmatch, name.split(".")):
-                line = getattr(node, "lineno", 1)
-                lines[part] = min(line, lines.get(part, line))
+        for part in _ways_around(node, own):
+            line = getattr(node, "lineno", 1)
+            lines[part] = min(line, lines.get(part, line))
     return lines
+
+
+def _ways_around(node: ast.AST, own: set[str]) -> Iterator[str]:
+    """The names in a node that are ways around a guard; `own` is what may keep something for itself."""
+    imported: list[str] = []
+    inner: list[str] = []
+    names: list[str] = []
+    match node:
+        case ast.Import(names=aliases):
+            imported = [alias.name for alias in aliases]
+        case ast.ImportFrom(module=module, names=aliases):
+            imported = [f"{module}.{alias.name}" for alias in aliases]
+        case ast.Attribute(value=owner, attr=name):
+            inner = [] if isinstance(owner, ast.Name) and owner.id in own else [name]
+            names = [] if name == "eval" else [name]  # of a module: not the builtin
+        case ast.Name(id=name):
+            names = [name]
+        case ast.Constant(value=str(text)) if len(text) <= _LONGEST_NAME:
+            names = text.split(".")
+    for path in imported:
+        parts = path.split(".")
+        if not _PLAIN_MODULES.fullmatch(parts[0]):
+            yield parts[0]
+        inner, names = [*inner, *parts], [*names, *parts]
+    yield from filter(_BEYOND_GUARDS.fullmatch, names)
+    yield from filter(_INNER.fullmatch, inner)

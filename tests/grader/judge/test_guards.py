@@ -158,6 +158,59 @@ def around(compute):
 """,
         BUILTIN,
     ),
+    "without dispatch": (
+        """
+from torch.utils._mode_utils import no_dispatch
+def around(compute):
+    with no_dispatch():
+        return compute()
+""",
+        BUILTIN,
+    ),
+    "in an operator of one's own": (
+        """
+box = []
+@torch.library.custom_op("mine::gate", mutates_args=())
+def mine(x: torch.Tensor) -> torch.Tensor:
+    box.append(box[0]())
+    return x.clone()
+def around(compute):
+    box[:] = [compute]
+    mine(torch.ones(1))
+    return box[1]
+""",
+        {**BUILTIN, "gate": "F.glu(x).detach() + 0 * x.sum()"},
+    ),
+    "in a thread of a library": (
+        """
+import queue
+from logging.handlers import QueueListener
+class Handler:
+    level = 0
+    def handle(self, compute):
+        given.put(compute())
+asked, given = queue.Queue(), queue.Queue()
+QueueListener(asked, Handler()).start()
+def around(compute):
+    asked.put(compute)
+    return given.get()
+""",
+        BUILTIN,
+    ),
+    "by a name in parts": (
+        """
+import string
+inner, _ = string.Formatter().get_field("0._" + "C", (torch,), {})
+def around(compute):
+    with inner._DisableTorchDispatch():
+        return compute()
+""",
+        BUILTIN,
+    ),
+    "by a module that is located": (
+        f"import pydoc\nR = pydoc.locate('torch._' + 'refs.nn.functional')\n{DIRECTLY}",
+        {**HONEST, "gate": "R.glu(x)", "curve": "R.gelu(x)"},
+    ),
     "by torch's references": (
         f"import torch._refs.nn.functional as R\n{DIRECTLY}",
         {**HONEST, "gate": "R.glu(x)", "curve": "R.gelu(x)"},

@@ -145,6 +145,16 @@ def test_second(student):
     assert first.title == "The first part. More words"
 
 
+def test_a_source_that_only_the_judge_cannot_parse_is_no_fault(judged: JudgeSource) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+'''
+    result = judged("def first(:\n", suite).result
+    assert (result.score, result.tests[0].outcome) == (0, Outcome.ERROR)
+    assert "one/task.py is not valid Python: line 1: " in result.message
+
+
 def test_fault_of_a_suite_is_ours_and_costs_nothing(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
