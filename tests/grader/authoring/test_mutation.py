@@ -41,6 +41,7 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
         ("x: int = a", ["pass"]),
         ("x += a", ["pass", "x -= a", "x = a"]),
         ("x = a.detach().b", ["pass", "x = a.b"]),
+        ("x = (a).t()", ["pass", "x = (a)"]),
         ("f(dim=-1)", ["pass", "f()", "f(dim=1)", "f(dim=-2)", "f(dim=-0)"]),
         ("x = f(a, b=c, **d)", ["pass", "x = f(a, **d)", "x = f(a, b=c)"]),
         ("x = f(b=(c), d=e)", ["pass", "x = f(d=e)", "x = f(b=(c))"]),
