@@ -188,7 +188,7 @@ def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
 
 def _joined(lines: bytes) -> str:
     """Several lines as one, without indentation."""
-    return " ".join(line.strip() for line in lines.decode().splitlines() if line.strip())
+    return " ".join(line.strip() for line in lines.decode().split("\n") if line.strip())
 
 
 class _EditFinder(ast.NodeVisitor):
@@ -469,10 +469,11 @@ class _Mutations:
         source, stub = (path.read_bytes() for path in paths)
         for path, text in zip(paths, (source, stub), strict=True):
             try:
-                ast.parse(text)
-            except SyntaxError as error:
-                where = f"{self._course.name_of(path)}: line {error.lineno}"
-                complaint = f"{where} is not valid Python: {error.msg}."
+                ast.parse(text.decode("utf-8-sig"))
+            except (SyntaxError, ValueError) as error:
+                line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
+                why = getattr(error, "msg", error)
+                complaint = f"{self._course.name_of(path)}{line} is not valid Python: {why}."
                 return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
         mutants = mutants_of(source, stub)
         entries, complaints = equivalent_mutants(self._course, self._exercise)
