@@ -188,7 +188,7 @@ def _mutant(source: bytes, mutated: bytes, edit: _Edit) -> Mutant:
 
 def _joined(lines: bytes) -> str:
     """Several lines as one, without indentation."""
-    return " ".join(line.strip() for line in lines.decode().splitlines() if line.strip())
+    return " ".join(line.strip() for line in lines.decode().split("\n") if line.strip())
 
 
 class _EditFinder(ast.NodeVisitor):
@@ -402,7 +402,9 @@ class _EditFinder(ast.NodeVisitor):
                 self.visit(node.args[-1])
                 return
             case ast.Attribute(receiver, attr) if attr in _CONVERSIONS:
-                self._edit(self._span(receiver)[1], self._span(node)[1], "")
+                # Not from the end of the receiver: a bracket may close behind it.
+                start, end = self._span(receiver)[1], self._span(node)[1]
+                self._edit(self._source.index(b".", start), end, "")
         self.visit(node.func)
         self._visit_arguments(node)
 
@@ -463,12 +465,17 @@ class _Mutations:
     def report(
         self, most: int, begin: Callable[[str, int], object], done: Callable[[], object]
     ) -> MutationReport:
-        source = self._course.solution(self._exercise).read_bytes()
-        try:
-            mutants = mutants_of(source, self._course.stub(self._exercise).read_bytes())
-        except SyntaxError as error:
-            complaint = f"{self._solution}: line {error.lineno} is not valid Python: {error.msg}."
-            return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
+        paths = self._course.solution(self._exercise), self._course.stub(self._exercise)
+        source, stub = (path.read_bytes() for path in paths)
+        for path, text in zip(paths, (source, stub), strict=True):
+            try:
+                ast.parse(text.decode("utf-8-sig"))
+            except (SyntaxError, ValueError) as error:
+                line = f", line {error.lineno}," if isinstance(error, SyntaxError) else ""
+                why = getattr(error, "msg", error)
+                complaint = f"{self._course.name_of(path)}{line} is not valid Python: {why}."
+                return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
+        mutants = mutants_of(source, stub)
         entries, complaints = equivalent_mutants(self._course, self._exercise)
         marked: set[bytes] = set()
         for entry in entries:

@@ -41,6 +41,7 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
         ("x: int = a", ["pass"]),
         ("x += a", ["pass", "x -= a", "x = a"]),
         ("x = a.detach().b", ["pass", "x = a.b"]),
+        ("x = (a).t()", ["pass", "x = (a)"]),
         ("f(dim=-1)", ["pass", "f()", "f(dim=1)", "f(dim=-2)", "f(dim=-0)"]),
         ("x = f(a, b=c, **d)", ["pass", "x = f(a, **d)", "x = f(a, b=c)"]),
         ("x = f(b=(c), d=e)", ["pass", "x = f(d=e)", "x = f(b=(c))"]),
@@ -303,7 +304,12 @@ def test_a_solution_that_is_not_right(course: Course) -> None:
     )
     solution.write_text("def f(:\n", encoding="utf-8")
     (complaint,) = report_of(course).complaints
-    assert complaint == "solutions/text/greeting.py: line 1 is not valid Python: invalid syntax."
+    assert complaint == "solutions/text/greeting.py, line 1, is not valid Python: invalid syntax."
+    solution.write_bytes(b"x = '\xe9'\n")
+    (complaint,) = report_of(course).complaints
+    assert complaint.startswith(
+        "solutions/text/greeting.py is not valid Python: 'utf-8' codec can't"
+    )
 
 
 def test_a_suite_that_trips_over_a_mutant_catches_it(course: Course) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from grader.course.manifest import Course
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
-from grader.judge.process import judge_source, judges
+from grader.judge.process import Judge, judge_source, judges
 from grader.results import Outcome, Status, Visibility
 
 JudgeSource = Callable[..., Judgment]
@@ -122,6 +123,28 @@ def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
     assert "is used up" in result.tests[-1].message
     # Each test may use a quarter of the 8 s; starting sandboxes anew is not the student's time.
     assert result.duration_seconds < 8 + 6
+
+
+def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
+    judge: Judge, write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    course = write_course(tmp_path, SUITE)
+
+    def outcomes(source: str, options: GradingOptions) -> list[Outcome]:
+        judgment = judge_source(judge, course, course.exercises[0], source.encode(), options)
+        return [test.outcome for test in judgment.result.tests]
+
+    mutant = GradingOptions(seconds=4, stop_at_first_failure=True)
+    begin = time.monotonic()
+    loop = outcomes(f"def first():\n    while True: pass\n{SECOND}", mutant)
+    assert loop == [Outcome.TIMEOUT, Outcome.SKIPPED]
+    assert time.monotonic() - begin < 4
+    wrong = f"def first():\n    return 2\n{SECOND}"
+    assert outcomes(wrong, mutant) == [Outcome.FAILED, Outcome.SKIPPED]
+    right = wrong.replace("return 2", "return 1", 1)
+    assert outcomes(right, mutant) == [Outcome.PASSED, Outcome.PASSED]
+    # Neither stays for the next assignment of the same judge.
+    assert outcomes(wrong, GradingOptions()) == [Outcome.FAILED, Outcome.PASSED]
 
 
 def test_points_weigh_and_places_show(judged: JudgeSource) -> None:
