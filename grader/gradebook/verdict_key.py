@@ -17,7 +17,15 @@ from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
 
 # What decides on an outcome; how a result is shown, exported or stored does not.
-_JUDGING = ("judge", "sandbox", "course", "grading.py", "submissions/source.py", "results.py", "text.py")
+_JUDGING = (
+    "judge",
+    "sandbox",
+    "course",
+    "grading.py",
+    "submissions/source.py",
+    "results.py",
+    "text.py",
+)
 
 
 class VerdictKey(msgspec.Struct, frozen=True):

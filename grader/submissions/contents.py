@@ -6,11 +6,8 @@ item, where the files lie that matter.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-
-import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
@@ -23,10 +20,9 @@ from grader.submissions.folder import (
     entry_kind,
     is_ignored,
     is_junk,
-    open_regular,
 )
-from grader.submissions.platforms import PLATFORMS, Item
-from grader.submissions.zip import Member, MemberReader, Readable, check_path
+from grader.submissions.platforms import PLATFORMS, Download, Item
+from grader.submissions.zip import Member, check_path
 
 MAX_ITEMS = 300_000
 # Each costs 10 µs and 0.7 KiB.
@@ -38,26 +34,6 @@ _MAX_OTHERS = 3
 _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
 # What is found at the top of a clone of a repository, and of no student's folder otherwise.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
-
-
-class Download(msgspec.Struct, frozen=True):
-    """What lies at the top, below folders that only wrap it; `folder` is the name of the last of them."""
-
-    path: Path
-    folder: str
-    items: tuple[Item, ...]
-    strays: int = 0
-    metadata: Mapping[str, Path | Member] = {}
-
-    @contextlib.contextmanager
-    def open_metadata(self, name: str) -> Iterator[Readable]:
-        """Open one of the files of metadata; raises Unreadable."""
-        place = self.metadata[name]
-        if isinstance(place, Member):
-            yield MemberReader(place)
-        else:
-            with open_regular(place, name) as file:
-                yield file
 
 
 def open_download(path: Path, course: Course) -> Download:

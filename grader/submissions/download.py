@@ -17,11 +17,18 @@ from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import AttemptFile, ClassAttempt
-from grader.submissions.contents import Download, open_download
+from grader.submissions.contents import open_download
 from grader.submissions.folder import EntryKind
 from grader.submissions.names import listed_names, written
 from grader.submissions.people import Person, settle_ids
-from grader.submissions.platforms import Item, ItemInfo, Platform, copy_number, platform_of
+from grader.submissions.platforms import (
+    Download,
+    Item,
+    ItemInfo,
+    Platform,
+    copy_number,
+    platform_of,
+)
 from grader.submissions.roster import Roster
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)

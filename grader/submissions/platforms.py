@@ -6,21 +6,21 @@ has. What a name does not say is taken by name: a folder, an archive or a file a
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from grader.results import StudentInfo
 from grader.submissions.attempt import AttemptFile
-from grader.submissions.folder import EntryKind, Unreadable
+from grader.submissions.folder import EntryKind, Unreadable, open_regular
 from grader.submissions.gradescope import Submitted, read_metadata
 from grader.submissions.names import shown, written
-
-if TYPE_CHECKING:
-    from grader.submissions.contents import Download
+from grader.submissions.zip import Member, MemberReader, Readable
 
 _COPY = re.compile(
     r"(?P<stem>.+?)(?:-(?P<dashed>\d{1,3})| ?\((?P<browser>\d{1,3})\))(?P<suffix>\.[\w.]+)?"
@@ -37,6 +37,26 @@ class Item(msgspec.Struct):
     newest: float = 0.0
     is_clone: bool = False
     problem: str = ""
+
+
+class Download(msgspec.Struct, frozen=True):
+    """What lies at the top, below folders that only wrap it; `folder` is the name of the last of them."""
+
+    path: Path
+    folder: str
+    items: tuple[Item, ...]
+    strays: int = 0
+    metadata: Mapping[str, Path | Member] = {}
+
+    @contextlib.contextmanager
+    def open_metadata(self, name: str) -> Iterator[Readable]:
+        """Open one of the files of metadata; raises Unreadable."""
+        place = self.metadata[name]
+        if isinstance(place, Member):
+            yield MemberReader(place)
+        else:
+            with open_regular(place, name) as file:
+                yield file
 
 
 class ItemInfo(msgspec.Struct, frozen=True):
