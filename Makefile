@@ -18,6 +18,7 @@ test: $(READY)
 
 verify: $(READY)
 	$(BIN)/grade verify
+	$(BIN)/grade verify --mutants
 
 lint: $(READY)
 	$(BIN)/ruff check .

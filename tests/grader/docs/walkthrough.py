@@ -26,7 +26,7 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
     for name, added, kind, body in BLOCK.findall(page):
         assert (kind == "console") != bool(name), f"a block of {kind} that is no file: {body[:80]}"
         if name:
-            files[name] = files[name] + body if added else body
+            files[name] = f"{files[name]}\n\n{body}" if added else body
             yield name, files[name]
             continue
         for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
