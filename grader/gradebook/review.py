@@ -16,7 +16,7 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.source import beyond_guards, decode, parse
+from grader.submissions.source import beyond_guards, decode, is_known_way, parse
 from grader.text import counted
 
 
@@ -127,10 +127,12 @@ def nothing_found(
 
 
 def _beyond_guards(source: bytes) -> dict[str, int]:
+    """Ways around the guards and their lines; a module that nothing is known of is traced, and no reason."""
     try:
-        return beyond_guards(parse(source))
+        names = beyond_guards(parse(source))
     except SyntaxError:
         return {}
+    return {name: line for name, line in names.items() if is_known_way(name)}
 
 
 def suspicious_in(source: bytes) -> frozenset[str]:

@@ -139,3 +139,12 @@ def test_a_way_around_forbidden_operators_is_looked_at() -> None:
         if exercise.operators:
             for path in (course.stub(exercise), course.solution(exercise)):
                 assert beyond_guards(parse(path.read_bytes())) == {}
+
+
+def test_a_module_of_which_nothing_is_known_is_no_accusation() -> None:
+    exercise = load_course(Path(__file__).parents[3]).exercise("glu")
+    for module, expected in (("torch_extras", 0), ("einops", 0), ("socketserver", 1)):
+        source = f"import {module}\n".encode()
+        result = builders.exercise(name="glu")
+        entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
+        assert len([entry for entry in entries if "a way around" in entry.what]) == expected

@@ -1097,8 +1097,9 @@ def _entries(seen: _Seen, kind: str, rank: int, world_size: int = 2) -> list[dic
         entry
         for entry in diary
         if isinstance(entry, dict)
-        and (entry.get("kind"), entry.get("rank"), entry.get("world_size"))
-        == (kind, rank, world_size)
+        and entry.keys() >= {"kind", "rank", "world_size"}
+        and [*map(type, (entry["kind"], entry["rank"], entry["world_size"]))] == [str, int, int]
+        and (entry["kind"], entry["rank"], entry["world_size"]) == (kind, rank, world_size)
         and isinstance(entry.get("at"), float)
     ]
 
@@ -1405,8 +1406,10 @@ def _check_launched(student: Student, function: str, options: dict[str, Any]) ->
     )
     sizes = options.get("world_sizes", [options.get("world_size")])
     # Where a rank's launch was reached under another name, it is not seen.
-    assert seen["sizes"][:1] in ([], sizes[:1]), (
-        f"{function} ({shown}) launched {str(seen['sizes'][0])[:20]} ranks: under launch work as many "
+    reached = seen["sizes"]
+    assert isinstance(reached, list), f"What {function} launched cannot be read."
+    assert not reached or (type(reached[0]) is int and reached[0] == sizes[0]), (
+        f"{function} ({shown}) launched {str(reached[0])[:20]} ranks: under launch work as many "
         "as were asked for."
     )
 
@@ -1511,11 +1514,13 @@ def test_benchmark_defaults(student: Student) -> None:
     """Without being asked, it tries world sizes 1 and 2, with 20 steps after 5"""
     seen = _benchmark_with(student, _Benchmarked(), {}, 1)
     assert_equal(seen["keys"], [1, 2], what="the list of keys of benchmark without world_sizes")
-    asked = _entries(seen, "throughput", 0)[0]
+    asked = _entries(seen, "throughput", 0)
+    assert asked, "Rank 0 did not call throughput."
     for name, default in (("steps", 20), ("warmup", 5)):
+        value = asked[0].get(name)
         # Not handed on, it is what throughput itself has.
-        assert asked.get(name) in (None, default), (
-            f"benchmark without {name} calls throughput with {name}={asked.get(name)!r}, promised "
+        assert value is None or (type(value) is int and value == default), (
+            f"benchmark without {name} calls throughput with {name}={str(value)[:20]}, promised "
             f"is {default}."
         )
 

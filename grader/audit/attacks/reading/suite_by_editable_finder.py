@@ -30,5 +30,5 @@ for path in glob.glob(packages + "/*.pth") + glob.glob(packages + "/__editable__
         for word in re.findall(r"/[^'\"\s]+", file.read()):
             root = word.removeprefix("//")
             for folder in {root, os.path.dirname(root)} - {"/"}:
-                if os.path.isdir(folder + "/tests/attacks"):
+                if os.path.isdir(folder + "/grader/audit/attacks"):
                     search(folder)
