@@ -7,6 +7,7 @@ import copy
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.wording import element
@@ -37,41 +38,38 @@ def formula_mistakes(
 
         formula_mistakes({"output": "value * sigmoid(gate)"}, {"value": value, "gate": gate})
     """
-    trees = {name: ast.parse(text, mode="eval") for name, text in formulas.items()}
-    last = list(trees)[-1]
+    texts = {name: _normal(text) for name, text in formulas.items()}
+    last = list(texts)[-1]
     mistakes: dict[str, Callable[[], Any]] = {
-        f"{what} {told}.": functools.partial(
-            _values, {**trees, last: ast.parse(text, mode="eval")}, names
-        )
+        f"{what} {told}.": functools.partial(_values, {**texts, last: text}, names)
         for text, told in (named or {}).items()
     }
-    for name, tree in trees.items():
-        for mutant in _mutants(tree):
+    for name, text in texts.items():
+        for mutant in _mutants(text):
             subject = "equals" if name == last else f"has {name} ="
-            told = f"{what} {subject} {ast.unparse(mutant)}, where {ast.unparse(tree)} is promised."
-            mistakes[told] = functools.partial(_values, {**trees, name: mutant}, names)
+            told = f"{what} {subject} {mutant}, where {text} is promised."
+            mistakes[told] = functools.partial(_values, {**texts, name: mutant}, names)
     return mistakes
 
 
 def _values(
-    trees: Mapping[str, ast.Expression], names: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    texts: Mapping[str, str], names: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> Any:
     if isinstance(names, Mapping):
-        return _value(trees, names)
-    values = [_value(trees, case) for case in names]
+        return _value(texts, names)
+    values = [_value(texts, case) for case in names]
     return [value.item() if getattr(value, "shape", None) == () else value for value in values]
 
 
-def _value(trees: Mapping[str, ast.Expression], names: Mapping[str, Any]) -> Any:
+def _value(texts: Mapping[str, str], names: Mapping[str, Any]) -> Any:
     """The value of the last formula; words where it has none, as with shapes that do not fit."""
     values = {**_functions(), **names}
-    for name, tree in trees.items():
-        code = compile(ast.fix_missing_locations(tree), "<formula>", "eval")
+    for name, text in texts.items():
         try:
-            values[name] = eval(code, {"__builtins__": {}}, values)  # noqa: S307 (the suite's own)
+            values[name] = eval(_compiled(text), {"__builtins__": {}}, values)  # noqa: S307 (the suite's own)
         except (ArithmeticError, AttributeError, RuntimeError, TypeError, ValueError):
             return "the formula has no value"
-    return values[list(trees)[-1]]
+    return values[list(texts)[-1]]
 
 
 @functools.cache
@@ -92,18 +90,33 @@ def _functions() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _mutants(tree: ast.Expression) -> Iterator[ast.Expression]:
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<formula>", "eval")
+
+
+@functools.lru_cache(maxsize=256)
+def _normal(text: str) -> str:
+    """The formula as `ast.unparse` writes it."""
+    return ast.unparse(ast.parse(text, mode="eval"))
+
+
+# A judge asks for the same formulas for every submission, and most answers are right.
+@functools.lru_cache(maxsize=256)
+def _mutants(text: str) -> tuple[str, ...]:
     """The formula with one thing changed, each change once."""
-    seen = {ast.unparse(tree)}
+    tree = ast.parse(text, mode="eval")
+    mutants = dict.fromkeys(_changed(tree))
+    mutants.pop(text, None)
+    return tuple(mutants)
+
+
+def _changed(tree: ast.Expression) -> Iterator[str]:
     for position, node in enumerate(list(ast.walk(tree))):
         for change in _changes(node, tree):
             mutant = copy.deepcopy(tree)
             target = list(ast.walk(mutant))[position]
-            replaced = _Replace(target, change).visit(mutant)
-            text = ast.unparse(replaced)
-            if text not in seen:
-                seen.add(text)
-                yield ast.parse(text, mode="eval")
+            yield ast.unparse(_Replace(target, change).visit(mutant))
 
 
 class _Replace(ast.NodeTransformer):
