@@ -230,9 +230,13 @@ def test_the_work_for_a_hostile_text_grows_with_its_length_alone(
     begin: str, repeated: str, end: str
 ) -> None:
     def work(source: str) -> float:
-        before = time.process_time()
-        Reader().read(source.encode())
-        return time.process_time() - before
+        """The least of three: the collector of a large test process comes by at odd moments."""
+        times = []
+        for _ in range(3):
+            before = time.process_time()
+            Reader().read(source.encode())
+            times.append(time.process_time() - before)
+        return min(times)
 
     text = begin + repeated * (99_000 // len(repeated.encode())) + end
     honest = SOLUTION * (99_000 // len(SOLUTION))
