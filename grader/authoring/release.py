@@ -1,5 +1,8 @@
 """Write a release for students: stubs, public suites, the manifest, how to begin; nothing hidden.
 
+With public suites alone, other tests decide about marks elsewhere. For self-study there is a release with all
+suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
+
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The same
 course makes the same bytes. `.release.json` in it names its files, so that a later release can
@@ -8,6 +11,7 @@ replace these and no others.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import json
 import os
@@ -22,7 +26,14 @@ import msgspec
 import grader
 from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
-from grader.course.manifest import Course, Exercise, ReleasedExercise, load_course, probe_of
+from grader.course.manifest import (
+    Course,
+    Exercise,
+    ReleasedExercise,
+    load_course,
+    probe_of,
+    seal,
+)
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
 from grader.submissions.source import is_untouched
@@ -32,6 +43,13 @@ _WIDTH = 100
 # A package, a wheel or an address, which can stand between double quotes of a shell.
 _REQUIREMENT = re.compile(r"[\w.@:/+=<>~!,\[\]#&?% -]+")
 _ACTION = re.compile(r"[\w.-]+/[\w./-]+@[\w./-]+|\./[\w./-]+")
+
+
+class Tier(enum.Enum):
+    """The suites that students get."""
+
+    PUBLIC = "public"
+    ALL = "all"
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -51,6 +69,7 @@ def release(
     course: Course,
     folder: Path,
     *,
+    suites: Tier = Tier.PUBLIC,
     requirement: str = "",
     action: str = "",
     force: bool = False,
@@ -60,6 +79,7 @@ def release(
     Args:
         course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
         folder: with `force` it may hold an earlier release, whose files alone are replaced.
+        suites: public ones alone, or all, with sealed solutions.
         requirement: what pip installs as the grader; by default this version by its name.
         action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
             workflow installs the grader and runs it.
@@ -69,7 +89,8 @@ def release(
         CourseError: the course cannot be handed out as it is.
         GraderError: something is in the way in the folder.
     """
-    contents = _contents(course, requirement or f"lab-bench=={grader.__version__}", action)
+    requirement = requirement or f"lab-bench=={grader.__version__}"
+    contents = _contents(course, suites, requirement, action)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     before = _before(folder, force=force)
@@ -133,14 +154,14 @@ def _remove(folder: Path, name: str, digest: str) -> bool:
 # --- what goes out --------------------------------------------------------------------------------
 
 
-def _contents(course: Course, requirement: str, action: str) -> dict[str, bytes]:
+def _contents(course: Course, tier: Tier, requirement: str, action: str) -> dict[str, bytes]:
     if not _REQUIREMENT.fullmatch(requirement):
         raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
     texts = {
-        "README.md": _readme(course, requirement),
+        "README.md": _readme(course, tier, requirement),
         ".gitignore": fill("gitignore"),
         "constraints.txt": _constraints(course),
-        ".github/workflows/grade.yml": _workflow(requirement, action),
+        ".github/workflows/grade.yml": _workflow(tier, requirement, action),
         "exercises/course.toml": _manifest(course),
     }
     contents = {name: text.encode() for name, text in texts.items()}
@@ -154,7 +175,14 @@ def _contents(course: Course, requirement: str, action: str) -> dict[str, bytes]
                 f"The exercise {exercise.id!r} has no public suite, so that students could not "
                 f"judge it; write one to {path}."
             )
-        for path in (suite, probe_of(suite), course.plot(exercise)):
+        paths = [suite, probe_of(suite), course.plot(exercise)]
+        if tier is Tier.ALL:
+            hidden = course.suite(exercise, Visibility.HIDDEN)
+            paths += [hidden, probe_of(hidden)]
+            if (source := course.solution_source(exercise)) is not None:
+                sealed = course.sealed_solution(exercise)
+                contents[course.name_of(sealed)] = seal(source, exercise)
+        for path in paths:
             if path.is_file():
                 contents[course.name_of(path)] = path.read_bytes()
     return contents
@@ -219,7 +247,16 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _readme(course: Course, requirement: str) -> str:
+_WHAT_RUNS = {
+    Tier.PUBLIC: """It runs
+the tests in `tests/public`, which are small examples. Others, which you don't see, decide about marks.""",
+    Tier.ALL: """All of
+its tests are here, in `tests/public` and `tests/hidden`; the second ones give away more than you may want.
+`grade solution` opens the solution of an exercise once all of its tests have passed.""",
+}
+
+
+def _readme(course: Course, tier: Tier, requirement: str) -> str:
     rows = [
         f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
@@ -228,6 +265,7 @@ def _readme(course: Course, requirement: str) -> str:
         "student_readme.md",
         title=" ".join(course.title.split()),
         grader=requirement,
+        tests=_WHAT_RUNS[tier],
         first=course.exercises[0].id,
         exercises="\n".join(rows),
     )
@@ -251,11 +289,11 @@ def _constraints(course: Course) -> str:
         return ""
 
 
-def _workflow(requirement: str, action: str) -> str:
+def _workflow(tier: Tier, requirement: str, action: str) -> str:
     if action and not _ACTION.fullmatch(action):
         raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
     if action:
-        steps = fill("workflow_action.yml", action=action)
+        steps = fill("workflow_action.yml", action=action, suite=tier.value)
     else:
-        steps = fill("workflow_commands.yml", grader=requirement)
+        steps = fill("workflow_commands.yml", grader=requirement, suite=tier.value)
     return fill("workflow.yml", steps=steps.rstrip("\n"))

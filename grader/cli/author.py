@@ -155,22 +155,40 @@ def _check(course: Course, exercise: Exercise) -> bool:
     help="The GitHub action for the workflow, as owner/name@version. By default the workflow "
     "installs the grader and runs it.",
 )
+@click.option(
+    "--suites",
+    type=click.Choice(["public", "all"]),
+    default="public",
+    show_default=True,
+    help="The suites that students get. 'all' is for self-study: with hidden suites and sealed solutions.",
+)
 @click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
-def release(folder: Path, course_path: Path, grader: str, action: str, force: bool) -> None:
+def release(
+    folder: Path, course_path: Path, grader: str, action: str, suites: str, force: bool
+) -> None:
     """Write what students get to a FOLDER: stubs, public suites, README, workflow.
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
-    comments of the manifest. The same course makes the same release.
+    comments of the manifest. The same course makes the same release. Students are told "public tests
+    passed", never "done", since tests that they do not have decide about marks.
+
+    With --suites all, for who learns alone, hidden suites and their probes go out too, and solutions that
+    `grade solution` opens once all tests have passed. Nothing of it is secret from who looks: give
+    no marks by it.
 
     \b
     Examples:
       grade release ../students
+      grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
     """
     course = _folder_of(course_path)
+    from grader.authoring.release import Tier
     from grader.authoring.release import release as write
 
-    released = write(course, folder, requirement=grader, action=action, force=force)
+    released = write(
+        course, folder, suites=Tier(suites), requirement=grader, action=action, force=force
+    )
     earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
     click.echo(f"{len(released.files)} files in {_path(folder)}{earlier}.")
     click.echo(f"Look at {_path(folder / 'README.md')}, which your students read first.")

@@ -97,19 +97,19 @@ def _refuse_undrawable(course: Course, exercise: Exercise) -> None:
 
 def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) -> bytes | None:
     """The solution's source, where it is there and may be shown."""
-    solution = course.solution(exercise)
-    if not solution.is_file():
+    solution = course.solution_source(exercise)
+    if solution is None:
         if give_up:
             raise SubmissionError("This copy of the course holds no solutions to draw.")
         return None
     if give_up:
-        return solution.read_bytes()
+        return solution
     if not own:
         return None
     from grader.student.progress import Logbook
 
     passed = Logbook(course).page(exercise).passed
-    return solution.read_bytes() if passed is not None else None
+    return solution if passed is not None else None
 
 
 def _draw(

@@ -69,7 +69,7 @@ def _more(workspace: Workspace, exercise: Exercise, options: str) -> str:
         return f"The next one: `{command}`"
     following = logbook.next_hint(exercise)
     again = f"You have seen all {len(exercise.hints)}: `{command}` shows hint {following} again"
-    if workspace.course.solution(exercise).is_file():
+    if workspace.course.solution_source(exercise) is not None:
         again += f", `grade solution {exercise.id}{options} --give-up` a whole answer"
     return f"{again}."
 
@@ -90,10 +90,10 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
     """
     course = open_course(course_path)
     (chosen,) = known_exercises(course, [exercise])
-    path = course.solution(chosen)
+    source = course.solution_source(chosen)
     from grader.errors import SubmissionError
 
-    if not path.is_file():
+    if source is None:
         raise SubmissionError(
             f"This copy of the course holds no solutions: ask your instructor. `grade hint "
             f"{chosen.id}` helps meanwhile."
@@ -106,7 +106,7 @@ def solution(exercise: str, give_up: bool, course_path: Path) -> None:
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.course import show_source
 
-    show_source(open_console(sys.stdout), path)
+    show_source(open_console(sys.stdout), course.solution(chosen), source.decode())
 
 
 @click.command(cls=Command, short_help="Put a stub back; your file is kept.")

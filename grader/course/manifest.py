@@ -7,6 +7,7 @@ exercises/course.toml                          the manifest
 exercises/<chapter>/<exercise>.py              the stub that students get, and write into
 tests/stubs/<chapter>/<exercise>.py            the stub as it was handed out
 solutions/<chapter>/<exercise>.py              the reference
+solutions/<chapter>/<exercise>.sealed          the same, in a release with all suites
 tests/public/<chapter>/test_<exercise>.py      the suite that students may see
 tests/hidden/<chapter>/test_<exercise>.py      the suite that they may not
 tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
@@ -17,11 +18,13 @@ tests/wrong/<chapter>/<exercise>/*.py          wrong answers that are whole file
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import keyword
 import re
 import sys
 import tomllib
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -155,6 +158,22 @@ class Course(msgspec.Struct, frozen=True):
         """Where the reference stands (a release for students has none)."""
         return self.root / "solutions" / exercise.file
 
+    def sealed_solution(self, exercise: Exercise) -> Path:
+        """Where a release with all suites has the reference, for nobody to read by accident."""
+        return self.solution(exercise).with_suffix(".sealed")
+
+    def solution_source(self, exercise: Exercise) -> bytes | None:
+        """The reference, sealed or not; None where the course has none."""
+        path, sealed = self.solution(exercise), self.sealed_solution(exercise)
+        if path.is_file():
+            return path.read_bytes()
+        return unseal(sealed.read_bytes()) if sealed.is_file() else None
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it has public suites alone, as a release has: marks depend on tests that are elsewhere."""
+        return all(Visibility.HIDDEN not in self.suites(e) for e in self.exercises)
+
     def name_of(self, path: Path) -> str:
         """The path of a file of the course, from its root, as messages and packs have it."""
         return path.relative_to(self.root).as_posix()
@@ -219,6 +238,22 @@ class Course(msgspec.Struct, frozen=True):
                 probe = probe_of(suite)
                 if probe.is_file():
                     yield probe
+
+
+_SEAL = b"# A solution. `grade solution %s` opens it once every test has passed.\n"
+
+
+def seal(source: bytes, exercise: Exercise) -> bytes:
+    """A solution as nobody reads it by accident: it keeps no secret from who wants to know it."""
+    return _SEAL % exercise.id.encode() + base64.encodebytes(zlib.compress(source, 9))
+
+
+def unseal(sealed: bytes) -> bytes:
+    """The solution that was sealed; raises CourseError for a damaged one."""
+    try:
+        return zlib.decompress(base64.b64decode(sealed.partition(b"\n")[2]))
+    except (zlib.error, ValueError) as error:
+        raise CourseError(f"A sealed solution of this course is damaged: {error}.") from error
 
 
 def probe_of(suite: Path) -> Path:

@@ -10,6 +10,7 @@ has no explanation are faults of ours (`JudgeError`), never a pass and never the
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import io
@@ -76,17 +77,17 @@ def judge_exercise(
             )
         ]
 
-        def solution() -> Session:
-            reference = course.solution(exercise).read_bytes()
-            return Session(sandboxes, exercise, reference, options.required_walls)
-
+        reference = course.solution_source(exercise)
+        solution = None
+        if reference is not None:
+            walls = options.required_walls
+            solution = functools.partial(Session, sandboxes, exercise, reference, walls)
         run = SuiteRun(session, tests, options.seed)
-        has_solution = course.solution(exercise).is_file()
         message, results = _run(
             exercise,
             functions,
             run,
-            solution if has_solution else None,
+            solution,
             done,
             stop_at_first_failure=options.stop_at_first_failure,
         )

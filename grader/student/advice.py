@@ -66,6 +66,17 @@ class Guide(msgspec.Struct, frozen=True):
         """The number of exercises that are done."""
         return list(self.standings.values()).count(Standing.DONE)
 
+    @property
+    def all_done(self) -> str:
+        """The sentence that every exercise is done, or with public tests alone, what is."""
+        if self.course.is_public:
+            return "Every exercise passes its public tests"
+        return "Every exercise is done"
+
+    @property
+    def _done(self) -> str:
+        return "Public tests passed" if self.course.is_public else "Done"
+
     def where(self, exercise_id: str, place: Place | None = None) -> str:
         """The file of an exercise as one clicks it: `exercises/modules/glu.py:31`."""
         line = f":{place.line}" if place is not None else ""
@@ -109,13 +120,15 @@ class Guide(msgspec.Struct, frozen=True):
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
             return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
         if len(exercises) == len(self.course.exercises):
+            if self.course.is_public:
+                return f"{self.all_done}. Well done! Other tests decide about marks."
             return "Full marks: every test of every exercise passes. Well done!"
         if (further := self._further(exercises)) is not None:
             return self._go_on(further)
         whole = _command(f"grade run --all{self.run_options}")
         if self.standings and self.done == len(self.standings):
-            return f"Done, and so is every other exercise. Well done! {whole} judges them together."
-        return f"Done: everything that was judged passes. {whole} judges the whole course."
+            return f"{self.all_done}. Well done! {whole} judges them together."
+        return f"{self._done}: everything that was judged passes. {whole} judges the whole course."
 
     def _mend(self, exercise: ExerciseResult) -> str:
         first = next((finding.first for finding in findings(exercise)), None)
@@ -147,12 +160,12 @@ class Guide(msgspec.Struct, frozen=True):
     def _go_on(self, exercise_id: str) -> str:
         """After an exercise is done: to the next one that is not."""
         if self.asked is Asked.WATCHING:
-            return f"Done. Press n for the next one: {self.course.exercise(exercise_id).title}."
+            return f"{self._done}. Press n for the next one: {self.course.exercise(exercise_id).title}."
         if self.asked.by_saving or self.standings.get(exercise_id) in (None, Standing.OPEN):
-            return self._start(exercise_id, "Done. Next")
+            return self._start(exercise_id, f"{self._done}. Next")
         named = self._named(exercise_id)
         again = self.judge(exercise_id) if named else _command(f"grade{self.hint_options}")
-        return f"Done. Next: go on with {self.where(exercise_id)}, then run {again}."
+        return f"{self._done}. Next: go on with {self.where(exercise_id)}, then run {again}."
 
     def _named(self, exercise_id: str) -> str:
         """The id where it must be given: a bare command takes the first that is not done."""

@@ -41,6 +41,21 @@ class Standing(enum.Enum):
     UNREADABLE = "unreadable"
 
 
+def standing_words(standing: Standing, course: Course) -> str:
+    """A standing in words: with public tests alone nothing is done, for others decide about marks."""
+    if standing is Standing.DONE and course.is_public:
+        return "public tests passed"
+    return standing.value
+
+
+def progress_words(done: int, course: Course) -> str:
+    """How many exercises of the course are done: `3 of 6 done`."""
+    count = len(course.exercises)
+    return (
+        f"Public tests passed: {done} of {count}" if course.is_public else f"{done} of {count} done"
+    )
+
+
 _FROM_FILE = {
     State.MISSING: Standing.MISSING,
     State.UNREADABLE: Standing.UNREADABLE,

@@ -21,7 +21,7 @@ from grader.cli.terminal.console import (
 )
 from grader.course.suite import tests_of
 from grader.results import Visibility
-from grader.student.progress import Standing
+from grader.student.progress import Standing, progress_words, standing_words
 from grader.submissions import file_of
 from grader.text import clean, counted, number
 
@@ -42,8 +42,8 @@ _STYLES = {
     Standing.TESTS_CHANGED: "yellow",
     Standing.OPEN: "dim",
 }
-# Of exercise, state, points, minutes, difficulty.
-_ALIGNMENT = "<<>><"
+# Of each column, from its name.
+_RIGHT = ("points", "minutes")
 # Narrower than this, a title says less than the exercise's id does.
 _SHORTEST_TITLE = 20
 
@@ -62,19 +62,33 @@ def show_exercises(console: Console, workspace: Workspace) -> None:
 def exercise_lines(console: Console, workspace: Workspace) -> Iterator[Text]:
     """A line for each exercise and the progress; points are those of the file as it is now."""
     standings = workspace.standings()
-    rows = [_Row(("exercise", "state", "points", "minutes", "difficulty"), "title", "dim")]
-    for exercise in workspace.course.exercises:
+    course = workspace.course
+    # Points are for who gives them: with public tests alone nobody here does.
+    columns = (
+        "exercise",
+        "state",
+        *(() if course.is_public else ("points",)),
+        "minutes",
+        "difficulty",
+    )
+    rows = [_Row(columns, "title", "dim")]
+    for exercise in course.exercises:
         standing = standings[exercise.id]
         earned = workspace.logbook.points(exercise, workspace.handed(exercise))
         before = "" if earned is None else f"{number(earned)} / "
-        points, minutes = f"{before}{number(exercise.points)}", str(exercise.minutes)
-        difficulty = DIFFICULTY[exercise.difficulty]
-        cells = (exercise.id, standing.value, points, minutes, difficulty)
-        rows.append(_Row(cells, exercise.title, _STYLES.get(standing, "red")))
+        cells = {
+            "exercise": exercise.id,
+            "state": standing_words(standing, course),
+            "points": f"{before}{number(exercise.points)}",
+            "minutes": str(exercise.minutes),
+            "difficulty": DIFFICULTY[exercise.difficulty],
+        }
+        row = tuple(cells[column] for column in columns)
+        rows.append(_Row(row, exercise.title, _STYLES.get(standing, "red")))
     yield from _table(console, rows)
     done = list(standings.values()).count(Standing.DONE)
     yield Text()
-    words = (f"{done} of {len(standings)} done", "bold")
+    words = (progress_words(done, course), "bold")
     yield Text.assemble(words, bar(console, done, len(standings)))
 
 
@@ -83,8 +97,8 @@ def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
     left = console.width - sum(widths) - 2 * len(widths)
     for row in rows:
         cells = [
-            f"{cell:{align}{width}}"
-            for cell, align, width in zip(row.cells, _ALIGNMENT, widths, strict=True)
+            f"{cell:{'>' if column in _RIGHT else '<'}{width}}"
+            for cell, column, width in zip(row.cells, rows[0].cells, widths, strict=True)
         ]
         title = cut(row.title if left >= _SHORTEST_TITLE else "", left, marks_for(console))
         yield Text.assemble(("  ".join(cells), row.style), "  ", title)
@@ -103,9 +117,8 @@ def hint_lines(console: Console, exercise: Exercise, which: int, more: str) -> I
         yield from hang(console, Text(), Text(more, "dim"))
 
 
-def show_source(console: Console, path: Path) -> None:
-    """Print a file of the course: in color under its path on a terminal, else nothing but its text."""
-    text = path.read_text(encoding="utf-8")
+def show_source(console: Console, path: Path, text: str) -> None:
+    """Print the text of a file: in color under its path on a terminal, else nothing but the text."""
     if is_plain(console):
         console.file.write(text)
         return
@@ -126,7 +139,8 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
     from grader.student.advice import shown_path
 
     course = workspace.course
-    state = workspace.logbook.standing(exercise, workspace.handed(exercise)).value
+    standing = workspace.logbook.standing(exercise, workspace.handed(exercise))
+    state = standing_words(standing, course)
 
     def paragraph(title: str, items: Iterable[str]) -> Iterator[Text]:
         if rows := list(items):

@@ -24,7 +24,7 @@ from grader.cli.terminal.console import (
     status_words,
 )
 from grader.judge.scoring import sum_of
-from grader.results import ExerciseResult, Result, Status, Visibility
+from grader.results import ExerciseResult, Outcome, Result, Status, Visibility
 from grader.student.advice import Guide, shown_path
 from grader.student.blocks import (
     FIRST_FINDINGS,
@@ -33,6 +33,7 @@ from grader.student.blocks import (
     in_full,
     summarized,
 )
+from grader.student.progress import progress_words
 from grader.text import counted, number
 
 
@@ -67,7 +68,7 @@ def show_complete(console: Console, guide: Guide) -> None:
         Text(guide.course.title, "bold"),
         Text(),
         _progress(console, guide),
-        Text("Every exercise is done, as its file is now. Well done!", "bold"),
+        Text(f"{guide.all_done}, as its file is now. Well done!", "bold"),
         Text(f"`grade --all{guide.hint_options}` judges them once more, together.", "dim"),
     ]
     print_lines(console, iter(lines))
@@ -75,8 +76,8 @@ def show_complete(console: Console, guide: Guide) -> None:
 
 def _progress(console: Console, guide: Guide) -> Text:
     """How many exercises of the student's own folder are done: `3 of 6 done`."""
-    done, count = guide.done, len(guide.standings)
-    return Text.assemble((f"{done} of {count} done", "bold"), bar(console, done, count))
+    words = (progress_words(guide.done, guide.course), "bold")
+    return Text.assemble(words, bar(console, guide.done, len(guide.standings)))
 
 
 class _Panel:
@@ -87,7 +88,7 @@ class _Panel:
     ) -> None:
         self._console, self._marks = console, marks_for(console)
         self._exercises, self._guide, self._verbose = exercises, guide, verbose
-        self._table = _Table(console, exercises)
+        self._table = _Table(console, exercises, in_tests=guide.course.is_public)
         # One exercise of one's own is shown beside the progress; all else beside the points.
         self._alone = len(exercises) == 1 and bool(guide.standings)
 
@@ -171,11 +172,16 @@ class _Panel:
 
     def _total(self) -> Text:
         if self._alone:
-            line = _progress(self._console, self._guide)
-        else:
-            score, worth = sum_of(self._exercises)
-            points = f"{number(score)} of {number(worth)} points"
-            line = Text.assemble("Total: ", (points, "bold"), bar(self._console, score, worth))
+            return _progress(self._console, self._guide)
+        if self._guide.course.is_public:
+            passed, count = map(sum, zip(*map(_tests, self._exercises), strict=True))
+            what = f"{passed} of {count} public tests"
+            line = Text.assemble("Total: ", (what, "bold"), bar(self._console, passed, count))
+            line.append("  marks depend on others", "dim")
+            return line
+        score, worth = sum_of(self._exercises)
+        points = f"{number(score)} of {number(worth)} points"
+        line = Text.assemble("Total: ", (points, "bold"), bar(self._console, score, worth))
         tests = [test for exercise in self._exercises for test in exercise.tests]
         if all(test.visibility is Visibility.PUBLIC for test in tests):
             line.append("  by the public tests alone", "dim")
@@ -183,14 +189,18 @@ class _Panel:
 
 
 class _Table:
-    """One line an exercise, in columns that fit: a narrow terminal goes without the ids."""
+    """One line an exercise, in columns that fit: a narrow terminal goes without the ids.
 
-    def __init__(self, console: Console, rows: Sequence[ExerciseResult]) -> None:
+    The earned is points, or tests where public ones alone are there: what those are worth, others decide.
+    """
+
+    def __init__(self, console: Console, rows: Sequence[ExerciseResult], *, in_tests: bool) -> None:
         self._marks = marks_for(console)
-        self._points = max(len(_points(row)) for row in rows)
+        self._earned = _passed_tests if in_tests else _points
+        self._width = max(len(self._earned(row)) for row in rows)
         self._id = max(len(row.name) for row in rows)
         self._title = max(Text(row.title).cell_len for row in rows)
-        left = console.width - self._points - len("  + ") - len("  partly passed  ")
+        left = console.width - self._width - len("  + ") - len("  partly passed  ")
         if self._id + 2 + self._title > left:
             self._id = 0
             self._title = min(self._title, max(left, 10))
@@ -201,9 +211,19 @@ class _Table:
         title = cut(row.title, self._title, self._marks)
         title.pad_right(self._title - title.cell_len)
         name = Text(f"{row.name:<{self._id}}  " if self._id else "", "dim")
-        points = f"  {_points(row):>{self._points}}  "
-        return Text.assemble("  ", mark, " ", name, title, points, words)
+        earned = f"  {self._earned(row):>{self._width}}  "
+        return Text.assemble("  ", mark, " ", name, title, earned, words)
 
 
 def _points(row: ExerciseResult) -> str:
     return f"{number(row.score)} / {number(row.max_score)}"
+
+
+def _passed_tests(row: ExerciseResult) -> str:
+    passed, count = _tests(row)
+    return f"{passed} of {count} tests"
+
+
+def _tests(row: ExerciseResult) -> tuple[int, int]:
+    """The tests that passed, and all of them."""
+    return sum(test.outcome is Outcome.PASSED for test in row.tests), len(row.tests)

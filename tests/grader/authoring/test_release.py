@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.release import release
+from grader.authoring.release import Tier, release
 from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.errors import CourseError, GraderError
 from grader.results import Visibility
@@ -177,6 +177,36 @@ def test_a_requirement_is_no_shell(folder: Path, tmp_path: Path, requirement: st
     with pytest.raises(CourseError, match="no GitHub action"):
         release(load_course(folder), tmp_path / "out", action=requirement)
     assert not (tmp_path / "out").exists()
+
+
+# --- tiers -----------------------------------------------------------------------------------------
+
+
+def test_with_all_suites_solutions_are_sealed(folder: Path, tmp_path: Path) -> None:
+    home = load_course(folder)
+    release(home, tmp_path / "out", suites=Tier.ALL)
+    out, files = load_course(tmp_path / "out"), everything(tmp_path / "out")
+    for exercise in home.exercises:
+        assert out.suites(exercise).keys() == home.suites(exercise).keys()
+        source = home.solution(exercise).read_bytes()
+        assert out.solution_source(exercise) == source
+        sealed = files[home.name_of(home.sealed_solution(exercise))]
+        assert not pieces(source.decode()) & pieces(sealed.decode())
+        assert f"grade solution {exercise.id}" in sealed.decode()
+    assert not [name for name in files if re.search(r"solutions/.*\.py|right/|wrong/", name)]
+    assert "--suite all" in files[".github/workflows/grade.yml"].decode()
+    assert "`grade solution` opens" in files["README.md"].decode()
+
+
+def test_a_sealed_solution_that_is_damaged(folder: Path, tmp_path: Path) -> None:
+    release(load_course(folder), tmp_path / "out", suites=Tier.ALL)
+    out = load_course(tmp_path / "out")
+    exercise = out.exercises[0]
+    sealed = out.sealed_solution(exercise)
+    for damaged in (b"", sealed.read_bytes()[:-40], b"# x\nnot base64 \xff", b"# x\n" + b"QUJD"):
+        sealed.write_bytes(damaged)
+        with pytest.raises(CourseError, match="sealed solution of this course is damaged"):
+            out.solution_source(exercise)
 
 
 # --- courses that cannot go out -------------------------------------------------------------------

@@ -104,12 +104,37 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     scores = {each["name"]: each["score"] for each in result["exercises"]}
     assert tests == {"public"}
     assert scores == {"word_count": 10.0, "greeting": 0.0, "running_mean": 0.0}
+    # What it is worth, other tests decide.
+    panel = grade("run", "word_count", cwd=students).stdout
+    assert "  + word_count  Counting words  2 of 2 tests  passed\n" in panel
+    assert "\nPublic tests passed: 1 of 3\nPublic tests passed. Next: open" in panel
+    everything = grade("run", "--all", cwd=students).stdout
+    assert "\nTotal: 2 of 4 public tests  marks depend on others\n" in everything
+    table = grade("list", cwd=students).stdout
+    assert "word_count    public tests passed" in table
+    for text in (panel, everything, table):
+        assert "done" not in text.lower()
+        assert "/ 10" not in text
+        assert "points" not in text
     again = grade("release", tmp_path / "students", cwd=clone)
     assert again.returncode == 3
     assert "--force replaces that" in " ".join(again.stderr.split())
     assert grade("release", tmp_path / "students", "--force", cwd=clone).returncode == 0
     packed = grade("pack", "-o", "../students.pack", cwd=students)
     assert (packed.returncode, "keep it from students" in packed.stdout) == (0, False)
+
+
+def test_a_release_for_self_study(grade: Grade, clone: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    assert grade("release", alone, "--suites", "all", cwd=clone).returncode == 0
+    source = (clone / "solutions/text/word_count.py").read_text("utf-8")
+    assert grade("solution", "word_count", cwd=alone).returncode == 2
+    (alone / "exercises/text/word_count.py").write_text(source, encoding="utf-8")
+    done = grade("run", "word_count", cwd=alone).stdout
+    assert "10 / 10  passed" in done
+    assert "\n1 of 3 done\nDone. Next: open" in done
+    assert "hidden test" in grade("explain", "word_count", cwd=alone).stdout
+    assert grade("solution", "word_count", cwd=alone).stdout == source
 
 
 def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
     watching = msgspec.structs.replace(begun, asked=Asked.WATCHING)
     assert last_line(watching, passed) == "Done. Press n for the next one: Counting words."
     ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
-    assert last_line(ended, passed).startswith("Done, and so is every other exercise.")
+    assert last_line(ended, passed).startswith("Every exercise is done.")
 
 
 def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -> None:
