@@ -40,24 +40,29 @@ def list_exercises(course_path: Path) -> None:
     show_exercises(open_console(sys.stdout), open_workspace(course))
 
 
-@click.command(cls=Command, short_help="Show what an exercise teaches, and where to read on.")
+@click.command(cls=Command, short_help="Show what an exercise or a chapter teaches.")
 @click.argument("exercise", required=False)
 @course_option
 def explain(exercise: str | None, course_path: Path) -> None:
-    """Show what an exercise teaches, what is checked, and where to read on.
+    """Show what an exercise teaches, what is checked, and where to read on; or the way through a chapter.
 
     Without a name it is the first exercise that is not done.
 
     \b
-    Example:
+    Examples:
       grade explain glu
+      grade explain autograd
     """
     course = open_course(course_path)
     workspace = open_workspace(course)
-    chosen = chosen_exercise(workspace, exercise)
     from grader.cli.terminal.console import open_console
-    from grader.cli.terminal.course import show_explanation
+    from grader.cli.terminal.course import show_chapter, show_explanation
 
+    names = {e.id for e in course.exercises}
+    if exercise in course.chapters and exercise not in names:
+        show_chapter(open_console(sys.stdout), workspace, exercise)
+        return
+    chosen = chosen_exercise(workspace, exercise)
     show_explanation(open_console(sys.stdout), workspace, chosen)
 
 

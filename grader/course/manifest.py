@@ -145,6 +145,14 @@ class Course(msgspec.Struct, frozen=True):
         wanted = {self.exercise(exercise_id).id for exercise_id in ids}
         return tuple(e for e in self.exercises if not wanted or e.id in wanted)
 
+    @property
+    def chapters(self) -> dict[str, list[Exercise]]:
+        """The exercises by chapter, chapters in the order of their first one."""
+        chapters: dict[str, list[Exercise]] = {}
+        for exercise in self.exercises:
+            chapters.setdefault(exercise.chapter, []).append(exercise)
+        return chapters
+
     def stub(self, exercise: Exercise) -> Path:
         """Where the stub stands as it was handed out.
 

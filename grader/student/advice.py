@@ -12,7 +12,7 @@ import msgspec
 from grader.course.manifest import Course
 from grader.results import ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import findings
-from grader.student.progress import Standing
+from grader.student.progress import Standing, next_open
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
 
@@ -173,11 +173,14 @@ class Guide(msgspec.Struct, frozen=True):
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
-        """The first exercise of the course that was not judged and is not done."""
+        """The exercise to go on with: one that was not judged and is not done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
-            opened = [e for e, standing in self.standings.items() if standing is not Standing.DONE]
-            return next((e for e in opened if e not in judged), None)
+            standings = self.standings | dict.fromkeys(judged, Standing.DONE)
+            # The key n walks through all of them.
+            in_turn = self.asked is Asked.WATCHING
+            following = next_open(self.course, standings, exercises[-1].name, in_turn=in_turn)
+            return None if following is None else following.id
         files = read_submission(self.submission, self.course).files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:

@@ -48,12 +48,30 @@ def standing_words(standing: Standing, course: Course) -> str:
     return standing.value
 
 
-def progress_words(done: int, course: Course) -> str:
-    """How many exercises of the course are done: `3 of 6 done`."""
-    count = len(course.exercises)
+def progress_words(done: int, count: int, course: Course) -> str:
+    """How many exercises are done: `3 of 6 done`."""
     return (
         f"Public tests passed: {done} of {count}" if course.is_public else f"{done} of {count} done"
     )
+
+
+def next_open(
+    course: Course, standings: Mapping[str, Standing], after: str, *, in_turn: bool = False
+) -> Exercise | None:
+    """The exercise to go on with after this one: in the order of the course, then from its beginning.
+
+    One whose prerequisites are all done is proposed before others; `in_turn`, for a key that walks through
+    all of them, takes each as it comes.
+    """
+    place = course.exercises.index(course.exercise(after))
+    around = (*course.exercises[place + 1 :], *course.exercises[:place])
+    candidates = [e for e in around if standings[e.id] is not Standing.DONE]
+    if not in_turn:
+        # Stable: of those that are ready, and of those that are not, the order stays.
+        candidates.sort(
+            key=lambda e: any(standings[p] is not Standing.DONE for p in e.prerequisites)
+        )
+    return candidates[0] if candidates else None
 
 
 _FROM_FILE = {

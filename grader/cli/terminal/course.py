@@ -46,12 +46,24 @@ _STYLES = {
 _RIGHT = ("points", "minutes")
 # Narrower than this, a title says less than the exercise's id does.
 _SHORTEST_TITLE = 20
+# The lines of a screen that a list leaves to what stands above and below it.
+_BELOW_A_LIST = 6
 
 
 class _Row(msgspec.Struct, frozen=True):
+    """A line of the list: of an exercise, of the columns' names, or of a chapter, which has one cell."""
+
     cells: tuple[str, ...]
     title: str
     style: str
+
+    @property
+    def is_chapter(self) -> bool:
+        return len(self.cells) == 1
+
+    @property
+    def is_head(self) -> bool:
+        return self.is_chapter or self.title == "title"
 
 
 def show_exercises(console: Console, workspace: Workspace) -> None:
@@ -59,49 +71,70 @@ def show_exercises(console: Console, workspace: Workspace) -> None:
     print_lines(console, exercise_lines(console, workspace))
 
 
-def exercise_lines(console: Console, workspace: Workspace) -> Iterator[Text]:
-    """A line for each exercise and the progress; points are those of the file as it is now."""
+def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") -> Iterator[Text]:
+    """A line for each exercise, by chapters, and the progress; points are those of the file as it is now.
+
+    Where they would not fit the screen, the `opened` chapter alone is shown with its exercises.
+    """
     standings = workspace.standings()
     course = workspace.course
     # Points are for who gives them: with public tests alone nobody here does.
-    columns = (
-        "exercise",
-        "state",
-        *(() if course.is_public else ("points",)),
-        "minutes",
-        "difficulty",
-    )
+    points = () if course.is_public else ("points",)
+    columns = ("exercise", "state", *points, "minutes", "difficulty")
+    chapters = course.chapters
     rows = [_Row(columns, "title", "dim")]
-    for exercise in course.exercises:
-        standing = standings[exercise.id]
-        earned = workspace.logbook.points(exercise, workspace.handed(exercise))
-        before = "" if earned is None else f"{number(earned)} / "
-        cells = {
-            "exercise": exercise.id,
-            "state": standing_words(standing, course),
-            "points": f"{before}{number(exercise.points)}",
-            "minutes": str(exercise.minutes),
-            "difficulty": DIFFICULTY[exercise.difficulty],
-        }
-        row = tuple(cells[column] for column in columns)
-        rows.append(_Row(row, exercise.title, _STYLES.get(standing, "red")))
+    for chapter, exercises in chapters.items():
+        if len(chapters) > 1:
+            passed = sum(standings[e.id] is Standing.DONE for e in exercises)
+            progress = progress_words(passed, len(exercises), course)
+            rows.append(_Row((chapter,), progress, "bold"))
+        rows += (
+            _row(workspace, exercise, columns, standings[exercise.id]) for exercise in exercises
+        )
+    if opened and len(rows) > console.height - _BELOW_A_LIST:
+        kept = {exercise.id for exercise in chapters[opened]}
+        rows = [row for row in rows if row.is_head or row.cells[0] in kept]
     yield from _table(console, rows)
     done = list(standings.values()).count(Standing.DONE)
     yield Text()
-    words = (progress_words(done, course), "bold")
+    words = (progress_words(done, len(standings), course), "bold")
     yield Text.assemble(words, bar(console, done, len(standings)))
 
 
+def _row(
+    workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
+) -> _Row:
+    earned = workspace.logbook.points(exercise, workspace.handed(exercise))
+    before = "" if earned is None else f"{number(earned)} / "
+    cells = {
+        "exercise": exercise.id,
+        "state": standing_words(standing, workspace.course),
+        "points": f"{before}{number(exercise.points)}",
+        "minutes": str(exercise.minutes),
+        "difficulty": DIFFICULTY[exercise.difficulty],
+    }
+    row = tuple(cells[column] for column in columns)
+    return _Row(row, exercise.title, _STYLES.get(standing, "red"))
+
+
 def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
-    widths = [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
-    left = console.width - sum(widths) - 2 * len(widths)
+    """The rows in columns; the name of a chapter stands over its rows, which are set in."""
+    columns = rows[0].cells
+    margin = "  " if any(row.is_chapter for row in rows) else ""
+    lines = [row for row in rows if not row.is_chapter]
+    widths = [max(map(len, column)) for column in zip(*(row.cells for row in lines), strict=True)]
+    left = console.width - sum(widths) - 2 * len(widths) - len(margin)
     for row in rows:
+        if row.is_chapter:
+            name = f"{row.cells[0]:<{len(margin) + widths[0]}}"
+            yield Text.assemble((name, row.style), "  ", (row.title, "dim"))
+            continue
         cells = [
             f"{cell:{'>' if column in _RIGHT else '<'}{width}}"
-            for cell, column, width in zip(row.cells, rows[0].cells, widths, strict=True)
+            for cell, column, width in zip(row.cells, columns, widths, strict=True)
         ]
         title = cut(row.title if left >= _SHORTEST_TITLE else "", left, marks_for(console))
-        yield Text.assemble(("  ".join(cells), row.style), "  ", title)
+        yield Text.assemble(margin, ("  ".join(cells), row.style), "  ", title)
 
 
 def show_hint(console: Console, exercise: Exercise, which: int, more: str) -> None:
@@ -128,6 +161,39 @@ def show_source(console: Console, path: Path, text: str) -> None:
 
     print_lines(console, iter([Text(shown_path(path), "cyan"), Text()]))
     console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
+
+
+def show_chapter(console: Console, workspace: Workspace, chapter: str) -> None:
+    """Print the way through a chapter: its exercises, what each teaches, and what is better done before."""
+    print_lines(console, _chapter_lines(console, workspace, chapter))
+
+
+def _chapter_lines(console: Console, workspace: Workspace, chapter: str) -> Iterator[Text]:
+    course = workspace.course
+    exercises, standings = course.chapters[chapter], workspace.standings()
+    done = sum(standings[e.id] is Standing.DONE for e in exercises)
+    minutes = sum(e.minutes for e in exercises)
+    about = f"{counted(len(exercises), 'exercise')}, about {minutes} minutes"
+    yield Text(chapter, "bold")
+    progress = progress_words(done, len(exercises), course)
+    yield from hang(console, Text(), Text(f"{about}, {progress}", "dim"))
+    for exercise in exercises:
+        standing = standings[exercise.id]
+        style = _STYLES.get(standing, "red")
+        state = (f"  {standing_words(standing, course)}", style)
+        yield Text()
+        yield Text.assemble((exercise.id, "bold"), "  ", exercise.title, state)
+        yield from hang(console, Text("  "), Text(exercise.teaches))
+        if before := [
+            name for name in exercise.prerequisites if standings[name] is not Standing.DONE
+        ]:
+            yield from hang(
+                console, Text("  "), Text(f"Better done before: {', '.join(before)}.", "dim")
+            )
+    yield Text()
+    following = next((e.id for e in exercises if standings[e.id] is not Standing.DONE), None)
+    what = f"`grade explain {following}` says more of the next one." if following else "Well done!"
+    yield Text(what, "bold")
 
 
 def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> None:

@@ -76,7 +76,7 @@ def show_complete(console: Console, guide: Guide) -> None:
 
 def _progress(console: Console, guide: Guide) -> Text:
     """How many exercises of the student's own folder are done: `3 of 6 done`."""
-    words = (progress_words(guide.done, guide.course), "bold")
+    words = (progress_words(guide.done, len(guide.standings), guide.course), "bold")
     return Text.assemble(words, bar(console, guide.done, len(guide.standings)))
 
 

@@ -25,7 +25,7 @@ from grader.course.manifest import Exercise
 from grader.errors import GraderError
 from grader.judge.warm import Answer
 from grader.results import ExerciseResult, Status
-from grader.student.progress import Standing
+from grader.student.progress import next_open
 from grader.student.workspace import Workspace
 
 _QUICK_SECONDS = 0.4
@@ -208,13 +208,12 @@ class WatchLoop:
     def _next(self) -> None:
         self._workspace.read_again()
         standings = self._workspace.standings()
-        ids = list(standings)
-        here = ids.index(self._view.exercise.id)
-        for name in (*ids[here + 1 :], *ids[:here]):
-            if standings[name] is not Standing.DONE:
-                self._turn_to(self._course.exercise(name))
-                return
-        self._say("every other exercise is done")
+        here = self._view.exercise.id
+        following = next_open(self._course, standings, here, in_turn=True)
+        if following is None:
+            self._say("every other exercise is done")
+        else:
+            self._turn_to(following)
 
     def _begin_plot(self) -> None:
         exercise = self._view.exercise

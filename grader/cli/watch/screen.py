@@ -89,7 +89,7 @@ class Screen:
     def _main(self, view: View, shown: int) -> Iterator[Text]:
         """The list, or the panel with so many findings, or the exercise that is judged for the first time."""
         if view.shows is Shows.LIST:
-            yield from exercise_lines(self._console, self._workspace)
+            yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:
             guide = msgspec.structs.replace(self._guide, standings=self._workspace.standings())
             yield from panel(self._console, view.results, guide, shown=shown)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from grader.course.manifest import load_course
 from grader.results import json_schema
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def test_list(grade: Grade, clone: Path) -> None:
     (clone / "exercises/arrays/running_mean.py").write_text("x = 1\n", encoding="utf-8")
     done = grade("list", cwd=clone, COLUMNS="100")
     assert done.stdout.splitlines() == [
-        "exercise      state              points  minutes  difficulty  title",
-        "word_count    done              10 / 10       10  gentle      Counting words",
-        "greeting      not valid Python      2.5        1  gentle      A greeting [of a kind]",
-        "running_mean  begun                 7.5       20  hard        A running mean over neighbors",
+        "  exercise      state              points  minutes  difficulty  title",
+        "text            1 of 2 done",
+        "  word_count    done              10 / 10       10  gentle      Counting words",
+        "  greeting      not valid Python      2.5        1  gentle      A greeting [of a kind]",
+        "arrays          0 of 1 done",
+        "  running_mean  begun                 7.5       20  hard        A running mean over neighbors",
         "",
         "1 of 3 done",
     ]
@@ -58,9 +61,9 @@ def test_list_tells_what_was_done_and_is_not_anymore(grade: Grade, clone: Path) 
     with (clone / "tests/public/text/test_greeting.py").open("a") as file:
         file.write("# more\n")
     lines = grade("list", cwd=clone).stdout.splitlines()
-    assert lines[1].startswith("word_count    edited since       10 ")
-    assert lines[2].startswith("greeting      tests changed     2.5 ")
-    assert lines[3].startswith("running_mean  open              7.5 ")
+    assert lines[2].startswith("  word_count    edited since       10 ")
+    assert lines[3].startswith("  greeting      tests changed     2.5 ")
+    assert lines[5].startswith("  running_mean  open              7.5 ")
     assert lines[-1] == "0 of 3 done"
 
 
@@ -68,8 +71,48 @@ def test_list_of_a_missing_and_an_unreadable_file(grade: Grade, clone: Path) -> 
     (clone / "exercises/text/greeting.py").unlink()
     (clone / "exercises/text/word_count.py").unlink()
     (clone / "exercises/text/word_count.py").mkdir()
-    states = [line.split()[1] for line in grade("list", cwd=clone).stdout.splitlines()[:4]]
-    assert states == ["state", "unreadable", "missing", "open"]
+    lines = grade("list", cwd=clone).stdout.splitlines()
+    assert [lines[number].split()[1] for number in (0, 2, 3, 5)] == [
+        "state",
+        "unreadable",
+        "missing",
+        "open",
+    ]
+
+
+def test_a_course_of_one_chapter_has_no_heads(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    kept = manifest.read_text("utf-8").rpartition("[[exercise]]")[0]
+    manifest.write_text(kept, encoding="utf-8")
+    lines = grade("list", cwd=clone).stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "exercise",
+        "word_count",
+        "greeting",
+        "",
+        "0 of 2 done",
+    ]
+
+
+def test_the_way_through_a_chapter(grade: Grade, clone: Path) -> None:
+    shutil.copy(clone / "solutions/text/word_count.py", clone / "exercises/text")
+    before = grade("explain", "arrays", cwd=clone).stdout
+    assert before.splitlines() == [
+        "arrays",
+        "1 exercise, about 20 minutes, 0 of 1 done",
+        "",
+        "running_mean  A running mean over neighbors  open",
+        "  " + load_course(clone).exercise("running_mean").teaches,
+        "  Better done before: word_count.",
+        "",
+        "`grade explain running_mean` says more of the next one.",
+    ]
+    assert grade("run", "--all", cwd=clone).returncode == 1
+    assert "Better done before" not in grade("explain", "arrays", cwd=clone).stdout
+    assert (
+        "2 exercises, about 11 minutes, 1 of 2 done" in grade("explain", "text", cwd=clone).stdout
+    )
+    assert "`grade explain greeting` says more" in grade("explain", "text", cwd=clone).stdout
 
 
 def test_list_from_a_folder_below_and_by_name(grade: Grade, clone: Path, tmp_path: Path) -> None:
