@@ -15,6 +15,9 @@ tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which sa
 
     # wrong: the mistake | caught by: test_a, test_b | told: words that the student reads
 
+A mistake may be `central` to a function: `central = "forward"` in an entry, `| central: forward` before
+`| told:`.
+
 The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`).
 """
 
@@ -31,7 +34,8 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 
 _HEADER = re.compile(
-    r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|\s*told:(?P<told>.*)"
+    r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|"
+    r"(\s*central:(?P<central>.+?)\|)?\s*told:(?P<told>.*)"
 )
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -41,7 +45,8 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     """A wrong answer: its mistake, the tests that must catch it, and words that a student must read.
 
     `name` says where it stands; `base` names the right answer that a mutant was made of. A file
-    whose first line says nothing has no `caught_by`.
+    whose first line says nothing has no `caught_by`. A mistake that is `central` to a share or function may
+    not keep most of its points.
     """
 
     id: str
@@ -50,6 +55,7 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     mistake: str = ""
     caught_by: tuple[str, ...] = ()
     told: str = ""
+    central: str = ""
     base: str = ""
 
 
@@ -77,6 +83,7 @@ class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     caught_by: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
     told: str
     change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)]
+    central: str = ""
     base: str = ""
 
 
@@ -150,9 +157,10 @@ def _whole(course: Course, path: Path) -> WrongAnswer:
     if header is None:
         return WrongAnswer(path.stem, name, source)
     tests = tuple(test.strip() for test in header["tests"].split(","))
-    return WrongAnswer(
-        path.stem, name, source, header["mistake"].strip(), tests, header["told"].strip()
+    mistake, told, central = (
+        (header[part] or "").strip() for part in ("mistake", "told", "central")
     )
+    return WrongAnswer(path.stem, name, source, mistake, tests, told, central)
 
 
 def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
@@ -173,7 +181,14 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
             yield f"{label}: {error}."
             continue
         yield WrongAnswer(
-            mutant.id, label, source, mutant.mistake, mutant.caught_by, mutant.told.strip(), base
+            mutant.id,
+            label,
+            source,
+            mutant.mistake,
+            mutant.caught_by,
+            mutant.told.strip(),
+            mutant.central,
+            base,
         )
 
 

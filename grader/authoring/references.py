@@ -17,13 +17,24 @@ from grader.submissions.source import definitions, parse
 
 
 def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> list[str]:
-    """Complaints about functions and classes without a definition, and about missing modules.
+    """Complaints about functions and classes without a definition or a test, and about missing modules.
 
     Imports the modules that rules forbid.
     """
     manifest = course.name_of(course.folder / MANIFEST)
-    defined = _defined(course, exercise)
+    defined, tests = _defined(course, exercise), list(tests)
     complaints = [
+        f"{manifest}: {exercise.id!r} has a share for {_undefined(name, defined)}"
+        for name in exercise.shares
+        if name not in defined
+    ]
+    complaints += [
+        f"{manifest}: {exercise.id!r} has a share for {name!r}, which no test has its place in; "
+        "remove it, or write a test."
+        for name in exercise.shares
+        if name in defined and name not in {test.share for test in tests}
+    ]
+    complaints += [
         f"{manifest}: a rule of {exercise.id!r} looks inside {_undefined(name, defined)}"
         for rule in exercise.forbidden
         for name in rule.inside

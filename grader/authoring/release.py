@@ -239,6 +239,9 @@ def _is_tables(value: Any) -> bool:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = [f"{_value(key)} = {_value(item)}" for key, item in value.items()]
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list):
         items = [_value(item) for item in value]
         line = f"[{', '.join(items)}]"

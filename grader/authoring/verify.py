@@ -18,11 +18,14 @@ from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.process import modules_of
+from grader.judge.scoring import kept
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 SEEDS = 5
+# What a mistake that is central to a function may keep of its points.
+_CENTRAL = 0.5
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
@@ -121,6 +124,7 @@ class _Prover:
         ]
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
+            complaints += self._central_complaints(wrong, result)
         # If none could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
             complaints += self._unproven([result for _, result in caught])
@@ -176,6 +180,26 @@ class _Prover:
                 "writes raise NotImplementedError."
             )
         return complaints
+
+    def _central_complaints(self, wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
+        """A mistake that is central to a function and keeps more than half of what that is worth."""
+        if not wrong.central:
+            return
+        owners = {(t.visibility, t.name): t.share or t.place.partition(".")[0] for t in self._tests}
+        tests = [t for t in result.tests if owners[t.visibility, t.name] == wrong.central]
+        if not tests:
+            names = ", ".join(sorted({owner for owner in owners.values() if owner}))
+            yield (
+                f"{wrong.name}: it is central to {wrong.central!r}, which no test is about; "
+                f"there are: {names}."
+            )
+        elif (part := kept(tests)) > _CENTRAL:
+            passed = ", ".join(test.name for test in tests if test.outcome is Outcome.PASSED)
+            yield (
+                f"{wrong.name}: this central mistake keeps {part:.0%} of the share of {wrong.central}, and "
+                f"may keep {_CENTRAL:.0%}: give more points to the tests that catch it. Still passing: "
+                f"{passed}."
+            )
 
     def _unproven(self, results: Sequence[ExerciseResult]) -> list[str]:
         """Tests that no wrong answer makes fail, unless they say why, and do so rightly."""

@@ -44,8 +44,10 @@ MANIFEST = "course.toml"
 _IDENTIFIER = r"^[a-z][a-z0-9_]*$"
 _Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
+_QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
+_QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
 # How a decoder says where in the manifest it stopped.
-_AT_EXERCISE = re.compile(r" - at `\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
+_AT_EXERCISE = re.compile(r" - at (`key` in )?`\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -79,13 +81,18 @@ class Help(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedExercise(Help, frozen=True, kw_only=True):
-    """Keys that judge, and that students may read; `seconds` is the budget of all tests together."""
+    """Keys that judge, and that students may read.
+
+    `shares` are the weights of the functions and classes that the student writes; without them the tests
+    divide the points. `seconds` is the time of the tests of each share, or of all tests.
+    """
 
     id: _Identifier
     chapter: _Identifier
     title: _Text
     points: Annotated[float, msgspec.Meta(gt=0)]
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
+    shares: dict[_QualifiedName, Annotated[float, msgspec.Meta(gt=0, le=1e6)]] = {}
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048
     needs: tuple[Literal["processes", "loopback"], ...] = ()
     preload: tuple[_Text, ...] = ()
@@ -106,6 +113,11 @@ class Exercise(
     def file(self) -> str:
         """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"
+
+    def share_of(self, place: str) -> str:
+        """The share that a test of this place belongs to: the longest one that is, or holds, the place."""
+        holders = [name for name in self.shares if f"{place}.".startswith(f"{name}.")]
+        return max(holders, key=len, default="")
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -327,15 +339,34 @@ def _load(manifest: Path) -> Course:
 
 def _explain(error: Exception, manifest: Path) -> str:
     """What a decoder says, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
-    pattern = f"`str` matching regex '{_IDENTIFIER}'"
-    text = str(error).replace(pattern, "a small letter, then small letters, digits and _")
+    text = str(error)
+    for pattern, words in _PATTERNS.items():
+        text = text.replace(f"`str` matching regex {pattern!r}", words)
     if (at := _AT_EXERCISE.search(text)) is not None:
         number, key = int(at["number"]), at["key"]
         name = _name_of(manifest, number) or f"number {number + 1}"
         where = f" (`{key}` of the exercise {name})" if key else f" (exercise {name})"
-        text = text[: at.start()] + where
+        text = text[: at.start()] + where + _line_of(manifest, number, key)
     text = text.replace("`$.", "`").rstrip(".")
     return f"{text}. Compare with docs/authoring.md, where every key is explained."
+
+
+_PATTERNS = {
+    _IDENTIFIER: "a small letter, then small letters, digits and _",
+    _QUALIFIED_NAME: "the name of a function or class, as forward or GatedLinearUnit.forward",
+}
+
+
+def _line_of(manifest: Path, number: int, key: str) -> str:
+    """The line of a key of an exercise; empty where it is not to be seen."""
+    name = re.match(r"\w*", key)
+    beginning = re.compile(rf"\s*(\[+exercise\.)?{name[0]}\b") if name and name[0] else None
+    exercises = -1
+    for count, line in enumerate(manifest.read_text(encoding="utf-8").splitlines(), 1):
+        exercises += re.match(r"\s*\[\[\s*exercise\s*\]\]", line) is not None
+        if exercises == number and (beginning is None or beginning.match(line)):
+            return f", line {count}"
+    return ""
 
 
 def _name_of(manifest: Path, number: int) -> str:

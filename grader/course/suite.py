@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course.manifest import Course, Exercise
+from grader.course.manifest import MANIFEST, Course, Exercise
 from grader.errors import CourseError
 from grader.results import Visibility
 
@@ -28,7 +28,7 @@ MARKS = ("points", "requires", "place", "hint", "unproven")
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
-    """One test as its author declared it."""
+    """One test as its author declared it, at this line; `share` is the one of its exercise that it is in."""
 
     name: str
     title: str
@@ -38,13 +38,18 @@ class SuiteTest(msgspec.Struct, frozen=True):
     place: str = ""
     hint: str = ""
     unproven: str = ""
+    line: int = 0
+    share: str = ""
 
 
 def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]) -> list[SuiteTest]:
-    """The tests of an exercise's suites of these visibilities, in the order in which they run."""
+    """The tests of an exercise's suites of these visibilities, in the order in which they run.
+
+    A place in no share of the exercise, where it has some, is a CourseError with file and line.
+    """
     suites = course.suites(exercise)
     return [
-        test
+        _with_share(path, test, exercise) if exercise.shares else test
         for visibility, path in suites.items()
         if visibility in chosen
         for test in read_suite(path, visibility)
@@ -54,6 +59,16 @@ def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...])
 def read_suite(path: Path, visibility: Visibility) -> tuple[SuiteTest, ...]:
     """The tests of one file; what breaks the rules is a CourseError with file and line."""
     return _read(path, path.read_bytes(), visibility)
+
+
+def _with_share(path: Path, test: SuiteTest, exercise: Exercise) -> SuiteTest:
+    if share := exercise.share_of(test.place):
+        return msgspec.structs.replace(test, share=share)
+    place = f"has its place in {test.place!r}" if test.place else "has no place"
+    raise CourseError(
+        f"{path}, line {test.line}: {test.name} {place}, which is in no share of {exercise.id!r} in "
+        f"{MANIFEST}. Give it a pytest.mark.place in one of: {', '.join(exercise.shares)}."
+    )
 
 
 # A judge reads the same suites for every submission.
@@ -104,7 +119,7 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
         marks[name] = arguments if name == "requires" else arguments[0]
     if "points" in marks:
         marks["points"] = float(marks["points"])
-    return SuiteTest(name=node.name, title=title, visibility=visibility, **marks)
+    return SuiteTest(name=node.name, title=title, visibility=visibility, line=node.lineno, **marks)
 
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:

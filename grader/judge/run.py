@@ -28,7 +28,7 @@ from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
-from grader.judge.scoring import score_alike, score_exercise, score_test
+from grader.judge.scoring import score_alike, score_exercise, score_test, weighed
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
@@ -82,7 +82,7 @@ def judge_exercise(
         if reference is not None:
             walls = options.required_walls
             solution = functools.partial(Session, sandboxes, exercise, reference, walls)
-        run = SuiteRun(session, tests, options.seed)
+        run = SuiteRun(session, weighed(exercise, tests), options.seed)
         message, results = _run(
             exercise,
             functions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -11,10 +11,29 @@ from grader.course.suite import SuiteTest
 from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult
 
 
+def weighed(exercise: Exercise, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
+    """The tests with points by which they divide those of the exercise.
+
+    Each share of the exercise is divided by its tests' own points. One that these tests are not about, as
+    where students hold the public suite alone, is left out.
+    """
+    if not exercise.shares:
+        return list(tests)
+    worth = dict.fromkeys(exercise.shares, 0.0)
+    for test in tests:
+        worth[test.share] += test.points
+    return [
+        msgspec.structs.replace(
+            test, points=exercise.shares[test.share] * test.points / worth[test.share]
+        )
+        for test in tests
+    ]
+
+
 def score_test(
     test: SuiteTest, outcome: Outcome, message: str, place: Place | None = None, seconds: float = 0
 ) -> TestResult:
-    """One test: its weight if it passed, nothing otherwise."""
+    """One test, weighed: its points if it passed, nothing otherwise."""
     passed = outcome is Outcome.PASSED
     return TestResult(
         name=test.name,
@@ -32,15 +51,15 @@ def score_test(
 
 def score_alike(
     exercise: Exercise,
-    tests: Iterable[SuiteTest],
+    tests: Sequence[SuiteTest],
     outcome: Outcome,
     message: str,
     place: Place | None = None,
     *,
     settled: bool = False,
 ) -> ExerciseResult:
-    """An exercise whose tests all end alike, for the reason that the message gives."""
-    results = [score_test(test, outcome, message, place) for test in tests]
+    """An exercise whose tests, not weighed yet, all end alike, for the reason that the message gives."""
+    results = [score_test(test, outcome, message, place) for test in weighed(exercise, tests)]
     return score_exercise(exercise, results, message=message, settled=settled)
 
 
@@ -81,6 +100,12 @@ def points(earned: float, total: float, worth: float) -> float:
     if earned >= total:
         return worth
     return min(max(rounded(worth * earned / total), 0.01), rounded(worth - 0.01))
+
+
+def kept(tests: Iterable[TestResult]) -> float:
+    """The part of the points of these tests that was earned, 0 to 1."""
+    results = tuple(tests)
+    return sum(test.score for test in results) / sum(test.max_score for test in results)
 
 
 def rounded(score: float) -> float:

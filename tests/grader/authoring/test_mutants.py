@@ -147,3 +147,18 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "collate": 46,
         "data_parallel": 53,
     }
+
+
+def test_a_mistake_may_be_central_in_both_forms(course: Course, exercise: Exercise) -> None:
+    whole = course.variants(exercise, "wrong")[0]
+    text = whole.read_text("utf-8").replace("| told:", "| central: word_count | told:")
+    whole.write_text(text, encoding="utf-8")
+    toml = course.mutants(exercise).read_text("utf-8")
+    write(course, exercise, toml.replace('told = "promised"', 'told = "promised"\ncentral = "a.b"'))
+    read = wrong_answers(course, exercise)
+    assert read.complaints == ()
+    assert [wrong.central for wrong in read.answers] == ["", "a.b", "word_count"]
+    assert (read.answers[2].caught_by, read.answers[2].told) == (
+        ("test_counts",),
+        "counted characters",
+    )

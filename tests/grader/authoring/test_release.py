@@ -115,6 +115,15 @@ def test_comments_of_the_manifest_stay_at_home(folder: Path, tmp_path: Path) -> 
 # --- what it holds --------------------------------------------------------------------------------
 
 
+def test_shares_are_released(folder: Path, tmp_path: Path) -> None:
+    manifest = folder / "exercises" / "course.toml"
+    shares = '\n[exercise.shares]\nMean = 2\n"Mean.of" = 0.5\n'
+    manifest.write_text(manifest.read_text("utf-8") + shares, encoding="utf-8")
+    release(load_course(folder), tmp_path / "out")
+    released = load_course(tmp_path / "out").exercise("running_mean")
+    assert released.shares == {"Mean": 2, "Mean.of": 0.5}
+
+
 def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     # What somebody writes into the course's exercises does not go out.

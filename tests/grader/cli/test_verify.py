@@ -257,3 +257,41 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
     assert verified(grade, clone) == [
         "tests/wrong/text/word_count.toml: equivalent 'if n < 2:': a reason may not be empty."
     ]
+
+
+def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clone: Path) -> None:
+    wrongs = clone / "tests/wrong/text/word_count.toml"
+    replace(wrongs, 'id = "case_kept"', 'id = "case_kept"\ncentral = "most_common"')
+    replace(wrongs, 'id = "alphabetical"', 'id = "alphabetical"\ncentral = "most_common"')
+    whole = clone / "tests/wrong/text/word_count/characters.py"
+    replace(whole, "| told:", "| central: word_counts | told:")
+    assert verified(grade, clone) == [
+        (
+            "tests/wrong/text/word_count.toml: case_kept: this central mistake keeps 100% of the share of "
+            "most_common, and may keep 50%: give more points to the tests that catch it. Still passing: "
+            "test_most_common, test_no_words_wanted."
+        ),
+        (
+            "tests/wrong/text/word_count/characters.py: it is central to 'word_counts', which no test is "
+            "about; there are: most_common, word_count."
+        ),
+    ]
+
+
+def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises/course.toml"
+    replace(manifest, "points = 2.5\n", "points = 2.5\nshares = { greeting = 2, greetings = 1 }\n")
+    (told,) = verified(grade, clone, "greeting")
+    assert told == (
+        "exercises/course.toml: 'greeting' has a share for 'greetings', which neither the stub nor an answer "
+        "defines. Did you mean 'greeting'?"
+    )
+    for name in ("exercises", "tests/stubs", "solutions"):
+        stub = clone / name / "text/greeting.py"
+        stub.write_text(stub.read_text("utf-8") + "\n\ndef greetings(): ...\n", encoding="utf-8")
+    assert verified(grade, clone, "greeting") == [
+        (
+            "exercises/course.toml: 'greeting' has a share for 'greetings', which no test has its place in; "
+            "remove it, or write a test."
+        )
+    ]

@@ -30,6 +30,7 @@ OTHER_VALUES = {
     "needs": ("loopback",),
     "preload": ("numpy.random",),
     "forbidden": (ForbiddenRule(("greeting",), "why"),),
+    "shares": {"greeting": 2.0},
 }
 
 

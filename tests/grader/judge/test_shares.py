@@ -1,0 +1,156 @@
+"""What a function is worth is said once, in the manifest: the number of its tests does not say it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course, Exercise
+from grader.course.suite import tests_of as declared
+from grader.errors import CourseError
+from grader.grading import grade
+from grader.judge.assignment import Judgment
+from grader.judge.scoring import shares, weighed
+from grader.results import Visibility
+
+JudgeSource = Callable[..., Judgment]
+
+SHARES = "shares = { Layer = 60, flow = 30, 'Layer.forward' = 110 }\n"
+SUITE = """
+@pytest.mark.place("Layer")
+def test_layer(student):
+    '''The layer'''
+    student.module("Layer")
+
+@pytest.mark.place("Layer.forward")
+@pytest.mark.points(10)
+def test_forward(student):
+    '''Forward'''
+    assert student.module("Layer")(torch.ones(1)).item() == 2
+
+@pytest.mark.place("Layer.forward.inner")
+def test_inner(student):
+    '''Inner'''
+
+@pytest.mark.place("flow")
+def test_flow(student):
+    '''Flow'''
+    assert student.function("flow")() == 1
+
+@pytest.mark.points(2)
+@pytest.mark.place("flow")
+def test_flow_again(student):
+    '''Flow again'''
+    assert student.function("flow")() == 1
+"""
+SOURCE = """
+import torch
+class Layer(torch.nn.Module):
+    def forward(self, x):
+        return x + {added}
+def flow():
+    return {flow}
+"""
+
+
+def exercise_of(write_course: Callable[..., Course], path: Path) -> tuple[Course, Exercise]:
+    course = write_course(path, SUITE, extra=SHARES)
+    return course, course.exercises[0]
+
+
+def test_the_points_are_divided_by_shares_and_then_by_tests(
+    write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    course, exercise = exercise_of(write_course, tmp_path)
+    tests = declared(course, exercise, tuple(Visibility))
+    assert [test.share for test in tests] == ["Layer", *["Layer.forward"] * 2, *["flow"] * 2]
+    assert [test.points for test in weighed(exercise, tests)] == [60, 100, 10, 10, 20]
+
+
+@pytest.mark.parametrize(
+    ("added", "flow", "score"), [(1, 1, 10), (1, 0, 8.5), (0, 1, 5), (0, 0, 3.5)]
+)
+def test_what_a_submission_keeps(judged: JudgeSource, added: int, flow: int, score: float) -> None:
+    result = judged(SOURCE.format(added=added, flow=flow), SUITE, extra=SHARES).result
+    assert result.score == score
+    # What the formats write of each test adds up, too.
+    parts = shares(result)
+    assert (sum(p.score for p in parts), sum(p.max_score for p in parts)) == (score * 100, 1000)
+
+
+def test_a_suite_alone_is_divided_among_the_shares_that_it_has_tests_for(
+    write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    course, _ = exercise_of(write_course, tmp_path)
+    hidden = course.root / "tests/hidden/one/test_task.py"
+    public = course.root / "tests/public/one/test_task.py"
+    public.parent.mkdir(parents=True)
+    imports, layer, rest = hidden.read_text().partition('@pytest.mark.place("Layer")')
+    layer_test, mark, flow = rest.partition('@pytest.mark.place("Layer.forward")')
+    public.write_text(
+        imports + layer + layer_test + flow[flow.index('@pytest.mark.place("flow")') :]
+    )
+    hidden.write_text(imports + mark + flow[: flow.index('@pytest.mark.place("flow")')])
+    answer = tmp_path / "answer" / "one" / "task.py"
+    answer.parent.mkdir(parents=True)
+
+    def scores(source: str) -> list[float]:
+        answer.write_text(source)
+        return [
+            grade(tmp_path / "answer", course=course, suite=suite).score
+            for suite in ("all", "public", "hidden")
+        ]
+
+    assert scores(SOURCE.format(added=1, flow=1)) == [10, 10, 10]
+    assert scores(SOURCE.format(added=1, flow=0)) == [8.5, 6.67, 10]
+    assert scores(SOURCE.format(added=1, flow=1).replace("torch.nn.Module", "object")) == [
+        2.0,
+        3.33,
+        0.91,
+    ]
+
+
+@pytest.mark.parametrize(
+    "place", ["", '@pytest.mark.place("flows")\n', '@pytest.mark.place("Lay")\n']
+)
+def test_a_test_in_no_share_is_told_with_its_line(
+    write_course: Callable[..., Course], tmp_path: Path, place: str
+) -> None:
+    suite = f"{SUITE}\n{place}def test_lost(student):\n    '''Lost'''\n"
+    course = write_course(tmp_path, suite, extra=SHARES)
+    path = course.root / "tests/hidden/one/test_task.py"
+    line = path.read_text().splitlines().index("def test_lost(student):") + 1
+    with pytest.raises(CourseError) as raised:
+        declared(course, course.exercises[0], tuple(Visibility))
+    assert str(raised.value).startswith(f"{path}, line {line}: test_lost has ")
+    assert "Give it a pytest.mark.place in one of: Layer, flow, Layer.forward." in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{ flow = 0 }", "> 0.0 (`shares[...]` of the exercise 'task'), line 17."),
+        ("{ flow = nan }", "> 0.0 (`shares"),
+        ("{ flow = inf }", "<= 1000000.0 (`shares"),
+        ("{ flow = 'much' }", "Expected `float`, got `str` (`shares"),
+        ("{ 'a flow' = 1 }", "name of a function or class, as forward or GatedLinearUnit.forward"),
+    ],
+)
+def test_what_is_wrong_with_shares(
+    write_course: Callable[..., Course], tmp_path: Path, value: str, words: str
+) -> None:
+    with pytest.raises(CourseError) as raised:
+        write_course(tmp_path, SUITE, extra=f"shares = {value}\n")
+    assert words in str(raised.value)
+
+
+def test_a_table_of_its_own_means_the_same(
+    write_course: Callable[..., Course], tmp_path: Path
+) -> None:
+    table = '\n[exercise.shares]\nLayer = 60\nflow = 30\n"Layer.forward" = 110\n'
+    exercise = write_course(tmp_path, SUITE, extra=table).exercises[0]
+    assert exercise == write_course(tmp_path, SUITE, extra=SHARES).exercises[0]
+    assert math.isclose(sum(exercise.shares.values()), 200)
