@@ -1,4 +1,4 @@
-"""What goes wrong on our side of the wall; an outcome of a submission is never one of these.
+"""Errors on our side of the wall; an outcome of a submission is never one of these.
 
 GraderError           ours or the machine's fault: exit code 3, costs nobody a point
 ├── CourseError       the course's author has to mend something

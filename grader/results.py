@@ -100,7 +100,7 @@ class CourseInfo(msgspec.Struct, frozen=True):
 
 
 class SubmissionInfo(msgspec.Struct, frozen=True):
-    """What was judged; the digest covers the exercise files."""
+    """The submission that was judged; the digest covers the exercise files."""
 
     name: str
     digest: str
@@ -132,7 +132,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who handed in: `id` is the key of a class, `ids` what other systems call the same person.
+    """A student: `id` is the key of a class, `ids` are the same person's names in other systems.
 
     The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
     `section`, `moodle_identifier`, `username`, `gradescope_sid`.

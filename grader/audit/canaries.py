@@ -1,4 +1,4 @@
-"""What attacks aim at: a folder, a process and a service, made for one audit, with canaries in them."""
+"""The targets of attacks: a folder, a process and a service, made for one audit, with canaries in them."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Canaries:
         }
 
     def files_changed(self) -> list[str]:
-        """What is not as it was about the folder."""
+        """The changes to the folder."""
         now = self._look()
         return [
             name for name in now.keys() | self._before if now.get(name) != self._before.get(name)
         ]
 
     def process_harmed(self) -> list[str]:
-        """What is not as it was about the process."""
+        """The changes to the process."""
         now = self._ask()
         return [] if now == self._said else [f"the canary process says {now or 'nothing'}"]
 

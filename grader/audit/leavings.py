@@ -52,7 +52,7 @@ class Leavings:
         self._before = set(self._files())
 
     def found(self) -> list[str]:
-        """What is left, in words; an ending process has a moment to be gone."""
+        """The leavings, in words; an ending process has a moment to be gone."""
         end = time.monotonic() + _GRACE_SECONDS
         while (left := self._processes()) and time.monotonic() < end:
             time.sleep(0.02)

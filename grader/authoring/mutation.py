@@ -108,7 +108,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class MutationReport(msgspec.Struct, frozen=True):
-    """What came of the mutants of one exercise; `made` of them there are, `judged` were tried."""
+    """The fates of one exercise's mutants; `made` of them there are, `judged` were tried."""
 
     exercise: str
     solution: str
@@ -160,7 +160,7 @@ def _parts(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
 
 
 def _shape(statement: ast.stmt) -> str:
-    """What a statement is to Python, without its docstring: that of a stub explains more."""
+    """A statement's meaning to Python, without its docstring: that of a stub explains more."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(statement):
         statement = copy.copy(statement)
         statement.body = statement.body[1:]

@@ -23,7 +23,7 @@ _LONGEST_ERROR = 10_000
 
 
 class ExitCode(enum.IntEnum):
-    """What `grade` says to a script; `USAGE` is click's own."""
+    """The exit codes of `grade`; `USAGE` is click's own."""
 
     FULL_MARKS = 0
     BELOW = 1

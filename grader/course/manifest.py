@@ -51,7 +51,7 @@ _AT_EXERCISE = re.compile(r" - at (`key` in )?`\$\.exercise\[(?P<number>\d+)\]\.
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the student may not use, and where.
+    """A ban: names and operators that the student may not use, and where.
 
     `names` are dotted names, resolved through the file's imports and searched in the bodies of the
     functions `inside` (qualified names, as `GatedLinearUnit.forward`); `operators` are those of the
@@ -338,7 +338,7 @@ def _load(manifest: Path) -> Course:
 
 
 def _explain(error: Exception, manifest: Path) -> str:
-    """What a decoder says, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
+    """A decoder's message, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
     text = str(error)
     for pattern, words in _PATTERNS.items():
         text = text.replace(f"`str` matching regex {pattern!r}", words)

@@ -52,7 +52,7 @@ class _PackListing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
     def expected_digest(self) -> str:
-        """What `digest` has to be: that of all else in the listing."""
+        """The right value of `digest`: that of all else in the listing."""
         rest = [self.format_version, self.course, self.manifest, sorted(self.files.items())]
         return hashlib.sha256(msgspec.json.encode(rest)).hexdigest()
 
@@ -143,7 +143,7 @@ def unpack(path: Path) -> Unpacked:
 
 
 class _Damage(Exception):
-    """What is wrong with a pack, as part of a sentence."""
+    """A fault of a pack, as part of a sentence."""
 
 
 def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
@@ -213,7 +213,7 @@ def _problem(listing: _PackListing, total_bytes: int) -> str:
     if len(listing.files) > MAX_FILES or total_bytes > MAX_BYTES:
         return f"it is larger than {MAX_FILES:,} files or {MAX_BYTES:,} bytes"
     folded = {name.casefold() for name in listing.files}
-    folders = {str(each) for name in folded for each in PurePosixPath(name).parents}
+    folders = {str(parent) for name in folded for parent in PurePosixPath(name).parents}
     for name in listing.files:
         parts = name.split("/")
         if not _NAME.fullmatch(name) or any(_ODD_PART.fullmatch(part) for part in parts):

@@ -92,10 +92,10 @@ def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest,
 
 
 def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
-    names = [each.name for each in before]
+    names = [test.name for test in before]
     parameters = node.args
     named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
-    if [each.arg for each in named] != ["student"] or parameters.vararg or parameters.kwarg:
+    if [argument.arg for argument in named] != ["student"] or parameters.vararg or parameters.kwarg:
         raise _error(path, node, f"{node.name} takes `student` and nothing else: no fixtures")
     if test.name in names:
         raise _error(path, node, f"a second {test.name}; pytest would forget the first")

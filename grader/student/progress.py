@@ -1,4 +1,4 @@
-"""What a student's own course folder remembers: what passed, which hints were seen, and backups.
+"""The memory of a student's own course folder: passed exercises, hints seen, and backups.
 
 `.grade/state.json` beside `exercises/` belongs to the student: plain text, read by nobody else and never
 sent anywhere, left alone by git (the folder ignores itself), and worth nothing to a grader. It ties each
@@ -204,7 +204,7 @@ class Logbook:
         """Remember that a hint was shown, and that it was the last one."""
 
         def seen(page: Page) -> Page:
-            others = (each for each in page.hints if each != number)
+            others = (hint for hint in page.hints if hint != number)
             return msgspec.structs.replace(page, hints=(*others, number))
 
         if self.page(exercise).hints[-1:] != (number,):

@@ -1,4 +1,4 @@
-"""What was handed in: one submission or a class's download becomes the bytes of each exercise's file.
+"""Submissions: one folder or a class's download becomes the bytes of each exercise's file.
 
 `find_class` says who handed in what in a download, from names and tables of contents alone; `read_attempt`
 then reads one attempt, bounded in time and memory. Nothing is extracted, nothing is followed, and what cannot

@@ -33,7 +33,7 @@ _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.z
 
 
 class Format(enum.Enum):
-    """What a file is by its first bytes, whatever its name says."""
+    """The kind of a file by its first bytes, whatever its name says."""
 
     ZIP = "zip"
     TAR = "tar"
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What an archive or a folder holds: the candidates, and a few names of what else there is."""
+    """The contents of an archive or a folder: the candidates, and a few names of other files."""
 
     candidates: list[Candidate]
     others: list[str]

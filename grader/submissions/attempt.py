@@ -87,9 +87,9 @@ def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
     """Where the file of an exercise stands in the folders below, if anywhere; for a message."""
     with contextlib.suppress(Unreadable):
         ranked = [
-            (rank, str(each.place))
-            for each in walk(folder)
-            if (rank := _rank(exercise, each.path)) is not None
+            (rank, str(file.place))
+            for file in walk(folder)
+            if (rank := _rank(exercise, file.path)) is not None
         ]
         return Path(min(ranked)[1]) if ranked else None
     return None
@@ -150,8 +150,8 @@ class _Gathering:
         if isinstance(piece.place, Path) and not piece.path:
             try:
                 # All or nothing: in a folder of too many, which ones come first is chance.
-                for each in list(walk(piece.place)):
-                    self._add_file(AttemptFile(each.path, each.place))
+                for file in list(walk(piece.place)):
+                    self._add_file(AttemptFile(file.path, file.place))
             except Unreadable as problem:
                 self._problems.append((str(problem), piece.place))
         else:
@@ -198,7 +198,8 @@ class _Gathering:
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
         """Of what lies open and of each archive: the files that are best named, and nearest."""
         sources = [
-            [(each, path) for each in listing.candidates] for listing, path in self._listings
+            [(candidate, path) for candidate in listing.candidates]
+            for listing, path in self._listings
         ]
         for source in (self._open, *sources):
             ranked = [

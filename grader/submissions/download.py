@@ -85,7 +85,7 @@ class _Finding:
         return list(self._people.values())
 
     def notes(self) -> Iterator[str]:
-        """What was passed over, a line each."""
+        """The items that were passed over, a line each."""
         yield from self._notes
         if self._ignored:
             yield f"Not looked at: {listed_names(self._ignored)}."
@@ -177,7 +177,7 @@ class _Finding:
 
 
 def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
-    """What belongs together, oldest first.
+    """Group the items of one person, oldest first.
 
     Folders and archives are an attempt each. Files are one until a name comes again: then it replaces
     the one before it, and what was not handed in again stays.

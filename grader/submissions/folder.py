@@ -22,11 +22,11 @@ _IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "st
 
 
 class Unreadable(Exception):
-    """What was handed in cannot be read; the text is the sentence for the student."""
+    """A submission cannot be read; the text is the sentence for the student."""
 
 
 class EntryKind(enum.Enum):
-    """What an entry of a folder or an archive is, in the words of a message."""
+    """The kinds of entries of a folder or an archive, in the words of a message."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -52,7 +52,7 @@ def is_ignored(name: str) -> bool:
 
 
 def kind_of_mode(mode: int) -> EntryKind:
-    """What the type bits of a Unix mode say; none at all are those of a plain file."""
+    """The kind by the type bits of a Unix mode; none at all are those of a plain file."""
     match stat.S_IFMT(mode):
         case 0 | stat.S_IFREG:
             return EntryKind.FILE
@@ -107,7 +107,7 @@ def walk(folder: Path) -> Iterator[Walked]:
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """What stands in a folder, in no order and not listed whole: it may be a hundred million."""
+    """Yield the entries of a folder, in no order and not listed whole: it may hold a hundred million."""
     try:
         with os.scandir(folder) as listed:
             yield from listed
@@ -116,7 +116,7 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def entry_kind(entry: os.DirEntry[str]) -> EntryKind:
-    """What an entry of a folder is; a link is a link, wherever it points."""
+    """The kind of an entry of a folder; a link is a link, wherever it points."""
     if entry.is_symlink() or getattr(entry, "is_junction", bool)():
         return EntryKind.LINK
     with contextlib.suppress(OSError):

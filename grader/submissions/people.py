@@ -48,7 +48,7 @@ def settle_ids(
 def _found_in(
     roster: Roster, people: Sequence[Person], platform: Platform
 ) -> tuple[dict[int, StudentInfo], list[str]]:
-    """Who is whom, by `id()` of the person, and how those are called who claim the same student."""
+    """Students by the `id()` of a person, and the names of people who claim the same student."""
     claims: dict[str, list[Person]] = {}
     students: dict[str, StudentInfo] = {}
     for person in people:

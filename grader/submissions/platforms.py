@@ -40,7 +40,7 @@ class Item(msgspec.Struct):
 
 
 class Download(msgspec.Struct, frozen=True):
-    """What lies at the top, below folders that only wrap it; `folder` is the name of the last of them."""
+    """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder."""
 
     path: Path
     folder: str
@@ -60,7 +60,7 @@ class Download(msgspec.Struct, frozen=True):
 
 
 class ItemInfo(msgspec.Struct, frozen=True):
-    """What an item says; `person` is one key for all that the same person handed in.
+    """Metadata of an item; `person` is one key for all items of the same person.
 
     `rest` is what the student called the file (empty for a folder that is all the student's), `typed`
     is set for text that was typed in, and `order` grows with time where the platform counts.
@@ -113,12 +113,12 @@ class Platform:
         """Look at the whole download first: its items, the folder that they lie in, the metadata."""
 
     def read(self, item: Item) -> Iterable[ItemInfo]:
-        """What an item says, once for everyone whose work it is; nothing if it is no entry."""
+        """The metadata of an item, once for each of its authors; nothing if it is no entry."""
         match = self.pattern.fullmatch(item.name)
         return [] if match is None else [self.entry(match)]
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
-        """What a name says that matches the pattern."""
+        """The metadata in a name that matches the pattern."""
         raise NotImplementedError
 
     @staticmethod
@@ -292,7 +292,7 @@ def copy_number(name: str) -> tuple[str, int]:
 
 
 def clone_affixes(names: list[str], parent: str) -> tuple[str, str]:
-    """What stands before and after the username in the names of clones.
+    """The prefix and suffix around the username in the names of clones.
 
     The folder above may say it (`hw1-submissions`, `cs-hw1_submissions_2026_05_09`); otherwise it is
     what all of them have in common.

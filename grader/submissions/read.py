@@ -103,7 +103,7 @@ def _find(folder: Path, exercise: Exercise) -> ExerciseFile:
 def _link_above(folder: Path, place: str) -> Path | None:
     """The folder on the way to a file that is a link: it may lead to the solutions."""
     above = [folder / parent for parent in Path(place).parents if parent != Path()]
-    return next((each for each in above if each.is_symlink()), None)
+    return next((folder for folder in above if folder.is_symlink()), None)
 
 
 def _places(exercise: Exercise) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a student's source says without running it: is it untouched, where is a function, what does it name."""
+"""Read a student's source without running it: is it untouched, where is a function, what does it name."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, str]:
-    """What the names bound by imports, and by assignments of dotted names, stand for."""
+    """The meaning of names bound by imports, and by assignments of dotted names."""
     aliases = dict(outer)
     for node in body:
         if isinstance(node, ast.Import):
@@ -256,7 +256,7 @@ def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, st
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """What a chain of attributes stands for, None if it does not begin with a name that is known."""
+    """The dotted name that a chain of attributes stands for, None if its first name is not known."""
     root, parts = _chain(node)
     if not isinstance(root, ast.Name) or root.id not in aliases:
         return None
@@ -265,7 +265,7 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
 
 
 def _chain(node: ast.expr) -> tuple[ast.expr, list[str]]:
-    """What stands before the first dot of a chain of attributes, and the names after it."""
+    """The expression before the first dot of a chain of attributes, and the names after it."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -305,7 +305,7 @@ _PLAIN_MODULES = re.compile(
 
 
 def beyond_guards(tree: ast.Module) -> dict[str, int]:
-    """What a guard of operators can be gone around with, as the file names it, and the first line."""
+    """The ways around a guard of operators, as the file names them, and the first line."""
     lines: dict[str, int] = {}
     own = {"self", "cls", "ctx"}
     own.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))

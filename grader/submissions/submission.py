@@ -1,4 +1,4 @@
-"""What was handed in, as the judge takes it: the bytes of each exercise's file, or why there are none."""
+"""A submission as the judge takes it: the bytes of each exercise's file, or why there are none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_FILE_BYTES = 200_000
 
 
 class State(enum.Enum):
-    """What can be said of an exercise's file without running it."""
+    """The state of an exercise's file, found without running it."""
 
     MISSING = "missing"
     UNREADABLE = "unreadable"
@@ -28,7 +28,7 @@ class State(enum.Enum):
 
 
 class Look(NamedTuple):
-    """What a file says without being run; of what is no Python, the line and the reason."""
+    """A file as read without being run; where it is no Python, the line and the reason."""
 
     state: State
     line: int = 1
@@ -82,7 +82,7 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """What one student handed in, by exercise id."""
+    """The files of one student, by exercise id."""
 
     name: str
     files: dict[str, ExerciseFile]

@@ -225,7 +225,7 @@ def _kind(header: tarfile.TarInfo) -> EntryKind:
 
 
 class _Extension:
-    """What stands before a header and belongs to it: a long name, a size, a mark of sparse files."""
+    """Extended headers, which precede a member's own: a long name, a size, a mark of sparse files."""
 
     def __init__(self) -> None:
         self.name = b""

@@ -15,7 +15,7 @@ from grader.judge.student import Student
 
 
 def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
-    """What the figure shows that the student's function draws: a dict of plain data.
+    """The figure that the student's function draws, as a dict of plain data.
 
     It has `axes` (each with `title`, `x label`, `y label`, `x scale`, `y scale`, `lines` with their `label`
     and `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (how many there are).
