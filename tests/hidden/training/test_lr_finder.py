@@ -291,7 +291,7 @@ def smoothed(losses: Tensor, share: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.points(32)
+@pytest.mark.points(24)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
 def test_losses(student: Student) -> None:
@@ -363,7 +363,7 @@ def test_losses(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
@@ -449,7 +449,7 @@ def test_stale_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
 def test_next_batches(student: Student) -> None:
@@ -486,7 +486,7 @@ def test_next_batches(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
@@ -627,7 +627,7 @@ def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
     return [numbers(each, "losses") for each in entries(reported, len(scripts))]
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
@@ -687,7 +687,7 @@ def test_stop_rule(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
@@ -758,7 +758,7 @@ def test_stop_not_finite(student: Student) -> None:
 # --- lr_range_test: the result -------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.requires("test_rates", "test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
@@ -808,7 +808,6 @@ def test_result(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
@@ -893,7 +892,7 @@ def restored(student: Student) -> tuple[Before, Any]:
     return student.once("restored", ask)
 
 
-@pytest.mark.points(18)
+@pytest.mark.points(24)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
@@ -958,7 +957,7 @@ def test_restores_buffers(student: Student) -> None:
     )
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
@@ -1015,7 +1014,7 @@ def test_restores_modes(student: Student) -> None:
     )
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(4)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
@@ -1053,7 +1052,7 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_optimizer_state(student: Student) -> None:
