@@ -5,6 +5,6 @@ watched, `process` is a judge from both sides, and `assignment` has what the two
 
 In the judge: `run` calls the tests of the suites and `suite_run` says what the end of each means (one of
 `outcomes` or a fault of ours). A test gets `student`, whose calls go through a `session`; `remote` makes
-modules and gradients of the answers. `scoring` computes the points, `checks` is what suites import, and
+modules and gradients of the answers. `budget` divides the time, `scoring` computes the points, `checks` is what suites import, and
 `plain` has pytest run suites.
 """

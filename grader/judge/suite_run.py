@@ -55,17 +55,29 @@ class SuiteRun:
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
+        # The title of the first test of each share that took too long.
+        self._late: dict[str, str] = {}
         # One that is about the whole exercise, as a fork server that is gone.
         self.fault: GraderError | None = None
 
     def begin(self, test: SuiteTest) -> None:
-        """Seed the test, and start its time; raises NotYet if a prerequisite did not pass."""
+        """Seed the test, and start its time.
+
+        Raises NotYet if a prerequisite did not pass, TimedOut if earlier tests left its share no time.
+        """
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
                 title = self.tests[test.visibility, required].title
                 raise NotYet(f'Not judged yet: first mend "{title}".')
+        if test.share and self.session.is_out_of_time(test.share):
+            first = (
+                f'first mend "{self._late[test.share]}"'
+                if test.share in self._late
+                else "it is too slow"
+            )
+            raise TimedOut(f"{test.share} ran out of its time: {first}.")
         seed = derive_seed(self.seed, test)
-        self.session.begin_test(seed)
+        self.session.begin_test(seed, test.share)
         seed_here(seed)
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
@@ -73,6 +85,8 @@ class SuiteRun:
         if isinstance(error, GraderError):
             self.fault = error
         end = _placed(self, test, meaning_of(error))
+        if end.outcome is Outcome.TIMEOUT:
+            self._late.setdefault(test.share, test.title)
         if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
         return end
