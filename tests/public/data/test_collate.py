@@ -87,7 +87,7 @@ def test_example_mean(student: Student) -> None:
     assert_tensor(mask, shape=(8, 9), what="the mask")
     assert_tensor(lengths, shape=(8,), what="lengths")
     assert_close(
-        ((sequences * mask).sum(dim=1) / lengths).float(),
+        (sequences * mask.float()).sum(dim=1) / lengths.float(),
         torch.stack([item.mean() for item in batch]),
         what="the mean of each item's steps, as sequences, mask and lengths have it,",
     )
