@@ -61,6 +61,20 @@ def modes() -> dict[str, Any]:
     }
 
 
+def reset_modes() -> None:
+    """Set PyTorch's global modes as they were at the start: what one test leaves is not the next one's."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    torch.set_grad_enabled(True)
+    torch.set_anomaly_enabled(False)
+    torch.set_autocast_enabled("cpu", False)
+    torch.set_default_dtype(torch.float32)
+    for name, table in vars(torch.nn.modules.module).items():
+        if name.startswith("_global_") and "hooks" in name and table:
+            table.clear()
+
+
 def facts(value: Any, depth: int = 0) -> Any:
     """What can be seen of a value: a tensor, module or optimizer, a container of these, or plain data."""
     if _is(value, "torch", "Tensor"):

@@ -134,6 +134,7 @@ class Worker:
             return
         # A new test begins: what the last one kept for its backward passes is of no use any more.
         self._graphs.clear()
+        observation.reset_modes()
         observation.seed_all(seed)
 
     # --- calls ----------------------------------------------------------------------------------
