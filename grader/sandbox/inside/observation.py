@@ -71,12 +71,13 @@ def settings() -> dict[str, Any]:
     return {
         "grad": torch.is_grad_enabled(),
         "anomaly": torch.is_anomaly_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
         "dtype": torch.get_default_dtype(),
     }
 
 
 def set_modes(settings: dict[str, Any]) -> None:
-    """Set the modes to these settings, and leave an inference mode that the last test left on."""
+    """Set the modes to these settings, and leave behind an inference mode and global hooks of the last test."""
     torch = sys.modules.get("torch")
     if torch is None or not settings:
         return
@@ -85,7 +86,11 @@ def set_modes(settings: dict[str, Any]) -> None:
         _guards[-1].__enter__()
     torch.set_grad_enabled(settings["grad"])
     torch.set_anomaly_enabled(settings["anomaly"])
+    torch.set_autocast_enabled("cpu", settings["autocast"])
     torch.set_default_dtype(settings["dtype"])
+    for name, table in vars(torch.nn.modules.module).items():
+        if name.startswith("_global_") and "hooks" in name and table:
+            table.clear()
 
 
 def facts(value: Any, depth: int = 0) -> Any:

@@ -283,14 +283,17 @@ def leave():
     torch.set_grad_enabled(False)
     torch.set_anomaly_enabled(True)
     torch.set_default_dtype(torch.float16)
+    torch.set_autocast_enabled("cpu", True)
+    torch.nn.modules.module.register_module_forward_hook(lambda *arguments: 1 / 0)
 def modes():
+    torch.nn.Identity()(1)
     x = torch.ones(1, requires_grad=True) * 2
-    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), str(x.dtype)]
+    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu"), str(x.dtype)]
 """
     first, second = judged(source, suite).result.tests
     assert first.outcome is Outcome.PASSED
     # The default dtype is what the module itself set as it was loaded.
-    assert "[True, False, False, 'torch.float64']" in second.message
+    assert "[True, False, False, False, 'torch.float64']" in second.message
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.write(3, b'x' * 10**6) or os._exit(0)"])
