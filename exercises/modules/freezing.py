@@ -29,8 +29,8 @@ def count_parameters(model: nn.Module) -> tuple[int, int]:
     - Buffers, such as the running mean of a batch norm, are no parameters and do not count.
     - A model without parameters gives (0, 0).
     """
-    # TODO: add up numel(), over all and over those that require grad.
-    raise NotImplementedError("count_parameters: add up numel(), over all and over those that require grad")
+    # TODO: add up the elements.
+    raise NotImplementedError("count_parameters: add up the elements")
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
@@ -55,8 +55,8 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
 
     Free: the empty string as a name; models with tied weights.
     """
-    # TODO: find what each name covers, then freeze all of it.
-    raise NotImplementedError("freeze: find what each name covers, then freeze all of it")
+    # TODO: find what each name covers, then freeze it.
+    raise NotImplementedError("freeze: find what each name covers, then freeze it")
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def count_parameters(model: nn.Module) -> tuple[int, int]:
     - Buffers, such as the running mean of a batch norm, are no parameters and do not count.
     - A model without parameters gives (0, 0).
     """
-    # begin solution: add up numel(), over all and over those that require grad
+    # begin solution: add up the elements
     # parameters() gives a shared one once.
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns)
@@ -58,7 +58,7 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
 
     Free: the empty string as a name; models with tied weights.
     """
-    # begin solution: find what each name covers, then freeze all of it
+    # begin solution: find what each name covers, then freeze it
     parameters = dict(model.named_parameters())
     covered = set()
     for name in names:
