@@ -360,7 +360,8 @@ def check_not_used(
 ) -> None:
     """A call runs none of these operators ("aten::item") and none of these functions of torch's files.
 
-    Functions, those of NumPy's files too, go by a prefix: "torch.optim." stands for all of that package.
+    Functions, those of NumPy's files and of torch._C too, go by a prefix: "torch.optim." stands for all of
+    that package.
     `calls` are functions and methods of torch by their plain names, however reached ("stride"). No operator
     makes a tensor with a dimension of one of `sizes`.
     """

@@ -140,8 +140,8 @@ def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
 
 
 def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, list[Any]]:
-    """What runs in a call, each once: operators, functions of torch's and NumPy's Python files, calls of
-    torch by their plain names ("stride"), and the sizes of the tensors that operators make."""
+    """What runs in a call, each once: operators, functions of torch's and NumPy's files and of torch._C, calls
+    of torch by their plain names ("stride"), and the sizes of the tensors that operators make."""
     import numpy
     import torch
     from torch.overrides import TorchFunctionMode
@@ -176,7 +176,9 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
             calls[getattr(func, "__name__", "")] = None
             return func(*args, **(kwargs or {}))
 
-    def profile(frame: Any, event: str, _: Any) -> None:
+    def profile(frame: Any, event: str, called: Any) -> None:
+        if event == "c_call" and str(getattr(called, "__module__", "")).startswith("torch."):
+            functions[f"{called.__module__}.{called.__name__}"] = None
         file = frame.f_code.co_filename
         root = next((root for root in packages if file.startswith(root)), None)
         if event == "call" and root and "_python_dispatch" not in file:
