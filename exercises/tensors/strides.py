@@ -31,8 +31,8 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ValueError: if a size is negative (the message names `shape`).
     """
-    # TODO: multiply the sizes, beginning with the last dimension.
-    raise NotImplementedError("contiguous_strides: multiply the sizes, beginning with the last dimension")
+    # TODO: multiply the sizes from the last to the first.
+    raise NotImplementedError("contiguous_strides: multiply the sizes from the last to the first")
 
 
 def storage_index(x: Tensor, index: Sequence[int]) -> int:
@@ -46,8 +46,8 @@ def storage_index(x: Tensor, index: Sequence[int]) -> int:
         ValueError: if `index` has another number of entries than x has dimensions, or if an entry is
             out of range (the message names `index`).
     """
-    # TODO: begin at the offset, and go index[d] steps along each dimension.
-    raise NotImplementedError("storage_index: begin at the offset, and go index[d] steps along each dimension")
+    # TODO: go index[d] steps along each dimension.
+    raise NotImplementedError("storage_index: go index[d] steps along each dimension")
 
 
 def shares_storage(a: Tensor, b: Tensor) -> bool:
@@ -59,8 +59,8 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
     Not judged: tensors without elements, on the device meta, or made from the same NumPy array.
     """
-    # TODO: compare the storages, not where the tensors begin in them.
-    raise NotImplementedError("shares_storage: compare the storages, not where the tensors begin in them")
+    # TODO: compare the storages, not the addresses.
+    raise NotImplementedError("shares_storage: compare the storages, not the addresses")
 
 
 def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:

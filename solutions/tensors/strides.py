@@ -31,7 +31,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     Raises:
         ValueError: if a size is negative (the message names `shape`).
     """
-    # begin solution: multiply the sizes, beginning with the last dimension
+    # begin solution: multiply the sizes from the last to the first
     if any(size < 0 for size in shape):
         raise ValueError(f"shape has a negative size: {tuple(shape)}")
     strides = []
@@ -54,7 +54,7 @@ def storage_index(x: Tensor, index: Sequence[int]) -> int:
         ValueError: if `index` has another number of entries than x has dimensions, or if an entry is
             out of range (the message names `index`).
     """
-    # begin solution: begin at the offset, and go index[d] steps along each dimension
+    # begin solution: go index[d] steps along each dimension
     if len(index) != x.dim():
         raise ValueError(f"index needs {x.dim()} entries, got {len(index)}")
     position = int(x.storage_offset())
@@ -76,7 +76,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
     Not judged: tensors without elements, on the device meta, or made from the same NumPy array.
     """
-    # begin solution: compare the storages, not where the tensors begin in them
+    # begin solution: compare the storages, not the addresses
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
     # end solution
 
