@@ -114,6 +114,8 @@ def must_raise(
         with must_raise(ValueError, mentions="steps", call="exponential_lrs(steps=1)"):
             student.function("exponential_lrs")(steps=1)
 
+    Of several words, `mentions="shape or other"`, any will do.
+
     Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
     time-out, a crash and a use of what is not allowed pass through unchanged.
     """
@@ -138,7 +140,7 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
     """What the student's code did instead, None if this is the exception that is wanted."""
     if not isinstance(raised, error):
         return f"raised {clean(str(raised), 200).rstrip('.')}"
-    if mentions is None or _names(raised.text, mentions):
+    if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
         return None
     said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
     return f"raised {clean(raised.type_name)} with {said}"

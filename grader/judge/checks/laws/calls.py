@@ -353,12 +353,17 @@ def check_not_used(
     *arguments: Any,
     operators: Sequence[str] = (),
     functions: Sequence[str] = (),
+    calls: Sequence[str] = (),
+    sizes: Sequence[int] = (),
     why: str = "write it yourself",
     **keywords: Any,
 ) -> None:
     """A call runs none of these operators ("aten::item") and none of these functions of torch's files.
 
-    Functions go by a prefix: "torch.optim." stands for all of that package.
+    Functions, those of NumPy's files and of torch._C too, go by a prefix: "torch.optim." stands for all of
+    that package.
+    `calls` are functions and methods of torch by their plain names, however reached ("stride"). No operator
+    makes a tensor with a dimension of one of `sizes`.
     """
     report = shipped(student, "used")(name, *arguments, **keywords)
     for ran in entry(report, "operators", kind=list):
@@ -367,3 +372,9 @@ def check_not_used(
     for ran in entry(report, "functions", kind=list):
         if any(str(ran).startswith(prefix) for prefix in functions):
             raise failed([f"{name} runs {element(ran)}: {why}."])
+    for ran in entry(report, "calls", kind=list):
+        if str(ran) in calls:
+            raise failed([f"{name} calls torch's {str(ran)[:80]}: {why}."])
+    for size in entry(report, "sizes", kind=list):
+        if type(size) is int and size in sizes:
+            raise failed([f"{name} makes a tensor with a dimension of size {size}: {why}."])
