@@ -288,7 +288,8 @@ def leave():
 def modes():
     torch.nn.Identity()(1)
     x = torch.ones(1, requires_grad=True) * 2
-    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu"), str(x.dtype)]
+    mode = torch.is_autocast_enabled("cpu")
+    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), mode, str(x.dtype)]
 """
     first, second = judged(source, suite).result.tests
     assert first.outcome is Outcome.PASSED
