@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
-from grader.authoring.mutants import WrongAnswer, wrong_answers
+from grader.authoring.mutants import WrongAnswer, harmless_saboteurs, wrong_answers
 from grader.authoring.references import dangling
+from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment, LawCall
 from grader.judge.pool import Judges
 from grader.judge.process import modules_of
 from grader.judge.scoring import kept
@@ -44,6 +45,7 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     right: int
     wrong: int
     tests: int
+    saboteurs: int
     complaints: tuple[str, ...]
     caught: tuple[CaughtAnswer, ...] = ()
 
@@ -54,10 +56,12 @@ def verify(
     *,
     jobs: int = 1,
     seeds: int = SEEDS,
+    begin: Callable[[Exercise, int], object] = lambda exercise, saboteurs: None,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is called for every module that was judged.
 
+    `begin` is called when these are done, with the number of the saboteurs, which are judged then.
     The stub is judged too, although grading recognizes it without.
     """
     for exercise in exercises:
@@ -70,7 +74,7 @@ def verify(
     ):
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, done).prove()
+            yield _Prover(course, exercise, judges, threads, seeds, begin, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -78,7 +82,7 @@ class _Run(msgspec.Struct, frozen=True):
 
     name: str
     source: bytes
-    seed: int = 0
+    options: GradingOptions = GradingOptions()
 
 
 class _Prover:
@@ -91,11 +95,12 @@ class _Prover:
         judges: Judges,
         threads: ThreadPoolExecutor,
         seeds: int,
+        begin: Callable[[Exercise, int], object],
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
         self._judges, self._threads = judges, threads
-        self._seeds, self._done = seeds, done
+        self._seeds, self._begin, self._done = seeds, begin, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
@@ -103,14 +108,20 @@ class _Prover:
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         wrongs = wrong_answers(course, exercise)
         runs = [_Run(course.name_of(stub), stub.read_bytes())]
-        runs += [_Run(*right, seed) for right in rights.items() for seed in range(self._seeds)]
+        runs += [
+            _Run(*right, GradingOptions(seed, record_laws=True))
+            for right in rights.items()
+            for seed in range(self._seeds)
+        ]
         runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
         judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
+        laws: dict[str, tuple[LawCall, ...]] = {}
         faults: dict[str, list[str]] = {}
         for run, outcome in judged:
-            if isinstance(outcome, ExerciseResult):
-                results[run.name][run.seed] = outcome
+            if isinstance(outcome, Judgment):
+                results[run.name][run.options.seed] = outcome.result
+                laws.setdefault(run.name, outcome.laws)
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
         complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
@@ -125,28 +136,51 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
+        saboteurs = self._sabotaged(laws.get(course.name_of(course.solution(exercise)), ()))
+        harmless, _ = harmless_saboteurs(course, exercise)
+        complaints += saboteur_complaints(
+            saboteurs, harmless, course.name_of(course.mutants(exercise))
+        )
         # If none could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
-            complaints += self._unproven([result for _, result in caught])
+            failed = [result for _, result in caught]
+            failed += [judged.result for answer, judged in saboteurs if answer.is_caught(judged)]
+            complaints += self._unproven(failed)
         return ExerciseProof(
             exercise.id,
             len(rights),
             len(wrongs.answers),
             len(self._tests),
+            sum(answer.is_caught(judgment) for answer, judgment in saboteurs),
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
         )
 
-    def _judge(self, run: _Run) -> ExerciseResult | str:
-        """The result of a run, or the reason why it has none."""
+    def _sabotaged(self, laws: Iterable[LawCall]) -> list[tuple[SabotagedSolution, Judgment]]:
+        """Saboteurs of the solution for the laws that its tests call, and how each was judged."""
+        solution = self._course.solution(self._exercise)
+        answers = sabotaged(solution.read_bytes(), laws, self._tests)
+        runs = [
+            _Run(
+                f"{answer.label}: {answer.mistake}",
+                answer.source,
+                GradingOptions(only=(answer.visibility, answer.test), record_laws=True),
+            )
+            for answer in answers
+        ]
+        self._begin(self._exercise, len(runs))
+        judged = zip(answers, self._threads.map(self._judge, runs), strict=True)
+        return [(answer, judgment) for answer, judgment in judged if isinstance(judgment, Judgment)]
+
+    def _judge(self, run: _Run) -> Judgment | str:
+        """How a run was judged, or the reason why it could not be."""
         try:
             parse(run.source)
         except SyntaxError as error:
             self._done(self._exercise, run.name)
             return f"line {error.lineno or 1} is not valid Python: {error.msg}."
-        options = GradingOptions(run.seed)
         try:
-            return self._judges.judge(self._course, self._exercise, run.source, options).result
+            return self._judges.judge(self._course, self._exercise, run.source, run.options)
         except GraderError as error:
             return str(error)
         finally:

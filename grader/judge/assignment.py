@@ -13,7 +13,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
     """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
-    is run after the first one that fails.
+    is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
+    whatever it requires. With `record_laws` the judgment says which laws the tests called.
     """
 
     seed: int = 0
@@ -21,6 +22,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
     required_walls: tuple[str, ...] = ()
     seconds: float | None = None
     stop_at_first_failure: bool = False
+    only: tuple[Visibility, str] | None = None
+    record_laws: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
@@ -44,11 +47,23 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
     result: TestResult
 
 
+class LawCall(msgspec.Struct, frozen=True):
+    """A law that a test called: the names that it is about, what it must catch, and whether it held."""
+
+    visibility: Visibility
+    test: str
+    law: str
+    targets: tuple[str, ...]
+    saboteurs: tuple[str, ...]
+    held: bool
+
+
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
     """The exercise is judged; `walls` held around the code."""
 
     result: ExerciseResult
     walls: tuple[str, ...]
+    laws: tuple[LawCall, ...] = ()
 
 
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
