@@ -13,6 +13,7 @@ from grader.authoring.references import dangling
 from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
+from grader.course.sentences import Sentence
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
@@ -107,26 +108,37 @@ class _Prover:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         wrongs = wrong_answers(course, exercise)
+        solution = course.name_of(course.solution(exercise))
         runs = [_Run(course.name_of(stub), stub.read_bytes())]
         runs += [
-            _Run(*right, GradingOptions(seed, record_laws=True))
-            for right in rights.items()
+            _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
+            for name, source in rights.items()
             for seed in range(self._seeds)
         ]
-        runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
+        recording = GradingOptions(record=True)
+        runs += [_Run(wrong.name, wrong.source, recording) for wrong in wrongs.answers]
         judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
-        laws: dict[str, tuple[LawCall, ...]] = {}
+        recorded: Judgment | None = None
+        provoked: list[str] = []
         faults: dict[str, list[str]] = {}
         for run, outcome in judged:
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
-                laws.setdefault(run.name, outcome.laws)
+                if run.name == solution and run.options.record:
+                    recorded = outcome
+                provoked += [
+                    f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
+                ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
         complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
         complaints += wrongs.complaints
         complaints += [_fault(fault, names) for fault, names in faults.items()]
+        complaints += [
+            f"{end}. Its student reads nothing of use: look at the answer with a check before you use it."
+            for end in provoked
+        ]
         complaints += self._stub_complaints(stub, results[course.name_of(stub)].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
@@ -136,7 +148,7 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
-        saboteurs = self._sabotaged(laws.get(course.name_of(course.solution(exercise)), ()))
+        saboteurs = self._sabotaged(recorded.laws if recorded else ())
         harmless, _ = harmless_saboteurs(course, exercise)
         complaints += saboteur_complaints(
             saboteurs, harmless, course.name_of(course.mutants(exercise))
@@ -146,6 +158,7 @@ class _Prover:
             failed = [result for _, result in caught]
             failed += [judged.result for answer, judged in saboteurs if answer.is_caught(judged)]
             complaints += self._unproven(failed)
+            complaints += self._unseen(failed, recorded.untold if recorded else ())
         return ExerciseProof(
             exercise.id,
             len(rights),
@@ -164,7 +177,7 @@ class _Prover:
             _Run(
                 f"{answer.label}: {answer.mistake}",
                 answer.source,
-                GradingOptions(only=(answer.visibility, answer.test), record_laws=True),
+                GradingOptions(only=(answer.visibility, answer.test), record=True),
             )
             for answer in answers
         ]
@@ -250,6 +263,32 @@ class _Prover:
                 complaints.append(f"{self._exercise.id}: no wrong answer fails {label}.")
             elif (test.visibility, test.name) in failed and test.unproven:
                 complaints.append(f"{self._exercise.id}: {label} is marked unproven, yet fails.")
+        return complaints
+
+    def _unseen(
+        self,
+        results: Sequence[ExerciseResult],
+        untold: Iterable[tuple[Visibility, Sentence]],
+    ) -> list[str]:
+        """Hints and sentences about mistakes that no wrong answer's student reads."""
+        failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
+        hinted = {(test.visibility, test.name) for test in failed if test.hint}
+        suites = self._course.suites(self._exercise)
+        complaints = [
+            f"{self._exercise.id}: the hint of {test.visibility.value} {test.name} is never shown: where the "
+            "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
+            for test in self._tests
+            if test.hint and (test.visibility, test.name) not in hinted
+            if any((test.visibility, test.name) == (each.visibility, each.name) for each in failed)
+        ]
+        for visibility, sentence in untold:
+            messages = [test.message for test in failed if test.visibility is visibility]
+            if not sentence.is_in(messages):
+                complaints.append(
+                    f"{self._course.name_of(suites[visibility])}, line {sentence.line}, in "
+                    f"{sentence.function or 'the module'}: no wrong answer is told {sentence.text!r}, not even "
+                    "one that gives what stands beside it: add a wrong answer that reads it, or remove it."
+                )
         return complaints
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from grader.course.sentences import Sentence
 from grader.results import ExerciseResult, TestResult, Visibility
 
 
@@ -14,7 +15,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
     is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
-    whatever it requires. With `record_laws` the judgment says which laws the tests called.
+    whatever it requires. With `record` the judgment says which laws the tests called, which sentences about
+    mistakes their checks cannot tell, and which faults of the suite the submission provoked.
     """
 
     seed: int = 0
@@ -23,7 +25,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
     seconds: float | None = None
     stop_at_first_failure: bool = False
     only: tuple[Visibility, str] | None = None
-    record_laws: bool = False
+    record: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
@@ -64,6 +66,8 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
     result: ExerciseResult
     walls: tuple[str, ...]
     laws: tuple[LawCall, ...] = ()
+    untold: tuple[tuple[Visibility, Sentence], ...] = ()
+    provoked: tuple[tuple[str, str], ...] = ()
 
 
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):

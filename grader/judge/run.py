@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
+from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
@@ -61,7 +62,10 @@ def judge_exercise(
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
     declared = tests_of(course, exercise, options.suites)
     tests = declared if options.only is None else _only(declared, *options.only)
-    recorder.begin(on=options.record_laws)
+    recorder.begin(on=options.record)
+    if options.record and options.only is None:
+        for visibility, path in course.suites(exercise).items():
+            recorder.listen(visibility, sentences_of(path))
     try:
         session = Session(sandboxes, exercise, source, options.required_walls)
     except SyntaxError as error:
@@ -98,7 +102,7 @@ def judge_exercise(
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     seconds = time.monotonic() - begin
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    return Judgment(result, session.walls, recorder.end())
+    return recorder.completed(Judgment(result, session.walls))
 
 
 _Test = Callable[[Student], None]
@@ -139,6 +143,7 @@ def _run(
         if end.fault and run.fault is None and solution is not None:
             run.session.close()
             if _passes(run, solution(), test, path, function):
+                recorder.provoke(test, end.fault)
                 end = TestEnd(Outcome.ERROR, PROVOKED)
         seconds = time.perf_counter() - begin
         results.append(_result(exercise, test, end, seconds))

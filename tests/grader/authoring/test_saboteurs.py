@@ -41,7 +41,7 @@ def judged_saboteurs(judge: Judge, folder: Path) -> list[tuple[SabotagedSolution
     course = load_course(folder)
     exercise = course.exercises[0]
     solution = course.solution(exercise).read_bytes()
-    options = GradingOptions(suites=(Visibility.HIDDEN,), record_laws=True)
+    options = GradingOptions(suites=(Visibility.HIDDEN,), record=True)
     judgment = judge_source(judge, course, exercise, solution, options)
     assert [test.outcome for test in judgment.result.tests] == [Outcome.PASSED]
     return [
@@ -52,7 +52,7 @@ def judged_saboteurs(judge: Judge, folder: Path) -> list[tuple[SabotagedSolution
                 course,
                 exercise,
                 answer.source,
-                GradingOptions(only=(answer.visibility, answer.test), record_laws=True),
+                GradingOptions(only=(answer.visibility, answer.test), record=True),
             ),
         )
         for answer in sabotaged(
