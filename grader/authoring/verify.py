@@ -115,8 +115,7 @@ class _Prover:
             for name, source in rights.items()
             for seed in range(self._seeds)
         ]
-        recording = GradingOptions(record=True)
-        runs += [_Run(wrong.name, wrong.source, recording) for wrong in wrongs.answers]
+        runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
         judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
         recorded: Judgment | None = None
@@ -125,7 +124,7 @@ class _Prover:
         for run, outcome in judged:
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
-                if run.name == solution and run.options.record:
+                if run.options.record:
                     recorded = outcome
                 provoked += [
                     f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
@@ -148,7 +147,8 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
-        saboteurs = self._sabotaged(recorded.laws if recorded else ())
+        saboteurs, failures = self._sabotaged(recorded.laws if recorded else ())
+        complaints += failures
         harmless, _ = harmless_saboteurs(course, exercise)
         complaints += saboteur_complaints(
             saboteurs, harmless, course.name_of(course.mutants(exercise))
@@ -169,8 +169,10 @@ class _Prover:
             tuple(_caught(wrong, result) for wrong, result in caught),
         )
 
-    def _sabotaged(self, laws: Iterable[LawCall]) -> list[tuple[SabotagedSolution, Judgment]]:
-        """Saboteurs of the solution for the laws that its tests call, and how each was judged."""
+    def _sabotaged(
+        self, laws: Iterable[LawCall]
+    ) -> tuple[list[tuple[SabotagedSolution, Judgment]], list[str]]:
+        """How each saboteur was judged for the laws that the solution's tests call, and complaints."""
         solution = self._course.solution(self._exercise)
         answers = sabotaged(solution.read_bytes(), laws, self._tests)
         runs = [
@@ -182,8 +184,16 @@ class _Prover:
             for answer in answers
         ]
         self._begin(self._exercise, len(runs))
-        judged = zip(answers, self._threads.map(self._judge, runs), strict=True)
-        return [(answer, judgment) for answer, judgment in judged if isinstance(judgment, Judgment)]
+        judged: list[tuple[SabotagedSolution, Judgment]] = []
+        faults: dict[str, list[str]] = {}
+        for answer, run, outcome in zip(
+            answers, runs, self._threads.map(self._judge, runs), strict=True
+        ):
+            if isinstance(outcome, Judgment):
+                judged.append((answer, outcome))
+            else:
+                faults.setdefault(outcome, []).append(run.name)
+        return judged, [_fault(fault, names) for fault, names in faults.items()]
 
     def _judge(self, run: _Run) -> Judgment | str:
         """How a run was judged, or the reason why it could not be."""

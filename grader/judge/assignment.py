@@ -15,8 +15,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
     is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
-    whatever it requires. With `record` the judgment says which laws the tests called, which sentences about
-    mistakes their checks cannot tell, and which faults of the suite the submission provoked.
+    whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
+    about mistakes their checks cannot tell.
     """
 
     seed: int = 0
@@ -61,7 +61,10 @@ class LawCall(msgspec.Struct, frozen=True):
 
 
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` held around the code."""
+    """The exercise is judged; `walls` held around the code.
+
+    `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
+    """
 
     result: ExerciseResult
     walls: tuple[str, ...]

@@ -12,7 +12,7 @@ from grader.judge.assignment import Judgment, LawCall
 from grader.results import Visibility
 
 
-class Recorder:
+class LawRecorder:
     """The laws that the tests of one judgment call, but for those that other laws call.
 
     And the sentences about mistakes, of those that it listens for, that the tests' checks cannot tell; and
@@ -46,9 +46,7 @@ class Recorder:
         self._provoked.append((test.name, fault))
 
     def completed(self, judgment: Judgment) -> Judgment:
-        """The judgment with what was recorded, if anything was to be; nothing more is recorded."""
-        if not self._on:
-            return judgment
+        """The judgment with what was recorded; nothing more is."""
         self._on = False
         untold = [(suite, one) for suite, sentences in self._untold.items() for one in sentences]
         return msgspec.structs.replace(
@@ -104,4 +102,4 @@ class Recorder:
 
 
 # A judge judges one submission at a time.
-recorder = Recorder()
+recorder = LawRecorder()

@@ -18,7 +18,7 @@ from typing import Any
 AT_WORK = "A saboteur is at work."
 
 
-class Call:
+class SabotagedCall:
     """A call of the solution's while it is sabotaged; `owner` is the module whose method it is."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Call:
         return self.arguments[position] if position < len(self.arguments) else None
 
 
-Saboteur = Callable[[Call], Any]
+Saboteur = Callable[[SabotagedCall], Any]
 
 
 def sabotage(names: dict[str, Any], targets: list[str], saboteur: Saboteur) -> None:
@@ -76,7 +76,7 @@ def _around(
     def sabotaged(*arguments: Any, **keywords: Any) -> Any:
         owner = arguments[0] if is_method else None
         is_init = is_method and run.__name__ == "__init__"
-        call = Call(run, names, owner, is_init, arguments[is_method:], keywords)
+        call = SabotagedCall(run, names, owner, is_init, arguments[is_method:], keywords)
         return saboteur(call)
 
     return sabotaged
@@ -126,7 +126,9 @@ def _is_float(tensor: Any) -> bool:
 
 
 def _result(
-    call: Call, change: Callable[[Any], Any], which: Callable[[Any], bool] = lambda tensor: True
+    call: SabotagedCall,
+    change: Callable[[Any], Any],
+    which: Callable[[Any], bool] = lambda tensor: True,
 ) -> Any:
     """What the call gives, with each tensor (of a kind) changed."""
     return _changed(call(), change, which)
@@ -168,7 +170,7 @@ def _backward(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # --- what a call leaves -----------------------------------------------------------------------------
 
 
-def _afterwards(call: Call, change: Callable[[Any], object], values: Iterable[Any]) -> Any:
+def _afterwards(call: SabotagedCall, change: Callable[[Any], object], values: Iterable[Any]) -> Any:
     try:
         return call()
     finally:
@@ -240,7 +242,7 @@ def doubles_options(*positions: int) -> Saboteur:
     return lambda call: _afterwards(call, change, [call.argument(i) for i in positions])
 
 
-def switches_grad_mode(call: Call) -> Any:
+def switches_grad_mode(call: SabotagedCall) -> Any:
     """leaves autograd switched off, or on"""
     import torch
 
@@ -248,7 +250,7 @@ def switches_grad_mode(call: Call) -> Any:
     return _afterwards(call, torch.set_grad_enabled, [not torch.is_grad_enabled()])
 
 
-def draws(call: Call) -> Any:
+def draws(call: SabotagedCall) -> Any:
     """draws from the global random states"""
     _at_work()
     random.random()  # noqa: S311 (that is the mistake)
@@ -257,12 +259,12 @@ def draws(call: Call) -> Any:
     return call()
 
 
-def writes_into_grad_output(call: Call) -> Any:
+def writes_into_grad_output(call: SabotagedCall) -> Any:
     """writes into grad_output in its backward pass"""
     return _result(call, _backward(lambda grad: grad.mul_(2)))
 
 
-def returns_its_argument(call: Call) -> Any:
+def returns_its_argument(call: SabotagedCall) -> Any:
     """returns its argument, or a view of it"""
     call()
     for value in call.arguments:
@@ -272,7 +274,7 @@ def returns_its_argument(call: Call) -> Any:
     return call()
 
 
-def returns_inference_tensor(call: Call) -> Any:
+def returns_inference_tensor(call: SabotagedCall) -> Any:
     """returns an inference tensor"""
     import torch
 
@@ -281,12 +283,12 @@ def returns_inference_tensor(call: Call) -> Any:
         return _changed(result, lambda t: t.detach().clone(), _is_float)
 
 
-def attaches(call: Call) -> Any:
+def attaches(call: SabotagedCall) -> Any:
     """returns a result with a graph"""
     return _result(call, lambda t: t.detach().clone().requires_grad_() * 1, _is_float)
 
 
-def detaches(call: Call) -> Any:
+def detaches(call: SabotagedCall) -> Any:
     """returns a result that is cut off from the graph"""
     return _result(call, lambda t: t.detach())
 
@@ -294,24 +296,24 @@ def detaches(call: Call) -> Any:
 # --- what comes out ---------------------------------------------------------------------------------
 
 
-def flattens(call: Call) -> Any:
+def flattens(call: SabotagedCall) -> Any:
     """flattens leading dimensions"""
     if any(x.dim() > 2 for x in call.tensors(0)):
         return _result(call, lambda t: t.flatten(0, 1), lambda t: bool(t.dim() > 1))
     return call()
 
 
-def mixes_rows(call: Call) -> Any:
+def mixes_rows(call: SabotagedCall) -> Any:
     """adds to each row what depends on the others"""
     return _result(call, lambda t: t + t.numel(), lambda t: str(t.dtype) != "torch.bool")
 
 
-def adds_a_dimension(call: Call) -> Any:
+def adds_a_dimension(call: SabotagedCall) -> Any:
     """returns a result of one dimension more"""
     return _result(call, lambda t: t.unsqueeze(0))
 
 
-def refuses_empty(call: Call) -> Any:
+def refuses_empty(call: SabotagedCall) -> Any:
     """raises an error at an argument of size 0"""
     if any(not x.numel() for x in call.tensors()):
         _at_work()
@@ -319,7 +321,7 @@ def refuses_empty(call: Call) -> Any:
     return call()
 
 
-def refuses_layouts(call: Call) -> Any:
+def refuses_layouts(call: SabotagedCall) -> Any:
     """calls .view, which raises an error where an argument is not contiguous"""
     if any(not x.is_contiguous() for x in call.tensors()):
         _at_work()
@@ -330,7 +332,7 @@ def refuses_layouts(call: Call) -> Any:
 def converts(dtype: str) -> Saboteur:
     """returns the same dtype, whatever that of its argument"""
 
-    def saboteur(call: Call) -> Any:
+    def saboteur(call: SabotagedCall) -> Any:
         import torch
 
         return _result(call, lambda t: t.to(getattr(torch, dtype)), _is_float)
@@ -338,7 +340,7 @@ def converts(dtype: str) -> Saboteur:
     return saboteur
 
 
-def rounds(call: Call) -> Any:
+def rounds(call: SabotagedCall) -> Any:
     """computes float64 with the precision of float32, in the backward pass too"""
 
     def rounded(tensor: Any) -> Any:
@@ -352,19 +354,19 @@ def rounds(call: Call) -> Any:
     return _result(call, rounded, _is_double)
 
 
-def gives_nan(call: Call) -> Any:
+def gives_nan(call: SabotagedCall) -> Any:
     """gives NaN"""
     if call.is_init:
         return _starts(call, "", lambda _, __, tensor: tensor.data.fill_(float("nan")))
     return _result(call, lambda t: t * float("nan"), _is_float)
 
 
-def gives_nan_gradients(call: Call) -> Any:
+def gives_nan_gradients(call: SabotagedCall) -> Any:
     """gives gradients of NaN"""
     return _result(call, _backward(lambda grad: grad * float("nan")), _is_float)
 
 
-def doubles_gradients(call: Call) -> Any:
+def doubles_gradients(call: SabotagedCall) -> Any:
     """gives gradients that are twice too large"""
     return _result(call, _backward(lambda grad: 2 * grad), _is_float)
 
@@ -372,24 +374,24 @@ def doubles_gradients(call: Call) -> Any:
 # --- autograd Functions -----------------------------------------------------------------------------
 
 
-def goes_around(call: Call) -> Any:
+def goes_around(call: SabotagedCall) -> Any:
     """has a gradient that its Function did not compute"""
     return _result(call, lambda t: t.detach() + 0 * sum(x.sum() for x in call.tensors(0)))
 
 
-def computes_on(call: Call) -> Any:
+def computes_on(call: SabotagedCall) -> Any:
     """computes with what its Function gave"""
     return _result(call, lambda t: t * 1)
 
 
-def saves_a_copy(call: Call) -> Any:
+def saves_a_copy(call: SabotagedCall) -> Any:
     """saves a copy for the backward pass"""
     _at_work()
     call.arguments = [x.clone() if hasattr(x, "clone") else x for x in call.arguments]
     return call()
 
 
-def once_differentiable(call: Call) -> Any:
+def once_differentiable(call: SabotagedCall) -> Any:
     """has a backward pass that cannot be differentiated"""
     back = _backward(lambda grad: grad.detach())
     call.arguments = [back(x) if hasattr(x, "detach") else x for x in call.arguments]
@@ -399,7 +401,7 @@ def once_differentiable(call: Call) -> Any:
 def unbinds(own: str) -> Saboteur:
     """has a Function whose methods are not static"""
 
-    def saboteur(call: Call) -> Any:
+    def saboteur(call: SabotagedCall) -> Any:
         _at_work()
         for name in ("forward", "backward"):
             method = vars(call.names[own]).get(name)
@@ -413,7 +415,7 @@ def unbinds(own: str) -> Saboteur:
 # --- modules ----------------------------------------------------------------------------------------
 
 
-def _starts(call: Call, name: str, change: Callable[[Any, str, Any], object]) -> Any:
+def _starts(call: SabotagedCall, name: str, change: Callable[[Any, str, Any], object]) -> Any:
     """Change a new module's tensors of this name ("" means all); `change` gets owner, name and tensor."""
     result = call()
     if call.is_init and _is_module(call.owner):
@@ -444,7 +446,7 @@ def reshapes_parameter(name: str) -> Saboteur:
     return lambda call: _starts(call, name, change)
 
 
-def registers_more(call: Call) -> Any:
+def registers_more(call: SabotagedCall) -> Any:
     """registers a buffer that nobody asked for"""
     import torch
 
@@ -475,7 +477,7 @@ def starts_zero(name: str) -> Saboteur:
     return lambda call: _starts(call, name, lambda _, __, tensor: tensor.data.fill_(0))
 
 
-def seeds(call: Call) -> Any:
+def seeds(call: SabotagedCall) -> Any:
     """seeds the global random state"""
     import torch
 
@@ -484,7 +486,7 @@ def seeds(call: Call) -> Any:
     return call()
 
 
-def starts_large(call: Call) -> Any:
+def starts_large(call: SabotagedCall) -> Any:
     """starts a thousand times too large"""
     result = _starts(call, "", lambda _, __, tensor: tensor.data.mul_(1000))
     for model in call.modules():
@@ -494,7 +496,7 @@ def starts_large(call: Call) -> Any:
     return _changed(result, lambda t: t * 1000, _is_float)
 
 
-def runs_in_other_mode(call: Call) -> Any:
+def runs_in_other_mode(call: SabotagedCall) -> Any:
     """runs the model in the other mode, training or evaluation"""
 
     def switch(model: Any, _: Any) -> None:
@@ -506,7 +508,7 @@ def runs_in_other_mode(call: Call) -> Any:
     return call()
 
 
-def runs_in_other_grad_mode(call: Call) -> Any:
+def runs_in_other_grad_mode(call: SabotagedCall) -> Any:
     """runs the model with autograd where it should be off, or off where it should be on"""
     import torch
 
@@ -526,7 +528,7 @@ def runs_in_other_grad_mode(call: Call) -> Any:
 def drops_check(name: str) -> Saboteur:
     """raises no error at a bad argument"""
 
-    def saboteur(call: Call) -> Any:
+    def saboteur(call: SabotagedCall) -> Any:
         try:
             return call()
         except Exception as error:
@@ -538,7 +540,7 @@ def drops_check(name: str) -> Saboteur:
     return saboteur
 
 
-def names_no_argument(call: Call) -> Any:
+def names_no_argument(call: SabotagedCall) -> Any:
     """raises an error that does not name the argument"""
     try:
         return call()
@@ -547,8 +549,8 @@ def names_no_argument(call: Call) -> Any:
         raise type(error)("bad") from None
 
 
-def _with_seed(call: Call, change: Callable[[int], int]) -> Any:
-    """Call with another seed: the argument of that name, or else the last integer."""
+def _with_seed(call: SabotagedCall, change: Callable[[int], int]) -> Any:
+    """SabotagedCall with another seed: the argument of that name, or else the last integer."""
     names = list(inspect.signature(call.run).parameters)[call.owner is not None :]
     for name in [name for name in names if "seed" in name]:
         place = names.index(name)
@@ -561,17 +563,17 @@ def _with_seed(call: Call, change: Callable[[int], int]) -> Any:
     return call()
 
 
-def ignores_seed(call: Call) -> Any:
+def ignores_seed(call: SabotagedCall) -> Any:
     """ignores the seed"""
     return _with_seed(call, lambda seed: 12)
 
 
-def draws_seed(call: Call) -> Any:
+def draws_seed(call: SabotagedCall) -> Any:
     """draws from the global random state where a seed was given"""
     return _with_seed(call, lambda seed: random.randrange(2**31))  # noqa: S311 (that is the mistake)
 
 
-def does_not_pickle(call: Call) -> Any:
+def does_not_pickle(call: SabotagedCall) -> Any:
     """makes what cannot be pickled"""
     made = call()
     keeper = call.owner if call.is_init else made
@@ -584,7 +586,7 @@ def does_not_pickle(call: Call) -> Any:
 def runs_operator(name: str) -> Saboteur:
     """runs an operator that is not allowed"""
 
-    def saboteur(call: Call) -> Any:
+    def saboteur(call: SabotagedCall) -> Any:
         import torch
 
         plain: dict[str, Any] = {"int": 0, "bool": False, "float": 0.5, "number": 1}
@@ -608,7 +610,7 @@ def runs_operator(name: str) -> Saboteur:
 def runs_function(prefix: str) -> Saboteur:
     """runs a function of torch's that is not allowed"""
 
-    def saboteur(call: Call) -> Any:
+    def saboteur(call: SabotagedCall) -> Any:
         root = sys.modules["torch"].__file__ or ""
         inside = prefix.removeprefix("torch.").strip(".").replace(".", "/")
         file = f"{root.removesuffix('__init__.py')}{inside}/of_a_saboteur.py"
@@ -639,17 +641,17 @@ class _Batches:
         return getattr(self._loader, name)
 
 
-def loses_a_batch(call: Call) -> Any:
+def loses_a_batch(call: SabotagedCall) -> Any:
     """yields a batch less"""
     return _Batches(call(), lambda batches: batches[:-1])
 
 
-def reverses_batches(call: Call) -> Any:
+def reverses_batches(call: SabotagedCall) -> Any:
     """yields its batches in the opposite order"""
     return _Batches(call(), lambda batches: batches[::-1])
 
 
-def repeats_its_order(call: Call) -> Any:
+def repeats_its_order(call: SabotagedCall) -> Any:
     """yields the same order in each epoch"""
     first: list[Any] = []
 
@@ -660,7 +662,7 @@ def repeats_its_order(call: Call) -> Any:
     return _Batches(call(), repeated)
 
 
-def _figure(call: Call, change: Callable[[Any], object]) -> Any:
+def _figure(call: SabotagedCall, change: Callable[[Any], object]) -> Any:
     figure = call()
     if hasattr(figure, "axes"):
         _at_work()
@@ -679,12 +681,12 @@ def other_scale(axis: str) -> Saboteur:
     return lambda call: _figure(call, change)
 
 
-def no_labels(call: Call) -> Any:
+def no_labels(call: SabotagedCall) -> Any:
     """gives the axes no labels"""
     return _figure(call, lambda figure: [axes.set(xlabel="", ylabel="") for axes in figure.axes])
 
 
-def no_legend(call: Call) -> Any:
+def no_legend(call: SabotagedCall) -> Any:
     """draws no legend"""
 
     def change(figure: Any) -> None:
@@ -697,7 +699,7 @@ def no_legend(call: Call) -> Any:
     return _figure(call, change)
 
 
-def leaves_a_figure(call: Call) -> Any:
+def leaves_a_figure(call: SabotagedCall) -> Any:
     """leaves a figure open in pyplot"""
     import matplotlib.pyplot as plt
 
@@ -706,7 +708,7 @@ def leaves_a_figure(call: Call) -> Any:
     return call()
 
 
-def closes_figures(call: Call) -> Any:
+def closes_figures(call: SabotagedCall) -> Any:
     """closes the figures of its caller"""
     import matplotlib.pyplot as plt
 
@@ -715,7 +717,7 @@ def closes_figures(call: Call) -> Any:
     return call()
 
 
-def shows_figure(call: Call) -> Any:
+def shows_figure(call: SabotagedCall) -> Any:
     """shows its figure"""
     import matplotlib.pyplot as plt
 
