@@ -122,7 +122,10 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             # A bare assert says nothing that a student may read; the title says what is wrong.
             return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
         case _:
-            where = traceback.extract_tb(error.__traceback__)[-1:]
+            frames = traceback.extract_tb(error.__traceback__)
+            # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
+            own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
+            where = (own or frames)[-1:]
             at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
             fault = f"{type(error).__name__}: {error}{at}"
             return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400))
