@@ -189,8 +189,6 @@ def main(students: int, jobs: int, rounds: int) -> None:
         write_class(part, course, few)
         pairs = [(graded(course, part, jobs), graded(course, whole, jobs)) for _ in range(rounds)]
         small, large = (min(seconds) for seconds in zip(*pairs, strict=True))
-        os.environ["PYTHONPATH"] = str(Path.cwd())
-        os.chdir(course.root)
         # The peer takes the course from where it is started, and itself from here.
         os.environ["PYTHONPATH"] = str(Path.cwd())
         os.chdir(course.root)
