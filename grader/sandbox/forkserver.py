@@ -30,7 +30,6 @@ from typing import NoReturn
 
 import msgspec
 
-from grader.sandbox.inside.rehearsal import rehearse
 from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import print_to_descriptors, remove_tree, use_scratch
@@ -94,14 +93,8 @@ class ForkServer:
             if not ready and self._pending:
                 self._load(self._pending.popleft())
             elif not ready and crowd:
-                self._prepare_for_a_class()
-
-    def _prepare_for_a_class(self) -> None:
-        rehearse()
-        self._loaded_since_freeze = True
-        self._freeze()
-        collapse()
-        self._collapsed = True
+                self._collapsed = True
+                collapse()
 
     def _receive(self, control: socket.socket) -> None:
         message, descriptors = b"", list[int]()

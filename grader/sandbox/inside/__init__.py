@@ -1,6 +1,5 @@
 """Code that runs in the sandbox, beside the student's.
 
 `worker` answers the judge's calls, `guard` watches for what is not allowed, `observation` reports how a call
-left what it was given, `imports` what was imported late. `warmup` is done once, before any fork, and
-`rehearsal` before those of a class.
+left what it was given, `imports` what was imported late. `warmup` is done once, before any fork.
 """
