@@ -42,7 +42,7 @@ def test_kinds_of_state(student: Student) -> None:
         assert_equal(sorted(map(str, report.keys)), keys, what="the list of the state dict's keys")
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.__init__")
 @pytest.mark.hint(
@@ -94,7 +94,7 @@ def test_going_on(student: Student) -> None:
             assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(15)
 @pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Update first, then (x - self.running_mean) * self.scale.")
@@ -134,7 +134,7 @@ def test_evaluation_updates_nothing(student: Student) -> None:
     check_statistics([seen[0], seen[1], seen[5]], [batches[0], batches[2]])
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("The mean of no rows is NaN: update only where there are some.")
@@ -150,7 +150,7 @@ def test_no_rows(student: Student) -> None:
             assert_tensor(entry(report.results, -1), shape=shape, what="the result for no rows")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Assign a buffer under its own name, in the dtype of x, and without a graph.")
@@ -171,8 +171,8 @@ def test_state_follows(student: Student) -> None:
                 assert_equal(entry(seen, name, "where"), right, what=what)
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.points(8)
+@pytest.mark.requires("test_result")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
 def test_statistics_are_constants(student: Student) -> None:
