@@ -375,8 +375,9 @@ def _late_imports(
         imports = late_imports(
             course, exercise, assignment.options, sandboxes=sandboxes, suites=suites
         )
-        warmth.keep(course, exercise, imports)
-        known = warmth.importable(imports)
+        if imports is not None:
+            warmth.keep(course, exercise, imports)
+            known = warmth.importable(imports)
     return known or ()
 
 

@@ -107,14 +107,16 @@ def late_imports(
     *,
     sandboxes: SandboxSource,
     suites: Suites,
-) -> tuple[str, ...]:
-    """What the course's own solution imports late, in all of its tests.
+) -> tuple[str, ...] | None:
+    """What the course's own solution imports late, in all of its tests; None where that is not found out.
 
     Raises GraderError for a fault of ours.
     """
     reference, visibilities = course.solution_source(exercise), tuple(Visibility)
     if reference is None:
-        return ()
+        return None
+    # What is imported here is what takes long.
+    exercise = msgspec.structs.replace(exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS))
     tests = tests_of(course, exercise, visibilities)
     recorder.begin(on=False)
     session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
@@ -128,11 +130,12 @@ def late_imports(
             run.end(test, _error_of(run, test, path, function))
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
-        return ()  # a solution that fails is told of when it is judged
+        return None  # a solution that fails is told of when it is judged
     finally:
         session.close()
 
 
+_LEARNING_SECONDS = 120
 _Test = Callable[[Student], None]
 
 
