@@ -58,7 +58,7 @@ from grader.judge.checks.laws.numerics import (
     check_smooth,
     gradient_at,
 )
-from grader.judge.checks.laws.observation import Observation, kinds_of, observe, shipped
+from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
 
 __all__ = [
     "Observation",
@@ -105,5 +105,6 @@ __all__ = [
     "lines_of",
     "observe",
     "parameter_named",
+    "same",
     "shipped",
 ]

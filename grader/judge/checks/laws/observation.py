@@ -328,7 +328,8 @@ def _optimizer_changes(
     if not same(entry(after, "parameters"), entry(before, "parameters")):
         yield Change(f"which parameters {name} holds", "parameters", owners)
     for part, words in (("options", "options"), ("state", "state")):
-        if any(_changes("", entry(before, part), entry(after, part), owners)):
+        changes = _changes("", entry(before, part), entry(after, part), owners)
+        if any(change.part != "version" for change in changes):
             yield Change(f"the {words} of {name}", part, owners)
 
 
