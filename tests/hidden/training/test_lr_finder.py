@@ -786,7 +786,7 @@ def test_result(student: Student) -> None:
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
 def test_random_state(student: Student) -> None:
     """The global random state is left alone."""
-    check_left(student, ("random",), "")
+    laws.check_changes_nothing(student, *call_of(student), call="lr_range_test", only=("random",))
 
 
 # --- lr_range_test: what it leaves ---------------------------------------------------------------

@@ -98,8 +98,10 @@ class Observation:
 
     def parameters(self, argument: str | int) -> dict[str, Tensor]:
         """The values of each parameter and buffer of a module argument before the call."""
-        tensors = {**self.before(argument, "parameters"), **self.before(argument, "buffers")}
-        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors.items()}
+        kinds = ("parameters", "buffers")
+        parts = [entry(self.before(argument), kind, kind=dict) for kind in kinds]
+        tensors = [(name, fact) for part in parts for name, fact in part.items()]
+        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors}
 
     @property
     def draws(self) -> Any:
