@@ -668,36 +668,19 @@ def entries(found: Any, count: int) -> list[Any]:
     return list(entry(plain(found), kind=list, count=count))
 
 
-def indices_of(epoch: Any) -> list[int]:
-    """The numbers that the probe read from the batches of an epoch; refuses anything else."""
-    seen = []
+def batches_of(epoch: Any) -> list[list[int]]:
+    """The numbers that the probe read from each batch of an epoch; refuses anything else."""
+    batches = []
     for batch in epoch if isinstance(epoch, list) else [epoch]:
         numbers = batch if isinstance(batch, list) else [batch]
-        if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in numbers):
+        if not all(type(n) is int or (type(n) is float and math.isfinite(n)) for n in numbers):
             raise AssertionError(f"A batch of the loader holds no sequences but {batch}.")
-        seen += [int(each) for each in numbers]
-    return seen
+        batches.append([int(n) for n in numbers])
+    return batches
 
 
-def sizes_of(epoch: Any) -> list[int]:
-    """The number of items in each batch."""
-    batches = epoch if isinstance(epoch, list) else []
-    return [len(batch) if isinstance(batch, list) else 0 for batch in batches]
-
-
-def check_once(epoch: Any, length: int, when: str = "in one epoch") -> list[int]:
-    """Check that an epoch holds every item exactly once, and return the order."""
-    order = indices_of(epoch)
-    missing = sorted(set(range(length)) - set(order))
-    assert len(order) == len(set(order)), (
-        f"Of {length} items some come twice {when}; every item should come exactly once."
-    )
-    assert not missing, (
-        f"Of {length} items, {len(missing)} do not come {when} (such as number {missing[-1]}); "
-        "every item should come exactly once, the last short batch included."
-    )
-    assert len(order) == length, f"There are {length} items, but {len(order)} come {when}."
-    return order
+def indices_of(epoch: Any) -> list[int]:
+    return [index for batch in batches_of(epoch) for index in batch]
 
 
 def check_some(epoch: Any) -> list[int]:
@@ -715,20 +698,12 @@ def check_some(epoch: Any) -> list[int]:
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
 def test_loader_batches(student: Student) -> None:
     """Without shuffling, items come once and in their order, the last short batch included."""
-    for length, size, wanted in ((10, 4, [4, 4, 2]), (6, 3, [3, 3]), (3, 8, [3])):
-        call = f"batches over {length} items with batch_size={size}"
-        epochs = entries(student.run("epochs", length, {"batch_size": size}, 2), 2)
-        for epoch, when in zip(epochs, ("in the first epoch", "in the second epoch"), strict=True):
-            order = check_once(epoch, length, when)
-            assert_equal(
-                sizes_of(epoch),
-                wanted,
-                what=f"the list of sizes of {call}",
-                mistakes=lambda: {"batch_size does not reach the loader.": [1] * length},
-            )
-            assert order == sorted(order), (
-                f"Without shuffle=True the items do not come in the dataset's order {when}."
-            )
+    for length, size in ((10, 4), (6, 3), (3, 8)):
+        found = entries(student.run("epochs", length, {"batch_size": size}, 2), 2)
+        epochs = [batches_of(epoch) for epoch in found]
+        sizes = [len(batch) for batch in epochs[0]]
+        assert sizes != [1] * length, "batch_size does not reach the loader."
+        laws.check_epochs(epochs, list(range(length)), batch_size=size)
 
 
 @pytest.mark.place("make_loader")
@@ -739,7 +714,7 @@ def test_loader_defaults(student: Student) -> None:
     assert kind is None, f"make_loader returns a {plain(kind)}, it should return a DataLoader."
     assert_equal(number, 0, what="the number of workers by default")
     (epoch,) = entries(student.run("epochs", 64, {}), 1)
-    sizes = sizes_of(epoch)
+    sizes = [len(batch) for batch in batches_of(epoch)]
     assert sizes == [32, 32], (
         f"Without batch_size, 64 items come in {len(sizes)} batches, the first ones of sizes "
         f"{sizes[:3]}; the default is 32."
@@ -844,13 +819,15 @@ def test_shuffle(student: Student) -> None:
     """With shuffle=True every item comes once an epoch, in a random order."""
     for seed in (None, 7):
         (epoch,) = entries(student.run("epochs", LENGTH, shuffled(seed)), 1)
-        check_shuffled(check_once(epoch, LENGTH), seed)
-        most = max(sizes_of(epoch), default=0)
+        order, batches = indices_of(epoch), batches_of(epoch)
+        check_shuffled(order, seed)
+        laws.check_epochs([[order]], list(range(LENGTH)), batch_size=LENGTH, shuffled=True)
+        most = max(map(len, batches))
         assert most in (SIZE, 1), (
             f"Shuffled batches have up to {most} items, but batch_size={SIZE}."
         )
-        blocks = [batch for batch in epoch if isinstance(batch, list) and len(batch) > 1]
-        assert not blocks or not all(max(each) - min(each) == len(each) - 1 for each in blocks), (
+        blocks = [batch for batch in batches if len(batch) > 1]
+        assert not blocks or not all(max(b) - min(b) == len(b) - 1 for b in blocks), (
             "Each shuffled batch holds neighbors of the dataset: shuffle the items, "
             "not only whole batches or the inside of each."
         )

@@ -1204,56 +1204,50 @@ def test_overheads_of_one(student: Student) -> None:
 def test_overheads_calls(student: Student) -> None:
     """Each overhead is one untimed call and ten timed ones, of that alone"""
     for rank, readings in enumerate(_readings(_overheads(student)[1])):
-        for place, (what, call) in enumerate(
-            (("shard", "shard"), ("average", "average_gradients"))
-        ):
-            warm, timed = readings[2 * place], readings[2 * place + 1]
-            assert _counts(warm, what) > 0, (
-                f"On rank {rank}, {call} was not called once, untimed, before the clock was read."
+        on = f"On rank {rank},"
+        calls = (("shard", "shard"), ("average", "average_gradients"))
+        for place, (what, call) in enumerate(calls):
+            assert _counts(readings[2 * place], what) > 0, (
+                f"{on} {call} was not called once, untimed, before the clock was read."
             )
-            count = _counts(timed, what)
+            count = _counts(readings[2 * place + 1], what)
             assert count == 10, (
-                f"On rank {rank}, {call} was called {count} times between the two readings of the "
-                f'clock for "{_NAMES[place]}", promised are 10.'
+                f"{on} {call} was called {count} times between the two readings of the clock for "
+                f'"{_NAMES[place]}", promised are 10.'
             )
-        other = _counts(readings[1], "shard of another rank")
-        assert other == 0, (
-            f"On rank {rank}, the shard of another rank was timed: it is shard(inputs, rank, "
-            "world_size), for this rank."
-        )
         count = _counts(readings[2], "average")
         assert count == 1, (
-            f"On rank {rank}, average_gradients was called {count} times before it was timed, "
-            "promised is one untimed call."
+            f"{on} average_gradients was called {count} times before it was timed, promised is one "
+            "untimed call."
         )
-        for place in (1, 3, 5):
-            forward = _counts(readings[place], "forward")
-            assert forward == 0, (
-                f'On rank {rank}, the model ran {forward} times while "{_NAMES[place // 2]}" was '
-                "timed: forward and backward are not timed."
-            )
-            barriers = _counts(readings[place], "barrier")
-            assert barriers == 0, (
-                f'On rank {rank}, a barrier was called while "{_NAMES[place // 2]}" was timed: '
-                "only the 10 calls stand between the two readings."
-            )
+        for place, what, told in _NEVER_TIMED:
+            assert _counts(readings[place], what) == 0, f"{on} {told}"
         # The elements that were broadcast; none by a broadcast that goes by another name.
         once, often = _counts(readings[4], "broadcast"), _counts(readings[5], "broadcast")
         assert once > 0 or often == 0, (
-            f"On rank {rank}, the parameters were not broadcast once, untimed, before the clock "
-            "was read."
+            f"{on} the parameters were not broadcast once, untimed, before the clock was read."
         )
         assert often == 10 * once, (
-            f"On rank {rank}, the parameters were broadcast {often / max(once, 1):g} times between "
-            f'the two readings of the clock for "{_NAMES[2]}", promised are 10.'
+            f"{on} the parameters were broadcast {often / max(once, 1):g} times between the two "
+            f'readings of the clock for "{_NAMES[2]}", promised are 10.'
         )
-        assert _counts(readings[3], "shard") == 0, (
-            f'On rank {rank}, shard was called while "gradient_reduction" was timed.'
-        )
-        assert _counts(readings[5], "average") == 0, (
-            f'On rank {rank}, average_gradients was called while "parameter_synchronization" '
-            "was timed."
-        )
+
+
+_OTHER_SHARD = (
+    "the shard of another rank was timed: it is shard(inputs, rank, world_size), for this rank."
+)
+_FORWARD = 'the model ran while "{}" was timed: forward and backward are not timed.'
+_BARRIER = (
+    'a barrier was called while "{}" was timed: only the 10 calls stand between the two readings.'
+)
+# At which reading, what must not have been done since the one before, and what to say.
+_NEVER_TIMED = [
+    (1, "shard of another rank", _OTHER_SHARD),
+    (3, "shard", 'shard was called while "gradient_reduction" was timed.'),
+    (5, "average", 'average_gradients was called while "parameter_synchronization" was timed.'),
+    *((place, "forward", _FORWARD.format(_NAMES[place // 2])) for place in (1, 3, 5)),
+    *((place, "barrier", _BARRIER.format(_NAMES[place // 2])) for place in (1, 3, 5)),
+]
 
 
 @pytest.mark.points(2)
