@@ -250,7 +250,7 @@ def _group(student: Student, wanted: str) -> list[Any]:
     )
     for attempt in [a for rank in attempts for a in (rank if isinstance(rank, list) else [rank])]:
         error = attempt.get("error") if isinstance(attempt, dict) else None
-        if isinstance(error, dict) and error.get("type") == "NotImplementedError":
+        if isinstance(error, dict) and str(error.get("type")) == "NotImplementedError":
             # What is still to be written is that here, too, and no failure.
             student.run("unwritten", str(error.get("message")))
     return attempts

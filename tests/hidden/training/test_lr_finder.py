@@ -32,8 +32,8 @@ def numbers(reported: Any, name: str) -> Tensor:
     value = entry(reported, name)
     if isinstance(value, (list, tuple)) and all(isinstance(each, float) for each in value):
         value = torch.tensor(value, dtype=torch.float64)
-    elif isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        value = torch.from_numpy(value.astype(np.float64))
     tensor = assert_tensor(value, what=f"{name} of the result")
     assert tensor.dim() == 1, f"{name} of the result have {tensor.dim()} dimensions, promised 1."
     real = tensor.is_floating_point()
@@ -1274,9 +1274,7 @@ def drawn(student: Student) -> tuple[Tensor, Tensor, Any]:
 def curves_of(figure: Any) -> list[Tensor]:
     """What is drawn in the only Axes, as tensors (points, 2), the longest first."""
     lines = entry(laws.axes_of(figure), "lines", kind=list)
-    points = [entry(line, "points") for line in lines]
-    curves = [torch.as_tensor(xy).double() for xy in points if isinstance(xy, np.ndarray)]
-    return sorted((xy for xy in curves if xy.dim() == 2), key=len, reverse=True)
+    return sorted(map(laws.points_of, lines), key=len, reverse=True)
 
 
 def check_drawn(figure: Any, losses: Tensor) -> None:

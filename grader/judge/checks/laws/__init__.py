@@ -30,6 +30,7 @@ from grader.judge.checks.laws.figures import (
     check_leaves_pyplot,
     figure_of,
     lines_of,
+    points_of,
 )
 from grader.judge.checks.laws.functions import (
     check_again_differentiable,
@@ -105,6 +106,7 @@ __all__ = [
     "lines_of",
     "observe",
     "parameter_named",
+    "points_of",
     "same",
     "shipped",
 ]
