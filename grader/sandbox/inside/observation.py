@@ -74,7 +74,7 @@ def facts(value: Any, depth: int = 0) -> Any:
     if _is(value, "torch.optim.lr_scheduler", "LRScheduler"):
         return facts(value.state_dict(), depth)
     if (names := getattr(type(value), "__dataclass_fields__", None)) is not None:
-        value = {name: getattr(value, name) for name in names}
+        value = {name: getattr(value, name, None) for name in names}
     if isinstance(value, (list, tuple, dict)) and depth < _DEEPEST and len(value) <= _MOST:
         items = value.values() if isinstance(value, dict) else value
         found = {
