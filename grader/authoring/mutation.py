@@ -30,9 +30,9 @@ from grader.authoring.mutants import EquivalentMutant, equivalent_mutants
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
+from grader.judge.budget import TEST_PART
 from grader.judge.pool import Judges
 from grader.judge.process import modules_of
-from grader.judge.session import TEST_SHARE
 from grader.results import ExerciseResult, Outcome
 
 _SEED = 0
@@ -551,7 +551,7 @@ class _Mutations:
             )
         slowest = max((test.duration_seconds for test in result.tests), default=0.0)
         whole = sum(test.duration_seconds for test in result.tests)
-        return min(own, max((1 + _PATIENCE * slowest) / TEST_SHARE, _PATIENCE * whole)), ""
+        return min(own, max((1 + _PATIENCE * slowest) / TEST_PART, _PATIENCE * whole)), ""
 
     def _judge(self, source: bytes, seconds: float, *, stop: bool) -> ExerciseResult | str:
         options = GradingOptions(seconds=seconds, stop_at_first_failure=stop)

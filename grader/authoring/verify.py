@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
-from grader.authoring.mutants import WrongAnswer, wrong_answers
+from grader.authoring.mutants import WrongAnswer, harmless_saboteurs, wrong_answers
 from grader.authoring.references import dangling
+from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
+from grader.course.sentences import Sentence
 from grader.course.suite import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment, LawCall
 from grader.judge.pool import Judges
 from grader.judge.process import modules_of
 from grader.judge.scoring import kept
@@ -44,6 +46,7 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     right: int
     wrong: int
     tests: int
+    saboteurs: int
     complaints: tuple[str, ...]
     caught: tuple[CaughtAnswer, ...] = ()
 
@@ -54,10 +57,12 @@ def verify(
     *,
     jobs: int = 1,
     seeds: int = SEEDS,
+    begin: Callable[[Exercise, int], object] = lambda exercise, saboteurs: None,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
     """Prove the exercises one after the other; `done` is called for every module that was judged.
 
+    `begin` is called when these are done, with the number of the saboteurs, which are judged then.
     The stub is judged too, although grading recognizes it without.
     """
     for exercise in exercises:
@@ -70,7 +75,7 @@ def verify(
     ):
         judges.start()
         for exercise in exercises:
-            yield _Prover(course, exercise, judges, threads, seeds, done).prove()
+            yield _Prover(course, exercise, judges, threads, seeds, begin, done).prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -78,7 +83,7 @@ class _Run(msgspec.Struct, frozen=True):
 
     name: str
     source: bytes
-    seed: int = 0
+    options: GradingOptions = GradingOptions()
 
 
 class _Prover:
@@ -91,31 +96,48 @@ class _Prover:
         judges: Judges,
         threads: ThreadPoolExecutor,
         seeds: int,
+        begin: Callable[[Exercise, int], object],
         done: Callable[[Exercise, str], None],
     ) -> None:
         self._course, self._exercise = course, exercise
         self._judges, self._threads = judges, threads
-        self._seeds, self._done = seeds, done
+        self._seeds, self._begin, self._done = seeds, begin, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
 
     def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
         wrongs = wrong_answers(course, exercise)
+        solution = course.name_of(course.solution(exercise))
         runs = [_Run(course.name_of(stub), stub.read_bytes())]
-        runs += [_Run(*right, seed) for right in rights.items() for seed in range(self._seeds)]
+        runs += [
+            _Run(name, source, GradingOptions(seed, record=name == solution and not seed))
+            for name, source in rights.items()
+            for seed in range(self._seeds)
+        ]
         runs += [_Run(wrong.name, wrong.source) for wrong in wrongs.answers]
         judged = list(zip(runs, self._threads.map(self._judge, runs), strict=True))
         results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
+        recorded: Judgment | None = None
+        provoked: list[str] = []
         faults: dict[str, list[str]] = {}
         for run, outcome in judged:
-            if isinstance(outcome, ExerciseResult):
-                results[run.name][run.seed] = outcome
+            if isinstance(outcome, Judgment):
+                results[run.name][run.options.seed] = outcome.result
+                if run.options.record:
+                    recorded = outcome
+                provoked += [
+                    f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
+                ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
         complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
         complaints += wrongs.complaints
         complaints += [_fault(fault, names) for fault, names in faults.items()]
+        complaints += [
+            f"{end}. Its student reads nothing of use: look at the answer with a check before you use it."
+            for end in provoked
+        ]
         complaints += self._stub_complaints(stub, results[course.name_of(stub)].get(0))
         for name in rights:
             complaints += _right_complaints(name, results[name])
@@ -125,28 +147,63 @@ class _Prover:
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
+        saboteurs, failures = self._sabotaged(recorded.laws if recorded else ())
+        complaints += failures
+        harmless, _ = harmless_saboteurs(course, exercise)
+        complaints += saboteur_complaints(
+            saboteurs, harmless, course.name_of(course.mutants(exercise))
+        )
         # If none could be judged, that is the complaint, and not that they prove no test.
         if caught or not wrongs.answers:
-            complaints += self._unproven([result for _, result in caught])
+            failed = [result for _, result in caught]
+            failed += [judged.result for answer, judged in saboteurs if answer.is_caught(judged)]
+            complaints += self._unproven(failed)
+            complaints += self._unseen(failed, recorded.untold if recorded else ())
         return ExerciseProof(
             exercise.id,
             len(rights),
             len(wrongs.answers),
             len(self._tests),
+            sum(answer.is_caught(judgment) for answer, judgment in saboteurs),
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
         )
 
-    def _judge(self, run: _Run) -> ExerciseResult | str:
-        """The result of a run, or the reason why it has none."""
+    def _sabotaged(
+        self, laws: Iterable[LawCall]
+    ) -> tuple[list[tuple[SabotagedSolution, Judgment]], list[str]]:
+        """How each saboteur was judged for the laws that the solution's tests call, and complaints."""
+        solution = self._course.solution(self._exercise)
+        answers = sabotaged(solution.read_bytes(), laws, self._tests)
+        runs = [
+            _Run(
+                f"{answer.label}: {answer.mistake}",
+                answer.source,
+                GradingOptions(only=(answer.visibility, answer.test), record=True),
+            )
+            for answer in answers
+        ]
+        self._begin(self._exercise, len(runs))
+        judged: list[tuple[SabotagedSolution, Judgment]] = []
+        faults: dict[str, list[str]] = {}
+        for answer, run, outcome in zip(
+            answers, runs, self._threads.map(self._judge, runs), strict=True
+        ):
+            if isinstance(outcome, Judgment):
+                judged.append((answer, outcome))
+            else:
+                faults.setdefault(outcome, []).append(run.name)
+        return judged, [_fault(fault, names) for fault, names in faults.items()]
+
+    def _judge(self, run: _Run) -> Judgment | str:
+        """How a run was judged, or the reason why it could not be."""
         try:
             parse(run.source)
         except SyntaxError as error:
             self._done(self._exercise, run.name)
             return f"line {error.lineno or 1} is not valid Python: {error.msg}."
-        options = GradingOptions(run.seed)
         try:
-            return self._judges.judge(self._course, self._exercise, run.source, options).result
+            return self._judges.judge(self._course, self._exercise, run.source, run.options)
         except GraderError as error:
             return str(error)
         finally:
@@ -216,6 +273,32 @@ class _Prover:
                 complaints.append(f"{self._exercise.id}: no wrong answer fails {label}.")
             elif (test.visibility, test.name) in failed and test.unproven:
                 complaints.append(f"{self._exercise.id}: {label} is marked unproven, yet fails.")
+        return complaints
+
+    def _unseen(
+        self,
+        results: Sequence[ExerciseResult],
+        untold: Iterable[tuple[Visibility, Sentence]],
+    ) -> list[str]:
+        """Hints and sentences about mistakes that no wrong answer's student reads."""
+        failed = [test for result in results for test in result.tests if test.outcome in _CAUGHT]
+        hinted = {(test.visibility, test.name) for test in failed if test.hint}
+        suites = self._course.suites(self._exercise)
+        complaints = [
+            f"{self._exercise.id}: the hint of {test.visibility.value} {test.name} is never shown: where the "
+            "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
+            for test in self._tests
+            if test.hint and (test.visibility, test.name) not in hinted
+            if any((test.visibility, test.name) == (each.visibility, each.name) for each in failed)
+        ]
+        for visibility, sentence in untold:
+            messages = [test.message for test in failed if test.visibility is visibility]
+            if not sentence.is_in(messages):
+                complaints.append(
+                    f"{self._course.name_of(suites[visibility])}, line {sentence.line}, in "
+                    f"{sentence.function or 'the module'}: no wrong answer is told {sentence.text!r}, not even "
+                    "one that gives what stands beside it: add a wrong answer that reads it, or remove it."
+                )
         return complaints
 
 

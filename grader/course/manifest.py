@@ -110,6 +110,11 @@ class Exercise(
         return frozenset(name for rule in self.forbidden for name in rule.operators)
 
     @property
+    def most_seconds(self) -> float:
+        """The time that all of its tests may take: each share has a clock of its own."""
+        return self.seconds * max(1, len(self.shares))
+
+    @property
     def file(self) -> str:
         """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"

@@ -4,7 +4,7 @@ For the process that grades: `pool` owns judges and has them judge, `warm` keeps
 watched, `process` is a judge from both sides, and `assignment` has what the two say to each other.
 
 In the judge: `run` calls the tests of the suites and `suite_run` says what the end of each means (one of
-`outcomes` or a fault of ours). A test gets `student`, whose calls go through a `session`; `remote` makes
-modules and gradients of the answers. `scoring` computes the points, `checks` is what suites import, and
-`plain` has pytest run suites.
+`outcomes` or a fault of ours). A test gets `student`, whose calls go through a `session`; `budget` divides the
+time, and `remote` makes modules and gradients of the answers. `scoring` computes the points, `checks` is what
+suites import, and `plain` has pytest run suites.
 """

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from grader.course.sentences import Sentence
 from grader.results import ExerciseResult, TestResult, Visibility
 
 
@@ -13,7 +14,9 @@ class GradingOptions(msgspec.Struct, frozen=True):
     """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
-    is run after the first one that fails.
+    is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
+    whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
+    about mistakes their checks cannot tell.
     """
 
     seed: int = 0
@@ -21,6 +24,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
     required_walls: tuple[str, ...] = ()
     seconds: float | None = None
     stop_at_first_failure: bool = False
+    only: tuple[Visibility, str] | None = None
+    record: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
@@ -44,11 +49,28 @@ class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
     result: TestResult
 
 
+class LawCall(msgspec.Struct, frozen=True):
+    """A law that a test called: the names that it is about, what it must catch, and whether it held."""
+
+    visibility: Visibility
+    test: str
+    law: str
+    targets: tuple[str, ...]
+    saboteurs: tuple[str, ...]
+    held: bool
+
+
 class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
-    """The exercise is judged; `walls` held around the code."""
+    """The exercise is judged; `walls` held around the code.
+
+    `provoked` are tests in which the answer led to a fault of the suite, each with the fault.
+    """
 
     result: ExerciseResult
     walls: tuple[str, ...]
+    laws: tuple[LawCall, ...] = ()
+    untold: tuple[tuple[Visibility, Sentence], ...] = ()
+    provoked: tuple[tuple[str, str], ...] = ()
 
 
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):

@@ -308,8 +308,8 @@ def limit_time(exercise: Exercise | None) -> None:
     """Have the system end this process if judging an exercise takes it too long; None: it is judged."""
     # Not a handler in Python, which waits until a function in C returns.
     if hasattr(signal, "setitimer"):
-        processor = _PROCESSOR_SECONDS + 2 * exercise.seconds if exercise is not None else 0
-        clock = _CLOCK_SECONDS + 2 * exercise.seconds if exercise is not None else 0
+        processor = _PROCESSOR_SECONDS + 2 * exercise.most_seconds if exercise is not None else 0
+        clock = _CLOCK_SECONDS + 2 * exercise.most_seconds if exercise is not None else 0
         signal.setitimer(signal.ITIMER_PROF, processor)
         signal.setitimer(signal.ITIMER_REAL, clock)
 

@@ -131,6 +131,7 @@ class RemoteModule(nn.Module):
         # Not as attributes of the module: nn.Module would look into them.
         object.__setattr__(self, "_remote", (session, reply.handle, on_mutation))
         object.__setattr__(self, "saved_names", reply.saved)
+        object.__setattr__(self, "_class_name", class_name)
 
     def _take_state(self, reply: Built) -> None:
         _check_names(reply.parameters, reply.buffers)

@@ -24,15 +24,17 @@ from pathlib import Path
 import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
+from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
+from grader.judge.recording import recorder
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
-from grader.results import Outcome, Place, TestResult
+from grader.results import Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
@@ -58,7 +60,12 @@ def judge_exercise(
     begin = time.monotonic()
     if options.seconds is not None:
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
-    tests = tests_of(course, exercise, options.suites)
+    declared = tests_of(course, exercise, options.suites)
+    tests = declared if options.only is None else _only(declared, *options.only)
+    recorder.begin(on=options.record)
+    if options.record and options.only is None:
+        for visibility, path in course.suites(exercise).items():
+            recorder.listen(visibility, sentences_of(path))
     try:
         session = Session(sandboxes, exercise, source, options.required_walls)
     except SyntaxError as error:
@@ -68,14 +75,12 @@ def judge_exercise(
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        functions = [
-            (path, function)
-            for visibility, path in course.suites(exercise).items()
-            if visibility in options.suites
-            for function in suites.functions(
-                path, [test.name for test in tests if test.visibility is visibility]
-            )
-        ]
+        functions = {}
+        for visibility, path in course.suites(exercise).items():
+            names = [test.name for test in declared if test.visibility is visibility]
+            if visibility in options.suites:
+                own = zip(names, suites.functions(path, names), strict=True)
+                functions.update({(visibility, name): (path, test) for name, test in own})
 
         reference = course.solution_source(exercise)
         solution = None
@@ -85,7 +90,7 @@ def judge_exercise(
         run = SuiteRun(session, weighed(exercise, tests), options.seed)
         message, results = _run(
             exercise,
-            functions,
+            [functions[test.visibility, test.name] for test in tests],
             run,
             solution,
             done,
@@ -97,10 +102,19 @@ def judge_exercise(
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     seconds = time.monotonic() - begin
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    return Judgment(result, session.walls)
+    return recorder.completed(Judgment(result, session.walls))
 
 
 _Test = Callable[[Student], None]
+
+
+def _only(tests: Sequence[SuiteTest], visibility: Visibility, name: str) -> list[SuiteTest]:
+    """The test of this name, which requires none of the others."""
+    return [
+        msgspec.structs.replace(test, requires=())
+        for test in tests
+        if (test.visibility, test.name) == (visibility, name)
+    ]
 
 
 def _run(
@@ -129,6 +143,7 @@ def _run(
         if end.fault and run.fault is None and solution is not None:
             run.session.close()
             if _passes(run, solution(), test, path, function):
+                recorder.provoke(test, end.fault)
                 end = TestEnd(Outcome.ERROR, PROVOKED)
         seconds = time.perf_counter() - begin
         results.append(_result(exercise, test, end, seconds))
@@ -171,6 +186,7 @@ def _error_of(run: SuiteRun, test: SuiteTest, suite: Path, function: _Test) -> B
     """What a test raised; None if it returned."""
     try:
         run.begin(test)
+        recorder.begin_test(test)
         with _quiet():
             function(Student(run.session, probe_of(suite)))
     except KeyboardInterrupt:

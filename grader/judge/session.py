@@ -14,6 +14,7 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
+from grader.judge.budget import Budget
 from grader.judge.outcomes import (
     Forbidden,
     Frame,
@@ -48,8 +49,6 @@ from grader.text import clean, clean_lines
 if TYPE_CHECKING:
     import torch
 
-# One test may use this share of its exercise's time, so that an endless loop costs a few of them.
-TEST_SHARE = 0.25
 # An enemy's traceback is as long as a frame can be; the last line is what is shown.
 MAX_FRAMES = 20
 MAX_TEXT = 2_000
@@ -81,8 +80,7 @@ class Session:
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, bytes] = {}
-        self._exercise_left = exercise.seconds
-        self._test_left = exercise.seconds * TEST_SHARE
+        self._budget = Budget(exercise)
         self._seed: int | None = None
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
@@ -92,10 +90,14 @@ class Session:
 
     # --- tests ----------------------------------------------------------------------------------
 
-    def begin_test(self, seed: int) -> None:
-        """A new test: its share of the time, and a seed for the sandbox's next call."""
-        self._test_left = min(self.exercise.seconds * TEST_SHARE, self._exercise_left)
+    def begin_test(self, seed: int, share: str = "") -> None:
+        """A new test of this share: its part of the time, and a seed for the sandbox's next call."""
+        self._budget.begin(share)
         self._seed = seed
+
+    def is_out_of_time(self, share: str) -> bool:
+        """Whether further tests of this share have no time."""
+        return self._budget.is_out(share)
 
     def close(self) -> None:
         """Let go of the sandbox, also of one that is still starting."""
@@ -143,7 +145,7 @@ class Session:
         """Begin to start the sandbox, so that it gets ready while the judge does something else."""
         exercise = self.exercise
         limits = Limits(
-            cpu_seconds=int(exercise.seconds * 2) + 1,
+            cpu_seconds=int(exercise.most_seconds * 2) + 1,
             memory_bytes=exercise.memory_mb * 2**20,
             processes="processes" in exercise.needs,
             loopback="loopback" in exercise.needs,
@@ -193,7 +195,7 @@ class Session:
     def _exchange(
         self, sandbox: Sandbox, request: Request, packing: Packing
     ) -> tuple[Reply, list[torch.Tensor]]:
-        seconds = min(self._test_left, self._exercise_left)
+        seconds = self._budget.left
         if seconds <= 0:
             raise TimedOut(self._time_is_up())
         begin = time.monotonic()
@@ -202,6 +204,7 @@ class Session:
         except TimeoutError:
             self._stop()
             self._spend(begin)
+            self._budget.time_out()
             raise TimedOut(self._time_is_up()) from None
         except ChannelClosed:
             status = self._stop()
@@ -216,19 +219,17 @@ class Session:
         return self._meaning(reply, self._entry_point(request, reply)), tensors
 
     def _spend(self, begin: float) -> None:
-        spent = time.monotonic() - begin
-        self._test_left -= spent
-        self._exercise_left -= spent
+        self._budget.spend(time.monotonic() - begin)
 
     def _time_is_up(self) -> str:
-        if self._exercise_left <= 0:
+        if self._budget.is_used_up:
+            what = self._budget.share or "this exercise"
             return (
-                f"The time for this exercise ({self.exercise.seconds:g} s) is used up. "
+                f"The time for {what} ({self.exercise.seconds:g} s) is used up. "
                 "Mend what takes so long first."
             )
-        seconds = self.exercise.seconds * TEST_SHARE
         return (
-            f"Your code gave no answer within {seconds:g} s. "
+            f"Your code gave no answer within {self._budget.limit:g} s. "
             "Is there a loop that never ends, or a wait for something that never comes?"
         )
 

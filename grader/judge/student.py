@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
+from grader.judge.recording import recorder
 from grader.judge.session import Session
 from grader.sandbox.wire.messages import PROBE_FILE, Call, Returned
 from grader.sandbox.wire.packing import Packing
@@ -46,6 +47,7 @@ class Student:
         """
         from grader.judge.remote import RemoteModule
 
+        recorder.ask([class_name])
         return RemoteModule(self._session, class_name, arguments, keywords, self._note)
 
     def function(self, name: str) -> RemoteFunction:
@@ -54,6 +56,7 @@ class Student:
         gelu = student.function("gelu")
         gelu(x).sum().backward()
         """
+        recorder.ask([name])
         return RemoteFunction(self, name)
 
     def probe(self, name: str, file: Path | None = None) -> RemoteFunction:
@@ -144,6 +147,8 @@ class Student:
     ) -> Call:
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
+        else:
+            recorder.ask(value for value in arguments if isinstance(value, str))
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         return Call(called.name, *packed, probe=called.probe)
 

@@ -55,17 +55,29 @@ class SuiteRun:
         self.tests = {(test.visibility, test.name): test for test in tests}
         self.seed = seed
         self.passed: set[tuple[Visibility, str]] = set()
+        # The title of the first test of each share that took too long.
+        self._late: dict[str, str] = {}
         # One that is about the whole exercise, as a fork server that is gone.
         self.fault: GraderError | None = None
 
     def begin(self, test: SuiteTest) -> None:
-        """Seed the test, and start its time; raises NotYet if a prerequisite did not pass."""
+        """Seed the test, and start its time.
+
+        Raises NotYet if a prerequisite did not pass, TimedOut if earlier tests left its share no time.
+        """
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
                 title = self.tests[test.visibility, required].title
                 raise NotYet(f'Not judged yet: first mend "{title}".')
+        if test.share and self.session.is_out_of_time(test.share):
+            first = (
+                f'first mend "{self._late[test.share]}"'
+                if test.share in self._late
+                else "it is too slow"
+            )
+            raise TimedOut(f"{test.share} ran out of its time: {first}.")
         seed = derive_seed(self.seed, test)
-        self.session.begin_test(seed)
+        self.session.begin_test(seed, test.share)
         seed_here(seed)
 
     def end(self, test: SuiteTest, error: BaseException | None) -> TestEnd:
@@ -73,6 +85,8 @@ class SuiteRun:
         if isinstance(error, GraderError):
             self.fault = error
         end = _placed(self, test, meaning_of(error))
+        if end.outcome is Outcome.TIMEOUT:
+            self._late.setdefault(test.share, test.title)
         if end.outcome is Outcome.PASSED:
             self.passed.add((test.visibility, test.name))
         return end
@@ -108,7 +122,10 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             # A bare assert says nothing that a student may read; the title says what is wrong.
             return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
         case _:
-            where = traceback.extract_tb(error.__traceback__)[-1:]
+            frames = traceback.extract_tb(error.__traceback__)
+            # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
+            own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
+            where = (own or frames)[-1:]
             at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
             fault = f"{type(error).__name__}: {error}{at}"
             return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400))

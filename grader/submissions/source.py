@@ -295,8 +295,9 @@ _BEYOND_GUARDS = re.compile(
     "sys|vars|ForwardRef|get_type_hints|load|"
     "__(?!all|call|constants|doc|future|init|main|name|post_init|repr|version)[a-z_]+__"
 )
-# Of libraries: what they keep for themselves, and what runs a student's code with torch's modes taken off.
-_INNER = re.compile(r"_(?!_).+|custom_op|library|package|testing")
+# Of libraries: what they keep for themselves, what runs a student's code with torch's modes taken off, and
+# what takes operators apart before the modes see them (torch.export has a table of their decompositions).
+_INNER = re.compile(r"_(?!_).+|compile|custom_op|export|fx|library|package|testing")
 # Others start threads, import what a text names, or run a text: who needs one is looked at.
 _PLAIN_MODULES = re.compile(
     "__future__|abc|collections|contextlib|copy|dataclasses|decimal|enum|fractions|functools|itertools|math|"

@@ -264,6 +264,7 @@ def show_proofs(console: Console, proofs: Iterable[ExerciseProof], *, told: bool
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
+    counts += f", {counted(proof.saboteurs, 'saboteur')}" if proof.saboteurs else ""
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
     rows = [
         ("    " if row else "  - ", Text(clean(line, 2000)))

@@ -12,6 +12,7 @@ from grader.judge.checks.explanation import explain, explain_type
 from grader.judge.checks.shapes import explain_dtype, explain_shape
 from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
+from grader.judge.recording import recorder
 from grader.text import clean
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def assert_equal(
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
+    if mistakes and recorder.wants_sentences:
+        _tell(expected, rule, mistakes() if callable(mistakes) else mistakes)
     found = first_mismatch(actual, expected, rule)
     if found is None:
         return
@@ -86,6 +89,15 @@ def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str 
         if first_mismatch(actual, value, rule) is None:
             return told
     return None
+
+
+def _tell(expected: Any, rule: Rule, mistakes: Named) -> None:
+    """Record the sentences that a student reads whose answer is what this mistake gives."""
+    for told, mistake in mistakes.items():
+        if recorder.wants(told):
+            value = mistake() if callable(mistake) else mistake
+            if _recognized(value, expected, rule, mistakes) == told:
+                recorder.tell(told)
 
 
 def assert_tensor(
@@ -114,6 +126,8 @@ def must_raise(
         with must_raise(ValueError, mentions="steps", call="exponential_lrs(steps=1)"):
             student.function("exponential_lrs")(steps=1)
 
+    Of several words, `mentions="shape or other"`, any will do.
+
     Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
     time-out, a crash and a use of what is not allowed pass through unchanged.
     """
@@ -138,7 +152,7 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
     """What the student's code did instead, None if this is the exception that is wanted."""
     if not isinstance(raised, error):
         return f"raised {clean(str(raised), 200).rstrip('.')}"
-    if mentions is None or _names(raised.text, mentions):
+    if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
         return None
     said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
     return f"raised {clean(raised.type_name)} with {said}"

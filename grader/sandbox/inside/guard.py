@@ -143,9 +143,13 @@ class GuardedCall:
     def _look(self, frame: types.FrameType, event: str, _: object) -> None:
         """Refuse an operator's reference in Python (torch._refs, torch._decomp), which dispatches others."""
         code = frame.f_code
-        if event == "call" and code.co_name in self._references and _INNER_FILE in code.co_filename:
-            watch, name = self._references[code.co_name]
-            watch.refuse(name)
+        if event != "call" or _INNER_FILE not in code.co_filename:
+            return
+        # What a reference shares with another one, as hardtanh with relu6, has a mark before its name.
+        for own in (code.co_name, code.co_name.removeprefix("_")):
+            if own in self._references:
+                watch, name = self._references[own]
+                watch.refuse(name)
 
 
 # Of torch's own packages that are not public.

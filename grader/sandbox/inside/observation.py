@@ -11,6 +11,8 @@ import sys
 from typing import Any
 
 _DEEPEST, _MOST = 6, 1000
+# An inference mode holds as long as its guard lives.
+_guards: list[Any] = []
 
 
 def seed_all(seed: int) -> None:
@@ -59,6 +61,36 @@ def modes() -> dict[str, Any]:
         "default dtype": str(torch.get_default_dtype()),
         "global hooks": sum(len(getattr(module, name) or ()) for name in tables),
     }
+
+
+def settings() -> dict[str, Any]:
+    """Those of the modes that a new test finds as the student's module left them when it was loaded."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    return {
+        "grad": torch.is_grad_enabled(),
+        "anomaly": torch.is_anomaly_enabled(),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "dtype": torch.get_default_dtype(),
+    }
+
+
+def set_modes(settings: dict[str, Any]) -> None:
+    """Set the modes to these settings, and leave behind an inference mode and global hooks of the last test."""
+    torch = sys.modules.get("torch")
+    if torch is None or not settings:
+        return
+    if torch.is_inference_mode_enabled():
+        _guards.append(torch._C._InferenceMode(False))
+        _guards[-1].__enter__()
+    torch.set_grad_enabled(settings["grad"])
+    torch.set_anomaly_enabled(settings["anomaly"])
+    torch.set_autocast_enabled("cpu", settings["autocast"])
+    torch.set_default_dtype(settings["dtype"])
+    for name, table in vars(torch.nn.modules.module).items():
+        if name.startswith("_global_") and "hooks" in name and table:
+            table.clear()
 
 
 def facts(value: Any, depth: int = 0) -> Any:

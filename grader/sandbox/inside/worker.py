@@ -57,6 +57,7 @@ class Worker:
         self._graphs: list[Graph] = []
         self._watches: dict[str, list[OperatorWatch]] = {}
         self._guarded = functools.partial(GuardedCall, traced=False)
+        self._settings: dict[str, Any] = {}
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
@@ -119,6 +120,7 @@ class Worker:
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
+        self._settings = observation.settings()
         return Loaded()
 
     def _attribute(self, name: str) -> Any:
@@ -132,8 +134,10 @@ class Worker:
     def _seed(self, seed: int | None) -> None:
         if seed is None:
             return
-        # A new test begins: what the last one kept for its backward passes is of no use any more.
+        # A new test begins: what the last one kept for its backward passes is of no use any more,
+        # and a mode that it left on is none of this one's business.
         self._graphs.clear()
+        observation.set_modes(self._settings)
         observation.seed_all(seed)
 
     # --- calls ----------------------------------------------------------------------------------

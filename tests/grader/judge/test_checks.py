@@ -442,6 +442,8 @@ def raising(kind: str, text: str, name: str | None = None) -> None:
 def test_the_wanted_exception_passes(text: str) -> None:
     with must_raise(ValueError, mentions="steps", call="f(steps=1)"):
         raising("ValueError", text)
+    with must_raise(ValueError, mentions="shape or steps"):
+        raising("ValueError", text)
     with must_raise(ValueError):
         raising("ValueError", "", "MyError")
 

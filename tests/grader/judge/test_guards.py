@@ -223,6 +223,14 @@ def around(compute):
             "curve": "0.5 * x * (1 + torch.erf(x / 2**0.5)) + 0 * T[A.gelu_backward.default](x, x)",
         },
     ),
+    "by the table of torch.export": (
+        f"T = torch.export.default_decompositions()\nA = torch.ops.aten\n{DIRECTLY}",
+        {
+            **HONEST,
+            "gate": "T[A.glu.default](x, -1)",
+            "curve": "0.5 * x * (1 + torch.erf(x / 2**0.5)) + 0 * T[A.gelu_backward.default](x, x)",
+        },
+    ),
 }
 
 

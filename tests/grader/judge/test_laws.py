@@ -254,6 +254,13 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
     "check_not_used": [
         (_SCALE, "    return 3 * x + 0 * x.softmax(0)\n", "aten::_softmax"),
         (_SCALE, "    torch.optim.SGD([x], lr=1)\n    return 3 * x\n", "torch.optim."),
+        (_SCALE, "    list(map(torch.Tensor.stride, [x]))\n    return 3 * x\n", "torch's stride"),
+        (
+            _SCALE,
+            "    torch._C._infer_size(x.shape, x.shape)\n    return 3 * x\n",
+            "torch._C._infer_size",
+        ),
+        (_SCALE, "    torch.empty(2, 99, device='meta')\n    return 3 * x\n", "size 99"),
     ],
     "check_epochs": [
         (

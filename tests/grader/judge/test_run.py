@@ -263,6 +263,40 @@ def test_first(student):
     assert messages[0] == messages[1] != messages[2]
 
 
+def test_modes_do_not_reach_the_next_test(judged: JudgeSource) -> None:
+    suite = '''
+def test_first(student):
+    """The first part"""
+    student.function("leave")()
+
+def test_second(student):
+    """The second part"""
+    raise AssertionError(repr(student.function("modes")()))
+'''
+    source = """
+import torch
+torch.set_default_dtype(torch.float64)
+def leave():
+    global guard
+    guard = torch.inference_mode()
+    guard.__enter__()
+    torch.set_grad_enabled(False)
+    torch.set_anomaly_enabled(True)
+    torch.set_default_dtype(torch.float16)
+    torch.set_autocast_enabled("cpu", True)
+    torch.nn.modules.module.register_module_forward_hook(lambda *arguments: 1 / 0)
+def modes():
+    torch.nn.Identity()(1)
+    x = torch.ones(1, requires_grad=True) * 2
+    mode = torch.is_autocast_enabled("cpu")
+    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), mode, str(x.dtype)]
+"""
+    first, second = judged(source, suite).result.tests
+    assert first.outcome is Outcome.PASSED
+    # The default dtype is what the module itself set as it was loaded.
+    assert "[True, False, False, False, 'torch.float64']" in second.message
+
+
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.write(3, b'x' * 10**6) or os._exit(0)"])
 def test_dying_late_in_every_test_uses_up_the_time(judged: JudgeSource, end: str) -> None:
     tests = "".join(

@@ -37,7 +37,7 @@ DTYPES = (torch.float32, torch.float64)
 # --- the value -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
 def test_forward(student: Student) -> None:
@@ -151,7 +151,7 @@ def test_saved_tensor(student: Student) -> None:
 # --- the gradient --------------------------------------------------------------------------------
 
 
-@pytest.mark.points(26)
+@pytest.mark.points(10)
 @pytest.mark.requires("test_uses_function", "test_forward")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
@@ -179,7 +179,7 @@ def test_gradient(student: Student) -> None:
         assert_close(gradient, d, what=what, mistakes=wrong, rtol=RTOL, atol=ATOL)
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(24)
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("return grad_output * derivative, element by element.")
@@ -232,7 +232,7 @@ def test_gradient_float64(student: Student) -> None:
     laws.check_smooth(by(1), second_derivative(x), x, what="the gradient")
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Compute in backward from the x in ctx.saved_tensors and from grad_output.")

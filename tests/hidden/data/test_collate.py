@@ -693,7 +693,7 @@ def check_some(epoch: Any) -> list[int]:
 # --- make_loader: batches -------------------------------------------------------------------------
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(4)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
 def test_loader_batches(student: Student) -> None:
@@ -728,7 +728,7 @@ def loaded(student: Student, items: list[Any], options: list[dict[str, Any]]) ->
     return found
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(12)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader a collate_fn that calls pad_collate.")
 def test_loader_collates(student: Student) -> None:
@@ -774,7 +774,7 @@ def test_loader_collates(student: Student) -> None:
         )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("functools.partial(pad_collate, padding_value=padding_value) keeps the value.")
 def test_loader_padding_value(student: Student) -> None:
@@ -812,7 +812,7 @@ def check_shuffled(order: list[int], seed: int | None) -> None:
     )
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Hand shuffle on to DataLoader; it keeps every item.")
 def test_shuffle(student: Student) -> None:
@@ -881,7 +881,7 @@ def check_repeats(student: Student, seed: int, size: int) -> None:
     )
 
 
-@pytest.mark.points(12)
+@pytest.mark.points(14)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.Generator().manual_seed(seed) is a generator that nobody else draws from.")
 def test_seed(student: Student) -> None:

@@ -314,7 +314,7 @@ def test_flow_zero_gradient(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("zero_grad(set_to_none=True), or parameter.grad = None for each parameter.")
@@ -375,7 +375,7 @@ def test_flow_all_frozen(student: Student) -> None:
     check_answer(seen, [], {empty.format("empty"): {}, empty.format("None"): None, **thawed})
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_flow_stale_gradients", "test_flow_all_frozen")
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")

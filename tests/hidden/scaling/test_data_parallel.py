@@ -1518,7 +1518,7 @@ def test_benchmark_defaults(student: Student) -> None:
         )
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(14)
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
 @pytest.mark.hint("sum(launch(worker, world_size, ...)), for each world size.")

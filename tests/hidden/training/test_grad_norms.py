@@ -328,7 +328,7 @@ def values_of(seen: laws.Observation, names: list[str]) -> tuple[State, State]:
     return states[0], states[1]
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.place("initialize")
 @pytest.mark.hint(
     "model.modules() yields every module, however deep; fill those that are nn.Linear."
@@ -927,7 +927,7 @@ def test_left_in_train_mode(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(22)
 @pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint("backward, then the norm, then the step.")
@@ -1192,7 +1192,7 @@ def seeded_state(model: str, seed: int) -> State:
     return dict(MODELS[model]().double().state_dict())
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_compare_initializations")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("For each scheme: torch.manual_seed(seed), then build, initialize, train.")

@@ -260,7 +260,7 @@ def smoothed(losses: Tensor, share: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.points(32)
+@pytest.mark.points(24)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("At each step: rate, batch, zero_grad, loss, record, backward, step.")
 def test_losses(student: Student) -> None:
@@ -335,7 +335,7 @@ WRONG_LOSSES: dict[str, Callable[[Callable[..., Tensor], list[float]], Tensor]] 
 }
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_losses")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Loop over optimizer.param_groups and set the same rate in each.")
@@ -421,7 +421,7 @@ def test_stale_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
 def test_next_batches(student: Student) -> None:
@@ -458,7 +458,7 @@ def test_next_batches(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
@@ -617,7 +617,7 @@ def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
     return [numbers(report, "losses") for report in reported]
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
@@ -668,7 +668,7 @@ def test_stop_rule(student: Student) -> None:
     )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("NaN compares as False with everything: ask math.isfinite first.")
@@ -730,7 +730,7 @@ def test_stop_not_finite(student: Student) -> None:
 # --- lr_range_test: the result -------------------------------------------------------------------
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.requires("test_rates", "test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
@@ -780,7 +780,6 @@ def test_result(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
 @pytest.mark.requires("test_next_batches")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
@@ -844,7 +843,7 @@ PARTS = {
 }
 
 
-@pytest.mark.points(18)
+@pytest.mark.points(24)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
@@ -866,7 +865,7 @@ def test_restores_buffers(student: Student) -> None:
     check_left(student, ("0.buffers",), told)
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
@@ -919,7 +918,7 @@ def test_restores_modes(student: Student) -> None:
     )
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(4)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
@@ -946,7 +945,7 @@ def test_restores_groups(student: Student) -> None:
     check_left(student, ("1.options",), told)
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_optimizer_state(student: Student) -> None:

@@ -31,6 +31,7 @@ def test_example_values(student: Student) -> None:
     )
 
 
+@pytest.mark.points(4)
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Product rule: one term for x and one for tanh(u), which needs the chain rule.")
 def test_example_gradients(student: Student) -> None:

@@ -21,11 +21,12 @@ class FiveNumbers(Dataset[torch.Tensor]):
 def steps_of(module: Any, options: dict[str, Any]) -> list[Any]:
     """The steps in each batch of a loader over FiveNumbers."""
     loader = module.make_loader(FiveNumbers(), **options)
-    return [_steps(getattr(batch, "sequences", batch)) for batch in loader]
+    return [_steps(batch) for batch in loader]
 
 
-def _steps(sequences: Any) -> Any:
-    """The numbers in a tensor, or the name of the type of anything else."""
+def _steps(batch: Any) -> Any:
+    """The numbers in the sequences of a batch, or the name of the type of anything else."""
+    sequences = getattr(batch, "sequences", None)
     if not isinstance(sequences, torch.Tensor):
-        return f"a batch that is a {type(sequences).__name__}"
+        return f"a batch that is a {type(batch).__name__}"
     return sequences.flatten().tolist()

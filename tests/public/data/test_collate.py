@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
 from grader.judge.student import Student
 
 
@@ -73,6 +73,26 @@ def test_example_mask(student: Student) -> None:
     )
 
 
+@pytest.mark.points(110)
+@pytest.mark.place("pad_collate")
+@pytest.mark.hint("Row i holds item i: its steps first, where the mask is True, and then padding.")
+def test_example_mean(student: Student) -> None:
+    """The sum of a row where the mask is True, divided by its length, is the mean of that item."""
+    batch = [torch.randn(size) + 2 for size in [*torch.randint(1, 9, (5,)).tolist(), 9, 3, 1]]
+    result = student.function("pad_collate")(batch, padding_value=7)
+    sequences, mask, lengths = (field(result, name) for name in ("sequences", "mask", "lengths"))
+    assert_tensor(
+        sequences, shape=(8, 9), what="sequences of 8 items, the longest of which has 9 steps"
+    )
+    assert_tensor(mask, shape=(8, 9), what="the mask")
+    assert_tensor(lengths, shape=(8,), what="lengths")
+    assert_close(
+        (sequences * mask.float()).sum(dim=1) / lengths.float(),
+        torch.stack([item.mean() for item in batch]),
+        what="the mean of each item's steps, as sequences, mask and lengths have it,",
+    )
+
+
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Separate sequences and labels first; then all is as without labels.")
 def test_example_labels(student: Student) -> None:
@@ -88,7 +108,7 @@ def test_example_labels(student: Student) -> None:
         student.function("pad_collate")([(torch.zeros(2), 1), torch.zeros(2)])
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(8)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
 def test_example_loader(student: Student) -> None:
@@ -109,18 +129,25 @@ def indices(batches: list[Any]) -> list[Any]:
     return [each for batch in batches for each in batch]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(16)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("A torch.Generator of its own, seeded once, decides a loader's order.")
 def test_example_seed(student: Student) -> None:
-    """Two loaders with shuffle=True and seed=1 give the same order."""
-    options = {"batch_size": 5, "shuffle": True, "seed": 1}
-    first, second = (steps_of(student, options) for _ in range(2))
-    items = [item for item in indices(first) if isinstance(item, (int, float))]
-    assert all(item in items for item in range(5)), (
-        f"The loader gives {indices(first)}, which is not all of the items [0], ..., [4]."
-    )
-    assert laws.same(indices(second), indices(first)), (
-        "Two loaders with shuffle=True and seed=1 give different orders: the seed has to decide "
-        f"the order, but one gives {indices(first)} and the other {indices(second)}."
+    """Two loaders with shuffle=True and the same seed give the same order, which the seed decides."""
+    orders = []
+    for seed in (1, 2, 3):
+        options = {"batch_size": 5, "shuffle": True, "seed": seed}
+        first, second = (indices(steps_of(student, options)) for _ in range(2))
+        items = [item for item in first if isinstance(item, (int, float))]
+        assert all(item in items for item in range(5)), (
+            f"The loader gives {first}, which is not all of the items [0], ..., [4]."
+        )
+        assert laws.same(second, first), (
+            f"Two loaders with shuffle=True and seed={seed} give different orders: the seed has to decide "
+            f"the order, but one gives {first} and the other {second}."
+        )
+        orders.append(first)
+    assert orders != [[0, 1, 2, 3, 4]] * 3, (
+        "With shuffle=True the items come in the dataset's own order for three seeds: does shuffle reach "
+        "the loader?"
     )

@@ -104,7 +104,7 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 @pytest.mark.place("gradient_flow")
 @pytest.mark.hint("Clear every .grad to None, run, backward, and see which .grad is not None.")
 def test_example_flow(student: Student) -> None:

@@ -41,7 +41,7 @@ def test_three_rates(student: Student) -> None:
     )
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(44)
 @pytest.mark.requires("test_three_rates")
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("Record the loss of each step before the step, and restore the model at the end.")
@@ -113,7 +113,7 @@ def test_four_losses(student: Student) -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.")
 def test_figure(student: Student) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.numerics import check_attached
 from grader.judge.checks.laws.observation import (
     Change,
@@ -19,7 +20,7 @@ from grader.judge.checks.laws.observation import (
 )
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import element, failed, sentence
-from grader.judge.student import Student
+from grader.judge.student import RemoteFunction, Student
 from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
@@ -43,7 +44,56 @@ _ADVICE = {
 
 # --- what a call leaves -----------------------------------------------------------------------------
 
+# The saboteur of each part that `allow` and `only` name; of the first ones tensors are enough.
+_OF_TENSORS = {
+    "values": "writes_into",
+    "grad": "sets_grad",
+    "requires_grad": "switches_requires_grad",
+}
+_OF_LIVE_OBJECTS = {
+    "buffers": "writes_into_buffers",
+    "mode": "switches_mode",
+    "options": "doubles_options",
+}
+_OF_PYTORCH = {"modes": "switches_grad_mode", "random": "draws"}
 
+
+def _changes(law: Mapping[str, Any]) -> Iterable[str]:
+    """Saboteurs that change what may not be changed: for each part, at the positions where it counts."""
+    law = {**law, **law.get("options", {})}
+    allow, only = law["allow"], law.get("only", ())
+    owner = [] if isinstance(law["target"], (str, RemoteFunction)) else [-1]
+    in_probe = getattr(law["target"], "probe", None) is not None
+    given = dict(enumerate(law["arguments"]))
+    live = [i for i in given if isinstance(given[i], Made)]
+    holders = [i for i in given if i in live or isinstance(given[i], (list, tuple, dict))]
+    holders += [i for i in given if hasattr(given[i], "shape")]
+
+    def counts(part: str, position: int) -> bool:
+        chosen = not only or _is_named(only, part, position)
+        return chosen and not _is_named(allow, part, position)
+
+    for saboteurs, places in ((_OF_TENSORS, owner + holders), (_OF_LIVE_OBJECTS, owner + live)):
+        for part, saboteur in saboteurs.items():
+            where = sorted(position for position in places if counts(part, position))
+            if in_probe:  # which calls the student's function with arguments of its own
+                yield from [f"{saboteur}()"] if where and len(where) == len(places) else []
+            elif where:
+                yield f"{saboteur}({', '.join(map(str, where))})"
+    yield from (saboteur for part, saboteur in _OF_PYTORCH.items() if counts(part, 0))
+    if law.get("grad_output") is not None and counts("values", 0):
+        yield "writes_into_grad_output"
+
+
+def _is_named(parts: Sequence[str], part: str, position: int) -> bool:
+    """Whether a part is named, for this position or for one that goes by a name."""
+    named = [name.rpartition(".") for name in parts]
+    return any(
+        last == part and (not owner.isdigit() or int(owner) == position) for owner, _, last in named
+    )
+
+
+@law(choice=_changes)
 def check_changes_nothing(
     student: Student,
     target: Target,
@@ -98,6 +148,7 @@ def _changed(call: str, changes: list[Change]) -> list[str]:
     return [*remarks, f"One call of {call} changed {', '.join(words[:6])}{more}.", *advice[:3]]
 
 
+@law(choice=_changes)
 def check_restores(
     student: Student,
     target: Target,
@@ -117,6 +168,7 @@ def check_restores(
     return check_changes_nothing(student, target, *arguments, allow=allow, **options)
 
 
+@law("returns_its_argument")
 def check_shares_no_memory(
     student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
 ) -> Any:
@@ -143,6 +195,7 @@ def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
+@law("returns_inference_tensor", "attaches")
 def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
     """The result is an ordinary tensor without a graph: it can be saved, changed and trained on."""
     seen = observe(student, target, *arguments, **keywords).checked()
@@ -158,9 +211,18 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
 
 # --- what comes out ---------------------------------------------------------------------------------
 
+
+def _odd_shapes(law: Mapping[str, Any]) -> Iterable[str]:
+    if any(0 in shape for shape in law["shapes"]):
+        yield "refuses_empty"
+    if law["gradients"]:
+        yield "detaches"
+
+
 LEADS = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())
 
 
+@law("flattens", "mixes_rows")
 def check_leading_dimensions(
     student: Student,
     target: Target,
@@ -194,6 +256,7 @@ def check_leading_dimensions(
         assert_close(output, wanted, what=f"{where} {tuple(x.shape)}")
 
 
+@law("adds_a_dimension", choice=_odd_shapes)
 def check_shapes(
     student: Student,
     target: Target,
@@ -224,6 +287,7 @@ def check_shapes(
             assert_tensor(gradient, shape=shape, dtype=x.dtype, what=what_of)
 
 
+@law("converts('float32')", "converts('float64')")
 def check_dtypes(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
@@ -261,6 +325,7 @@ def layouts_of(x: Tensor) -> dict[str, Tensor]:
     return ways
 
 
+@law("refuses_layouts")
 def check_layouts(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
@@ -289,6 +354,7 @@ def check_layouts(
 # --- errors, seeds, files ---------------------------------------------------------------------------
 
 
+@law("names_no_argument", choice=lambda law: [f"drops_check({name!r})" for name in law["table"]])
 def check_errors(
     student: Student,
     target: Target,
@@ -337,6 +403,7 @@ def _is_shaped(value: Any) -> bool:
     return hasattr(value, "shape")
 
 
+@law("ignores_seed", "draws_seed")
 def check_seeded(
     student: Student,
     make: Callable[[int], Any],
@@ -361,6 +428,7 @@ def check_seeded(
             raise failed([sentence(line)])
 
 
+@law("does_not_pickle")
 def check_pickles(student: Student, made: Made, *, what: str) -> Any:
     """An object can be pickled and read again, as spawned workers and checkpoints need it."""
     report = shipped(student, "pickled")(made)
@@ -372,18 +440,29 @@ def check_pickles(student: Student, made: Made, *, what: str) -> Any:
     return entry(report, "value")
 
 
+def _not_allowed(law: Mapping[str, Any]) -> Iterable[str]:
+    yield from (f"runs_operator({name!r})" for name in law["operators"][:1])
+    yield from (f"runs_function({name!r})" for name in law["functions"][:1])
+
+
+@law(choice=_not_allowed)
 def check_not_used(
     student: Student,
     name: str,
     *arguments: Any,
     operators: Sequence[str] = (),
     functions: Sequence[str] = (),
+    calls: Sequence[str] = (),
+    sizes: Sequence[int] = (),
     why: str = "write it yourself",
     **keywords: Any,
 ) -> None:
     """A call runs none of these operators ("aten::item") and none of these functions of torch's files.
 
-    Functions go by a prefix: "torch.optim." stands for all of that package.
+    Functions, those of NumPy's files and of torch._C too, go by a prefix: "torch.optim." stands for all of
+    that package.
+    `calls` are functions and methods of torch by their plain names, however reached ("stride"). No operator
+    makes a tensor with a dimension of one of `sizes`.
     """
     report = shipped(student, "used")(name, *arguments, **keywords)
     for ran in entry(report, "operators", kind=list):
@@ -392,3 +471,9 @@ def check_not_used(
     for ran in entry(report, "functions", kind=list):
         if any(str(ran).startswith(prefix) for prefix in functions):
             raise failed([f"{name} runs {element(ran)}: {why}."])
+    for ran in entry(report, "calls", kind=list):
+        if str(ran) in calls:
+            raise failed([f"{name} calls torch's {str(ran)[:80]}: {why}."])
+    for size in entry(report, "sizes", kind=list):
+        if type(size) is int and size in sizes:
+            raise failed([f"{name} makes a tensor with a dimension of size {size}: {why}."])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_tensor
+from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry, fields
 from grader.judge.checks.wording import element, failed
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+@law("detaches", "goes_around")
 def check_applied(student: Student, name: str, own: str) -> None:
     """A function goes through the `apply` of the Function `own`: its backward is the one that runs."""
     import torch
@@ -34,6 +36,7 @@ def check_applied(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} never calls your backward. Return {own}.apply(x)."])
 
 
+@law("computes_on")
 def check_grad_fn(student: Student, name: str, own: str) -> None:
     """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
     for x, _, report in _nodes(student, name, own):
@@ -46,6 +49,7 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} the node of {own}: {how}."])
 
 
+@law(choice=lambda law: [f"unbinds({law['own']!r})"])
 def check_declared(student: Student, name: str, own: str) -> None:
     """The class is a torch.autograd.Function with static methods forward and backward of its own."""
     report = shipped(student, "declaration")(name, own)
@@ -60,13 +64,24 @@ def check_declared(student: Student, name: str, own: str) -> None:
             raise failed([f"{line} on the class, so write @staticmethod above it."])
 
 
+@law("saves_a_copy")
 def check_saved(
-    student: Student, name: str, x: Tensor, derivative: Callable[[Tensor], Tensor]
+    student: Student,
+    name: str,
+    x: Tensor,
+    derivative: Callable[[Tensor], Tensor],
+    *,
+    changed: Tensor | None = None,
+    itself: bool = True,
 ) -> None:
-    """Where x is changed in place before the backward pass, autograd raises its own error."""
+    """Where x is changed in place before the backward pass, autograd raises its own error.
+
+    `changed` is what x becomes, random numbers unless given. With `itself=False` it need not be x that is
+    saved: the gradient at the old x is right, too.
+    """
     import torch
 
-    changed = torch.randn_like(x)
+    changed = torch.randn_like(x) if changed is None else changed
     seen = observe(student, shipped(student, "change_between"), name, x, changed)
     which = "x" if x.is_contiguous() else "x (transposed, so not contiguous)"
     what = f"After {which} was changed in place between forward and backward, backward raised"
@@ -78,6 +93,8 @@ def check_saved(
                 " and gave the gradient at the changed x: x was kept as an attribute, or as x.data"
             )
         elif (gradient - derivative(x)).abs().max() < 1e-5:
+            if not itself:
+                return
             why = ": what you saved is a copy of x, or was computed from x in forward"
         raise failed([f"{what} nothing{why}. S{save}"])
     own = "modified by an inplace operation" in str(seen.error)
@@ -86,6 +103,7 @@ def check_saved(
         raise failed([f"{line}: s{save}"])
 
 
+@law("once_differentiable")
 def check_again_differentiable(
     f: Callable[[Tensor], Any],
     x: Tensor,
@@ -111,10 +129,11 @@ def check_again_differentiable(
     if by_g is None:
         line = "The gradient cannot be differentiated with respect to grad_output: is grad_output"
         raise failed([f"{line} forgotten in backward, or detached (detach(), .data, no_grad())?"])
-    if by_x is None:
-        raise failed([_CONSTANT])
     x, g = x.detach(), g.detach()
     wanted, what = v * g * second(x), "the gradient of the gradient with respect to"
+    if by_x is None and wanted.any():
+        raise failed([_CONSTANT])
+    by_x = torch.zeros_like(x) if by_x is None else by_x
     by_x = assert_tensor(by_x, shape=x.shape, what=f"{what} x").double()
     if not bool(((by_x - wanted).abs() <= loose * (1 + wanted.abs())).all()):
         constant = {_CONSTANT: torch.zeros_like(x)}

@@ -139,14 +139,19 @@ def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
     return [list(loader) for _ in range(count)]
 
 
-def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, list[str]]:
-    """The operators and the functions of torch's Python files that run in a call, each once."""
+def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, list[Any]]:
+    """What runs in a call, each once: operators, functions of torch's and NumPy's files and of torch._C, calls
+    of torch by their plain names ("stride"), and the sizes of the tensors that operators make."""
+    import numpy
     import torch
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     operators: dict[str, None] = {}
     functions: dict[str, None] = {}
-    root = torch.__file__.removesuffix("__init__.py")
+    calls: dict[str, None] = {}
+    sizes: dict[int, None] = {}
+    packages = [str(package.__file__).removesuffix("__init__.py") for package in (torch, numpy)]
 
     class Recorder(TorchDispatchMode):
         @classmethod
@@ -157,22 +162,43 @@ def used(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, 
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             operators[func._schema.name] = None
+            result = func(*args, **(kwargs or {}))
+            for tensor in result if isinstance(result, (list, tuple)) else [result]:
+                sizes.update(dict.fromkeys(getattr(tensor, "shape", ())))
+            return result
+
+    class CallRecorder(TorchFunctionMode):
+        """Sees also what operators are made of before they are dispatched, and what asks a tensor."""
+
+        def __torch_function__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            calls[getattr(func, "__name__", "")] = None
             return func(*args, **(kwargs or {}))
 
-    def profile(frame: Any, event: str, _: Any) -> None:
+    def profile(frame: Any, event: str, called: Any) -> None:
+        if event == "c_call" and str(getattr(called, "__module__", "")).startswith("torch."):
+            functions[f"{called.__module__}.{called.__name__}"] = None
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(root) and "_python_dispatch" not in file:
+        root = next((root for root in packages if file.startswith(root)), None)
+        if event == "call" and root and "_python_dispatch" not in file:
             path = file[len(root) :].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            functions[f"torch.{path}.{frame.f_code.co_qualname}"] = None
+            package = "torch" if root == packages[0] else "numpy"
+            functions[f"{package}.{path}.{frame.f_code.co_qualname}"] = None
 
     call = getattr(module, name)
-    with Recorder():  # type: ignore[no-untyped-call]
+    with Recorder(), CallRecorder():  # type: ignore[no-untyped-call]
         sys.setprofile(profile)
         try:
             call(*arguments, **keywords)
         finally:
             sys.setprofile(None)
-    return {"operators": list(operators), "functions": list(functions)[:2000]}
+    return {
+        "operators": list(operators),
+        "functions": list(functions)[:2000],
+        "calls": list(calls),
+        "sizes": list(sizes)[:2000],
+    }
 
 
 # --- autograd Functions -----------------------------------------------------------------------------

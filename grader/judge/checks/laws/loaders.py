@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import message
@@ -48,6 +49,11 @@ def _plain(item: Any) -> Any:
     raise TypeError(type(item).__name__)
 
 
+def _other_orders(law: Mapping[str, Any]) -> Iterable[str]:
+    yield "repeats_its_order" if law["shuffled"] else "reverses_batches"
+
+
+@law("loses_a_batch", choice=_other_orders)
 def check_epochs(
     epochs: Sequence[Sequence[Sequence[Any]]],
     items: Sequence[Any],

@@ -1,0 +1,150 @@
+"""Which sentences a suite has for mistakes, and that each of them and each hint is shown once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader.authoring.verify import verify
+from grader.course.manifest import load_course
+from grader.course.sentences import sentences_of
+
+from ..cli.conftest import PLAIN
+
+SUITE = """
+SHARED = "A text of the module: {}."
+WORDS = {"key": 1, "two words": 2, "no sentence at all": 3}
+
+def helper(n):
+    told = "It is too large."
+    twice = "first"
+    twice = "It is assigned twice."
+    return {told: n, SHARED.format(n): n, f"It is {n}, and {helper}.": n, twice: n, f"{n}.": 1}
+
+def test_it(student):
+    left = "What is left"
+    {f"{left} are those of {n}.": n for n in "ab"}
+    {"It is " + str(3) + " in all.": lambda: 1, "It is too large.": 2, **WORDS}
+"""
+
+
+def test_sentences_and_their_holes(tmp_path: Path) -> None:
+    suite = tmp_path / "test_suite.py"
+    suite.write_text(SUITE, encoding="utf-8")
+    sentences = sentences_of(suite)
+    assert [(one.line, one.function, one.text) for one in sentences] == [
+        (9, "helper", "It is too large."),
+        (9, "helper", "A text of the module: ...."),
+        (9, "helper", "It is ..., and ...."),
+        (13, "test_it", "What is left are those of ...."),
+        (14, "test_it", "It is ... in all."),
+    ]
+    assert sentences[2].is_in(["", "First.\nIt is 3,\n and 5.\nThen more."])
+    assert not sentences[2].is_in(["It is 3 and 5."])
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """The hidden suite of an exercise that is in order, in a course of its own."""
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("*.toml")
+    stubs = tmp_path / "course/tests/stubs"
+    shutil.copytree(tmp_path / "course/exercises", stubs, ignore=ignored)
+    return tmp_path / "course/tests/hidden/text/test_word_count.py"
+
+
+def complaints(suite: Path) -> list[str]:
+    course = load_course(suite.parents[3])
+    (proof,) = verify(course, [course.exercise("word_count")], seeds=1)
+    return list(proof.complaints)
+
+
+def with_mistakes(suite: Path, mistakes: str) -> None:
+    replace(suite, '("A a"), {"a": 2})', f'("A a"), {{"a": 2}}, mistakes={mistakes})')
+
+
+def test_a_sentence_that_its_own_value_shows(suite: Path) -> None:
+    with_mistakes(suite, '{"Each word counts once.": {"a": 1}, "It is empty here.": dict}')
+    assert complaints(suite) == []
+
+
+def test_a_sentence_that_a_wrong_answer_shows(suite: Path) -> None:
+    call = 'assert_equal(student.function("word_count")("A a"), {"a": 2})'
+    named = 'mistakes={"Upper case is kept here.": {"A": 1, "a": 1}}'
+    # While all is well no check comes upon it.
+    replace(suite, call, f"{call.replace('assert_equal(', 'seen = (')}\n"
+            f"    if seen[0] != seen[1]:\n        assert_equal(*seen, {named})")  # fmt: skip
+    replace(suite.parents[2] / "wrong/text/word_count.toml", '"promised"', '"Upper case"')
+    assert complaints(suite) == []
+
+
+def test_a_sentence_that_nothing_shows(suite: Path) -> None:
+    with_mistakes(
+        suite, '{"It is right after all.": {"a": 2}, "One.": {}, "It is none of them.": {}}'
+    )
+    own = "tests/hidden/text/test_word_count.py, line 18, in test_case: no wrong answer is told"
+    rest = "not even one that gives what stands beside it: add a wrong answer that reads it, or remove it."
+    assert complaints(suite) == [
+        f"{own} 'It is right after all.', {rest}",
+        f"{own} 'It is none of them.', {rest}",
+    ]
+
+
+def test_a_hint_that_is_never_shown(suite: Path) -> None:
+    wrong = suite.parents[2] / "wrong/text"
+    for file in (wrong / "word_count").iterdir():
+        file.unlink()
+    counter = (
+        "import collections\\n\\ndef word_count(text):\\n    return collections.Counter(text)\\n"
+    )
+    (wrong / "word_count.toml").write_text(
+        'base = "solutions/text/word_count.py"\n[[wrong]]\nid = "counter"\nmistake = "m"\n'
+        'caught_by = ["test_case"]\ntold = "not allowed"\nchange = [["'
+        f'def word_count(", "{counter}\\ndef unused("]]\n',
+        encoding="utf-8",
+    )
+    hidden = [text for text in complaints(suite) if "hint of hidden" in text]
+    assert hidden == [
+        (
+            "word_count: the hint of hidden test_case is never shown: where the test fails, something is used "
+            "that is not allowed. Add a wrong answer that fails in another way."
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (
+            "must_raise(ValueError, metnions='n', call='c')",
+            "unexpected keyword argument 'metnions'",
+        ),
+        ("must_raise(7)", "isinstance"),
+    ],
+)
+def test_a_misuse_of_a_check_is_told_at_the_line_of_the_suite(
+    suite: Path, call: str, why: str
+) -> None:
+    replace(suite, """must_raise(ValueError, mentions="n", call="most_common('a', 0)")""", call)
+    fault = next(text for text in complaints(suite) if "is at fault in" in text)
+    assert why in fault
+    assert "(test_word_count.py, line " in fault
+
+
+def test_a_fault_that_a_wrong_answer_provokes_is_told_at_the_line_of_the_suite(suite: Path) -> None:
+    call = 'assert_equal(student.function("word_count")("A a"), {"a": 2})'
+    replace(suite, call, 'assert student.function("word_count")("A")["a"] == 1, "No."')
+    told = [text for text in complaints(suite) if "it makes" in text]
+    assert told[0] == (
+        "tests/wrong/text/word_count.toml: case_kept: it makes test_case raise KeyError: 'a' "
+        "(test_word_count.py, line 18). Its student reads nothing of use: look at the answer with a check "
+        "before you use it."
+    )

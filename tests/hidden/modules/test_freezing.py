@@ -1,0 +1,380 @@
+"""What count_parameters, freeze and parameter_groups promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
+from grader.judge.student import Student
+
+# The parameters of the probe's Network, in the order of named_parameters(), and their shapes.
+_TABLE = """gain, bias 1 4, scales 3, nothing 0 3, encoder.0.weight 3 4, encoder.0.bias 3,
+encoder.2.weight 3 3, encoder.2.bias 3, encoder2.weight 3 3, my.encoder.weight 3 3, my.encoder.bias 3,
+norm.weight 3, norm.bias 3, plane.weight 2 3, plane.bias 2 3, conv.weight 3 2 2 2, conv.bias 3,
+table.weight 5 3, head.0.weight 2 3, head.0.bias 2, head_0.weight 2 3, head_0.bias 2"""
+SHAPES = {name: tuple(map(int, sizes)) for name, *sizes in map(str.split, _TABLE.split(","))}
+NAMES = list(SHAPES)
+BUFFERS = 7 + 3 + 3 + 1  # their elements: of steps, and of the batch norm
+SOME = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
+STALE, TIED = 7.0, "table.weight"
+SINGLE = ["encoder", "encoder.0", "my", "head.0", "bias"]
+CASES = [*([name] for name in SINGLE), ["encoder.2.bias", "gain"], ("conv", "my.encoder")]
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("count_parameters")
+@pytest.mark.hint("numel() is the number of elements; requires_grad tells if a parameter learns.")
+def test_count(student: Student) -> None:
+    """All elements of all parameters are counted, and those that are trainable."""
+    own, number = [name for name in NAMES if "." not in name], len(NAMES)
+    for frozen in (SOME, ()):
+        total, resting = elements(NAMES), elements(frozen)
+        trainable, ours = total - resting, [name for name in own if name not in frozen]
+        mistakes = {
+            "You count tensors, not their elements: numel().": (number, number - len(frozen)),
+            "Buffers count in yours: they are no parameters.": (total + BUFFERS, trainable),
+            "The two numbers are swapped: total first, then trainable.": (trainable, total),
+            "Your second number is that of the frozen elements.": (total, resting),
+            "Frozen parameters count as trainable: look at requires_grad.": (total, total),
+            "Frozen parameters are missing in your total.": (trainable, trainable),
+            "Parameters of submodules are missing in yours.": (elements(own), elements(ours)),
+        }
+        check_counts(student, student.made("network", frozen=frozen), (total, trainable), mistakes)
+    check_counts(student, student.made("network", frozen=NAMES), (elements(NAMES), 0))
+    check_counts(student, student.made("part", "Linear", 4, 3), (15, 15))
+    check_counts(student, student.made("part", "ReLU"), (0, 0))
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_count")
+@pytest.mark.place("count_parameters")
+@pytest.mark.hint("model.parameters() gives a parameter once, however many modules hold it.")
+def test_count_tied(student: Student) -> None:
+    """Tied weights count once, and parameters that are only alike each count."""
+    table, told = elements([TIED]), "Tied weights count twice: they are one tensor."
+    for frozen in ((), (TIED,)):
+        total, trainable = elements(NAMES), elements([n for n in NAMES if n not in frozen])
+        mistakes = {told: (total + table, trainable if frozen else trainable + table)}
+        network = student.made("network", frozen=frozen, tied=True)
+        check_counts(student, network, (total, trainable), mistakes)
+
+
+@pytest.mark.place("count_parameters")
+@pytest.mark.hint("Only look: no zero_grad, no train() or eval(), no requires_grad_().")
+def test_count_changes_nothing(student: Student) -> None:
+    """Counting changes nothing of the model."""
+    laws.check_changes_nothing(student, "count_parameters", used_network(student))
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("freeze")
+@pytest.mark.hint('key == name or key.startswith(name + "."): the dot ends the name of a module.')
+def test_freeze_covers(student: Student) -> None:
+    """A name freezes the parameter of that name and those below the module of that name, no others."""
+    seen = {", ".join(names): frozen_names(freeze(student, names)) for names in CASES}
+    assert_equal(
+        seen,
+        those(is_covered),
+        what="the dict from names to the list of parameters that freeze(model, names) freezes",
+        mistakes=mistakenly_frozen,
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_freeze_covers")
+@pytest.mark.place("freeze")
+@pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
+def test_freeze_returns(student: Student) -> None:
+    """The names of all covered parameters come back in the model's order, each once."""
+    orders = (["head", "encoder"], ["encoder.2", "encoder"], ["norm.bias", "norm"], ("gain",))
+    seen = {names: freeze(student, names).value for names in map(tuple, orders)}
+    order = "they belong in the model's order"
+    ways: dict[str, Callable[[list[str]], list[str]]] = {
+        f"Your names follow the argument, some of them twice: {order}, each once.": list,
+        f"Your names follow the argument: {order}.": lambda keys: list(dict.fromkeys(keys)),
+        f"Your names are in alphabetical order: {order}.": lambda keys: sorted(set(keys)),
+    }
+    told = "You return the argument: name the parameters that it covers."
+    assert_equal(
+        seen,
+        {names: covered(names) for names in seen},
+        what="the dict from names to the result of freeze(model, names)",
+        mistakes={
+            told: {names: list(names) for names in seen},
+            **{
+                told: {names: way([k for name in names for k in covered([name])]) for names in seen}
+                for told, way in ways.items()
+            },
+        },
+    )
+    names, newly = ["norm"], ["norm.weight"]
+    missing = "Parameters that were frozen before are missing: they are covered as well."
+    check_names(freeze(student, names, frozen=SOME).value, names, {missing: newly})
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_freeze_covers")
+@pytest.mark.place("freeze")
+@pytest.mark.hint("parameter.grad = None beside parameter.requires_grad_(False).")
+def test_freeze_gradients(student: Student) -> None:
+    """A frozen parameter has no .grad left, so that no optimizer moves it."""
+    names = ["encoder", "conv.weight"]
+    gradients = freeze(student, names, stale=True, frozen=SOME).gradients(0)
+    left = [key for key in covered(names) if gradients.get(key) is not None]
+    told = "is still there: an optimizer goes on moving the parameter by it"
+    if set(left) <= set(SOME):
+        told = "is still there: no covered parameter keeps it, frozen before or not"
+    elif isinstance(grad := gradients[left[0]], Tensor) and not grad.any():
+        told = "is zeros, not None: an optimizer still applies its weight decay"
+    assert not left, f"After freeze the .grad of {left[0]} {told}. Set it to None."
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_freeze_covers")
+@pytest.mark.place("freeze")
+@pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
+def test_freeze_leaves_the_others(student: Student) -> None:
+    """Parameters that no name covers keep their .grad, and stay frozen if they were."""
+    names, before = ["norm", "head.0"], ["table.weight", "encoder.0.bias"]
+    seen = freeze(student, names, frozen=before, stale=True)
+    unfrozen = "Parameters that were frozen before learn again: freezing never unfreezes."
+    right = [key for key in NAMES if key in (*before, *covered(names))]
+    what, mistakes = f"the list of frozen parameters after freeze(model, {names})", covered(names)
+    assert_equal(frozen_names(seen), right, what=what, mistakes={unfrozen: mistakes})
+    for key, grad in seen.gradients(0).items():
+        if key not in covered(names):
+            told = f"After freeze(model, {names}) the .grad of {key} is not what it was, and no"
+            unchanged = isinstance(grad, Tensor) and bool((grad == STALE).all())
+            assert unchanged, f"{told} name covers it: only covered parameters lose theirs."
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_freeze_covers")
+@pytest.mark.place("freeze")
+@pytest.mark.hint("If a name covers no parameter: raise ValueError(f'{name!r} covers nothing').")
+def test_freeze_unknown(student: Student) -> None:
+    """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
+    # encoder.1 is a ReLU; running_mean and steps are buffers.
+    bad = ["decoder", "enc", "encoder.1", "norm.running_mean", "steps", "encoder.weight", "weight"]
+    for names in (*([name] for name in bad), ["gain", "decoder", "norm"], ["enc", "table"]):
+        unknown = next(name for name in names if name in bad)
+        with must_raise(ValueError, mentions=unknown, call=f"freeze(model, {names})"):
+            student.function("freeze")(student.made("network"), names)
+    late: dict[str, Any] = {"raises": ValueError, "told": "Check all names before you freeze one."}
+    for names in (["gain", "encoder", "decoder"], ["norm", "enc", "table"]):
+        laws.check_changes_nothing(student, "freeze", used_network(student), names, **late)
+
+
+@pytest.mark.place("freeze")
+@pytest.mark.hint("Only .requires_grad and .grad change: no eval(), no new Parameter or value.")
+def test_freeze_changes_nothing_else(student: Student) -> None:
+    """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""
+    for names in (["encoder", "norm"], ["my.encoder", "gain", "encoder.0.weight"], [], ()):
+        told = (
+            {"allow": ("0.requires_grad", "0.grad")} if names else {"told": "No name, no change."}
+        )
+        value = laws.check_changes_nothing(student, "freeze", used_network(student), names, **told)
+        check_names(value, names, {})
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint("parameter.dim() >= 2 is the whole question.")
+def test_groups(student: Student) -> None:
+    """Parameters of two or more dimensions decay, those of fewer do not, whatever their names."""
+    check_groups(student, NAMES)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint('"weight_decay" is the argument in the first dict, and 0.0 in the second.')
+def test_groups_values(student: Student) -> None:
+    """Each group has the keys params and weight_decay: the argument first, then 0."""
+    for weight_decay in (0.1, 0.037, 0):
+        groups = grouped(student, student.made("network"), weight_decay)
+        keys = [sorted(map(str, entry(group, "keys", kind=list))) for group in groups]
+        told = "Each group has exactly two keys, params and weight_decay"
+        assert keys == [["params", "weight_decay"]] * 2, f"{told}, yours have {keys}."
+        values = [entry(group, "weight_decay") for group in groups]
+        mistakes = {
+            "The two values are swapped: the first group decays.": [0.0, weight_decay],
+            "Both groups decay: the second one's value is 0.0.": [weight_decay] * 2,
+        }
+        what = "the list of the two weight_decay values"
+        exact = {"rtol": 0.0, "atol": 0.0}
+        assert_close(values, [weight_decay, 0.0], what=what, mistakes=mistakes, **exact)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_groups")
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint("parameters() gives a shared one once; leave out what does not require grad.")
+def test_groups_trainable(student: Student) -> None:
+    """Parameters that require grad are listed once, others not at all; a group may be empty."""
+    check_groups(student, NAMES, tied=True)
+    matrices = [name for name in NAMES if is_matrix(name)]
+    for frozen in (SOME, matrices, [name for name in NAMES if name not in matrices], NAMES):
+        check_groups(student, [name for name in NAMES if name not in frozen], frozen=frozen)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint("-0.01 would push the weights away from zero: raise ValueError first.")
+def test_groups_negative(student: Student) -> None:
+    """A negative weight_decay is a ValueError, 0 is fine."""
+    network = student.made("network")
+    calls = [(network, -0.01), (network, -1), (network, -1e-9)]
+    for fine in (0, 0.0, 1e-9):
+        grouped(student, network, fine)
+    laws.check_errors(student, "parameter_groups", {"weight_decay": calls})
+
+
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint("Only sort: values, .grad and requires_grad stay.")
+def test_groups_change_nothing(student: Student) -> None:
+    """Sorting changes nothing of the model."""
+    laws.check_changes_nothing(student, "parameter_groups", used_network(student), 0.1)
+
+
+def elements(names: Sequence[str]) -> int:
+    return sum(math.prod(SHAPES[name]) for name in names)
+
+
+def is_matrix(name: str) -> bool:
+    return len(SHAPES[name]) >= 2
+
+
+def used_network(student: Student) -> Any:
+    """A network after a backward pass, of which some is frozen and some in evaluation mode."""
+    return student.made("network", frozen=SOME, stale=True, evaluating=["encoder", "norm"])
+
+
+def check_counts(
+    student: Student, model: Any, right: tuple[int, int], mistakes: Any = None
+) -> None:
+    value = student.function("count_parameters")(model)
+    assert_equal(value, right, what="the pair (total, trainable)", mistakes=mistakes)
+
+
+def freeze(student: Student, names: Sequence[str], **setting: Any) -> laws.Observation:
+    return laws.observe(student, "freeze", student.made("network", **setting), names).checked()
+
+
+def covered(names: Sequence[str]) -> list[str]:
+    """The parameters that these names cover, in the model's order."""
+    return [key for key in NAMES if any(is_covered(key, name) for name in names)]
+
+
+def is_covered(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}.")
+
+
+def frozen_names(seen: laws.Observation) -> list[str]:
+    return [k for k in NAMES if seen.after(0, "parameters", k, "requires_grad") is False]
+
+
+def those(covers: Callable[[str, str], Any]) -> dict[str, list[str]]:
+    """For each case the parameters that are frozen where a name covers what is said here."""
+    return {
+        ", ".join(names): [key for key in NAMES if any(covers(key, name) for name in names)]
+        for names in CASES
+    }
+
+
+def mistakenly_frozen() -> dict[str, dict[str, list[str]]]:
+    """What the usual mistakes freeze in each case, by what to say of each."""
+    alike = "Parameters whose names {} are frozen as well: {}."
+    ends = 'the name of a module ends at a dot, compare with name + "."'
+    rules: dict[str, Callable[[str, str], Any]] = {
+        alike.format("begin alike", ends): str.startswith,
+        alike.format("contain the name", "it has to stand at the beginning"): str.__contains__,
+        alike.format("contain it between dots", "it has to stand at the beginning"): (
+            lambda key, name: f".{name}." in f".{key}."
+        ),
+        alike.format("fit the name as a pattern", "a dot there is any character"): (
+            lambda key, name: re.match(rf"{name}(\.|$)", key)
+        ),
+        "Nothing is frozen: set requires_grad of each parameter to False.": lambda *_: False,
+        "Only parameters of exactly that name are frozen: a module's name covers what is below.": (
+            str.__eq__
+        ),
+        "Only what is below a module is frozen: a name may also be that of a parameter.": (
+            lambda key, name: key.startswith(f"{name}.")
+        ),
+        "Only a module's own parameters are frozen: those of its submodules are covered, too.": (
+            lambda key, name: name in (key, key.rpartition(".")[0])
+        ),
+    }
+    right, told = those(is_covered), "It is the wrong way around: the names are those to freeze."
+    inverse = {case: [k for k in NAMES if k not in keys] for case, keys in right.items()}
+    return {**{told: those(rule) for told, rule in rules.items()}, told: inverse}
+
+
+def check_names(value: Any, names: Sequence[str], mistakes: dict[str, Any]) -> None:
+    what = f"the result of freeze(model, {names})"
+    assert_equal(value, covered(names), what=what, mistakes=mistakes)
+
+
+def grouped(student: Student, model: Any, weight_decay: float) -> list[Any]:
+    """The probe's reports of the two groups."""
+    report = student.run("groups", model, weight_decay)
+    kind, groups = entry(report, "type", kind=str), entry(report, "groups", kind=list)
+    assert kind in ("list", "tuple"), f"You return a {kind[:60]}, not a list of two dicts."
+    told = f"The list has {len(groups)} groups, not two: an empty one is there, too."
+    assert len(groups) == 2, told
+    assert all("keys" in entry(group, kind=dict) for group in groups), "Each group is to be a dict."
+    return list(groups)
+
+
+def check_groups(student: Student, learning: Sequence[str], **setting: Any) -> None:
+    """The two groups hold the parameters `learning` of a network, sorted by their dimensions."""
+    groups = grouped(student, student.made("network", **setting), 0.1)
+    for group in groups:
+        kind = entry(group, "type", kind=str)
+        assert kind == "list", f'"params" is of type {kind[:60]}: make it a list of Parameters.'
+    assert_equal(
+        [entry(group, "params", kind=list) for group in groups],
+        split(is_matrix, learning),
+        what="the list of the two groups, each parameter shown by its name,",
+        mistakes=lambda: mistaken_groups(learning),
+    )
+
+
+def split(decays: Callable[[str], Any], names: Sequence[str]) -> list[list[str]]:
+    return [[n for n in names if decays(n)], [n for n in names if not decays(n)]]
+
+
+def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
+    """The groups that the usual mistakes make, by what to say of each."""
+    right, norms = split(is_matrix, learning), ("norm", "plane")
+    rules: dict[str, Callable[[str], Any]] = {
+        "{} name of a parameter: parameter.dim() decides.": lambda n: "bias" not in n,
+        "{} name, if it ends with weight: parameter.dim() decides.": lambda n: n.endswith("weight"),
+        "{} kind of the module: parameter.dim() decides.": (
+            lambda n: "bias" not in n and not n.startswith(norms)
+        ),
+        "{} kind of the module, a norm: parameter.dim() alone decides.": (
+            lambda n: is_matrix(n) and not n.startswith(norms)
+        ),
+        "Parameters of one dimension decay: two or more are needed.": lambda n: SHAPES[n] != (),
+        "Only two dimensions decay: more of them do as well.": lambda n: len(SHAPES[n]) == 2,
+    }
+    instead = {"names": "str", "pairs": "tuple", "copies": "Parameter", "tensors": "Tensor"}
+    return {
+        "The two groups are swapped: those of two or more dimensions come first.": right[::-1],
+        "Frozen parameters are in the groups: leave them out.": split(is_matrix, NAMES),
+        "Tied weights are listed twice: each parameter once.": [[*right[0], TIED], right[1]],
+        **{told.format("You decide by the"): split(rule, learning) for told, rule in rules.items()},
+        **{
+            f"Your groups hold {told}: they have to hold the model's own Parameter objects.": [
+                [f"(a {kind})"] * len(names) for names in right
+            ]
+            for told, kind in instead.items()
+        },
+    }

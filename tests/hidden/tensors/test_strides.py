@@ -1,0 +1,389 @@
+"""What the four functions of strides promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
+from grader.judge.student import Student
+
+# --- contiguous_strides ---------------------------------------------------------------------------
+
+
+@pytest.mark.points(12)
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint("Walk through the sizes from the last one to the first, and keep a product.")
+def test_strides(student: Student) -> None:
+    """Each stride is the product of the sizes behind it, and the last one is 1."""
+    check_strides(student, [(3, 4, 5), (7, 2), (5,), (2, 3, 1, 4), (1, 1, 6), (9, 1)])
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_strides")
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint(
+    "Multiply by max(size, 1); where there is nothing to walk through, the loop gives ()."
+)
+def test_strides_of_size_0(student: Student) -> None:
+    """A size of 0 counts as 1, as in PyTorch, and the shape () has the strides ()."""
+    check_strides(student, [(2, 0, 3), (0,), (0, 4), (4, 0, 0, 2), (5, 3, 0), ()])
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_strides")
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint("Python's integers have no limit; list(shape) makes one kind of sequence of all.")
+def test_any_shape(student: Student) -> None:
+    """A shape is a tuple, list or torch.Size, maybe too large for any tensor; strides are exact."""
+    shapes = {"tuple": (3, 4, 5), "list": [3, 4, 5], "torch.Size": student.made("size", [3, 4, 5])}
+    for kind, shape in shapes.items():
+        strides = student.function("contiguous_strides")(shape)
+        assert_equal(strides, (20, 5, 1), what=f"contiguous_strides of a {kind}")
+    check_strides(student, [(2**40, 3**20, 5**11), (2**62, 2**20 + 7, 2**41), (2**62, 0, 3**30)])
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint("Look at every size, the first one too, before you multiply.")
+def test_negative_sizes(student: Student) -> None:
+    """A negative size is a ValueError that names shape."""
+    bad = [((2, -1, 3),), ((-1,),), ((-3, 2),), ((0, -2),), ((4, 5, -7),), ((-2, -3),)]
+    laws.check_errors(student, "contiguous_strides", {"shape": bad}, fine=((0, 3),))
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_strides")
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint("The sizes are all that you need: multiply them.")
+def test_asks_no_tensor(student: Student) -> None:
+    """No tensor of that shape is made and asked for its strides."""
+    sizes = (13, 17, 19)
+    calls, why = ["stride", "storage_offset", "data_ptr"], "multiply the sizes yourself"
+    laws.check_not_used(student, "contiguous_strides", sizes, calls=calls, sizes=sizes, why=why)
+
+
+# --- storage_index --------------------------------------------------------------------------------
+
+
+@pytest.mark.points(10)
+@pytest.mark.place("storage_index")
+@pytest.mark.hint("x.storage_offset() and x.stride() say all that you need.")
+def test_position(student: Student) -> None:
+    """The position is the offset and index[d] * stride[d] of each dimension, for any strides."""
+    x = torch.arange(60.0).reshape(5, 3, 4)
+    views = {
+        "a contiguous x": x,
+        "x[2].t()": x[2].t(),
+        "x transposed": x.transpose(0, 2),
+        "x[1:, :, 2:], a slice with an offset": x[1:, :, 2:],
+        "x[::2, 1]": x[::2, 1],
+        "an expanded x": x[1:2, 1:, :1].expand(3, 2, 6),
+    }
+    for name, view in views.items():
+        check_positions(student, name, view)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_position")
+@pytest.mark.place("storage_index")
+@pytest.mark.hint("A negative entry stands for entry + size.")
+def test_negative_entries(student: Student) -> None:
+    """A negative entry counts from the end."""
+    x = torch.arange(60.0).reshape(5, 3, 4)
+    for name, view in {"x": x, "x transposed": x.transpose(0, 2), "x[1:4, 1:]": x[1:4, 1:]}.items():
+        indices = list(itertools.product(*(range(-size, size) for size in view.shape)))
+        check_positions(student, name, view, [index for index in indices if min(index) < 0])
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_position")
+@pytest.mark.place("storage_index")
+@pytest.mark.hint(
+    "A 0-d x has the index () and stands at its offset; strides count elements of any dtype."
+)
+def test_position_of_any_tensor(student: Student) -> None:
+    """x may be 0-d, have any dtype, require a gradient; index may be a list; x stays as it is."""
+    check_positions(student, "torch.tensor(3.0)", torch.tensor(3.0))
+    check_positions(student, "x[1, 2]", torch.arange(12.0).reshape(3, 4)[1, 2])
+    for dtype in (torch.float64, torch.int64, torch.bool, torch.complex64, torch.int8):
+        x = torch.ones(3, 4).to(dtype)[1:, 1:].t()
+        check_positions(student, f"x of dtype {dtype}", x, [[0, 1], [2, 0], [-1, -1]])
+    x = torch.randn(3, 4, requires_grad=True)
+    position = laws.check_changes_nothing(student, "storage_index", x, [2, 1])
+    assert_equal(position, 9, what="the position of [2, 1] in a contiguous (3, 4) leaf")
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("storage_index")
+@pytest.mark.hint(
+    "-size <= entry < size has to hold for every entry; zip would drop what is too many."
+)
+def test_bad_index(student: Student) -> None:
+    """Too few or too many entries, or one out of range, are a ValueError that names index."""
+    x, empty = torch.arange(20.0).reshape(4, 5), torch.ones(0, 3)
+    inside = [(3, 4), (-4, -5), (0, 0), (-1, 4)]
+    check_positions(student, "x", x, inside)
+    numbers = [(x, ()), (x, (1,)), (x, (1, 2, 0)), (torch.tensor(1.0), (0,)), (x[0], ())]
+    outside = [(x, (4, 0)), (x, (0, 5)), (x, (-5, 0)), (x, (0, -6)), (x, (3, 20)), (empty, (0, 1))]
+    outside += [(x[:2], (2, 0)), (x[:, :3], (1, 3)), (x[:1].expand(3, 5), (3, 0))]
+    laws.check_errors(student, "storage_index", {"index": [*numbers, *outside]})
+
+
+# --- shares_storage -------------------------------------------------------------------------------
+
+# From the probe's pairs to whether they share a storage, begin at one address, are equal.
+PAIRS = {
+    "a tensor and its transpose": (True, True, False),
+    "a tensor and its last rows": (True, False, False),
+    "the first and the last rows": (True, False, False),
+    "the even and the odd columns": (True, False, False),
+    "a tensor and a clone": (False, False, True),
+    "two tensors of zeros": (False, False, True),
+    "the transpose and a contiguous copy": (False, False, True),
+    "a leaf and itself detached": (True, True, True),
+    "a leaf and a Parameter of a part": (True, False, False),
+    "a result and a slice of it, detached": (True, False, False),
+    "a leaf and what was computed from it": (False, False, False),
+    "a tensor and its bytes as int32": (True, True, False),
+    "complex numbers and their imaginary parts": (True, False, False),
+}
+NAMES = list(PAIRS)
+
+
+@pytest.mark.points(12)
+@pytest.mark.place("shares_storage")
+@pytest.mark.hint("x.untyped_storage() is the storage itself, and it has a data_ptr() of its own.")
+def test_one_storage(student: Student) -> None:
+    """Views of one storage are True, whatever their offsets and shapes, also with nothing in common."""
+    check_pairs(student, NAMES[:7])
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_one_storage")
+@pytest.mark.place("shares_storage")
+@pytest.mark.hint(
+    "The storage is the same object of bytes, whatever the dtype or the graph of a view."
+)
+def test_views_of_any_kind(student: Student) -> None:
+    """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
+    check_pairs(student, NAMES[6:])
+    pair = torch.randn(3), torch.randn(3)
+    answer = laws.check_changes_nothing(student, "shares_storage", *pair)
+    assert_equal(answer, False, what="shares_storage of two random tensors")
+
+
+# --- sliding_windows ------------------------------------------------------------------------------
+
+
+@pytest.mark.points(14)
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("To the next window it is step * stride in the storage, inside a window stride.")
+def test_windows(student: Student) -> None:
+    """Element [..., i, j] is x[..., i * step + j], and a rest that fills no window is left out."""
+    cases = [(11, 3, 2), (10, 4, 3), (7, 2, 5), (6, 6, 1), (6, 1, 1), (8, 3, 20), (11, 3, 4)]
+    for n, size, step in cases:
+        wide = torch.randn(n + 30).double()
+        part = student.made("part", wide, 3, n + 3)
+        made = student.function("sliding_windows")(part, size, step)
+        check_windows(made, wide, size, step, 3, n + 3)
+    for x in (torch.randn(3, 8), torch.randn(2, 3, 7), torch.randn(1, 2, 2, 5)):
+        check_windows(student.function("sliding_windows")(x, 3, 2), x, 3, 2)
+    check_windows(student.function("sliding_windows")(x, size=4), x, 4, 1)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_windows")
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("Ask x for its strides; as_strided keeps the offset of x if you name none.")
+def test_windows_of_any_layout(student: Student) -> None:
+    """x may be transposed, sliced or expanded, and stays as it is: shape, values, gradient."""
+    # Of integers, since the gradient of an expanded leaf is no agreed number.
+    x = torch.arange(60).reshape(5, 3, 4)
+    turned, dense = x.transpose(0, 2), x.reshape(4, 3, 5)
+    wrong = {"These are the strides of a contiguous x: ask x for its own.": windows(dense, 3, 1)}
+    made = student.function("sliding_windows")(turned, 3, 1)
+    what = "the windows of a transposed x"
+    assert_close(made, windows(turned, 3, 1), what=what, mistakes=wrong)
+    laws.check_layouts(student, "sliding_windows", x, 3, 1, what="the result")
+    for x in laws.kinds_of(torch.randn(3, 7)):
+        made = laws.check_changes_nothing(student, "sliding_windows", x, 3, 2)
+        assert_tensor(made, shape=(3, 3, 3), what="the result for x of shape (3, 7)")
+
+
+@pytest.mark.points(30)
+@pytest.mark.requires("test_windows")
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("as_strided makes a view; stack, indexing with a tensor and contiguous() copy.")
+def test_windows_are_a_view(student: Student) -> None:
+    """The result shares the storage of x, and a later change of x shows in it."""
+    base = torch.randn(2, 5, 9)
+    for x in (base, base[0, 2], base.transpose(0, 1)[1:], base.movedim(-1, 0), base[..., ::2]):
+        later = torch.randn(x.shape)
+        report = student.run("windows", x, 2, 2, later, x is base)
+        told = "Your windows are a copy: a later change of x does not show in them."
+        held, storages = fields(report, "later", "storages")
+        what = "what the windows hold after a change of x"
+        assert_close(held, windows(later, 2, 2), what=what, mistakes={told: windows(x, 2, 2)})
+        of_x, of_windows = entry(storages, kind=list, count=2)
+        assert_equal(of_windows, of_x, what="the address of the windows' storage")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_windows")
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("Shape and strides follow from those of x, with a size of 0, too.")
+def test_windows_of_any_tensor(student: Student) -> None:
+    """A leading dimension may have size 0, and x any dtype."""
+    shapes = {(0, 5): (0, 2, 3), (2, 0, 6): (2, 0, 2, 3), (0, 0, 3): (0, 0, 1, 3)}
+    laws.check_shapes(student, "sliding_windows", shapes, 3, 2, what="the result")
+    for name in ("float64", "int64", "bool", "uint8", "complex64", "float16", "bfloat16"):
+        x = (torch.arange(14).reshape(2, 7) % 5 - 1.0).to(getattr(torch, name))
+        made = student.function("sliding_windows")(x, 3, 2)
+        assert_close(made, windows(x, 3, 2), what=f"the windows of x of dtype {name}")
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_windows")
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("A view of x is in the graph of x: no detach, no .data, no NumPy.")
+def test_gradients(student: Student) -> None:
+    """Gradients reach x, and add up where windows overlap."""
+    x, long, turned = torch.randn(3, 8).double(), torch.randn(9), torch.randn(6, 3).t()
+    for tensor, size, step in [(x, 3, 2), (long, 4, 1), (turned, 2, 3)]:
+        leaf, formula = tensor.requires_grad_(), functools.partial(windows, size=size, step=step)
+        made = student.function("sliding_windows")(leaf, size, step)
+        laws.check_gradients(made, {"x": leaf}, formula, what="the result")
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("Check 1 <= size <= n and step >= 1, and that x has a last dimension.")
+def test_bad_windows(student: Student) -> None:
+    """A size outside 1..n, a step below 1 and a 0-d x are ValueErrors that name the argument."""
+    x = torch.randn(20)[:6]
+    for size, step in [(1, 1), (6, 1), (6, 9)]:
+        check_windows(student.function("sliding_windows")(x, size, step), x, size, step)
+    bad: dict[str, list[Sequence[Any]]] = {
+        "size": [(x, 0), (x, 7), (x, -1), (x, 7, 2), (torch.ones(4, 5), 6), (torch.ones(2, 0), 1)],
+        "step": [(x, 3, 0), (x, 3, -1), (torch.ones(2, 6), 6, 0)],
+        "x": [(torch.tensor(1.0), 1)],
+    }
+    laws.check_errors(student, "sliding_windows", bad)
+
+
+# --- what is right --------------------------------------------------------------------------------
+
+
+def check_strides(student: Student, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Compare the strides of these shapes, and name what is known to go wrong."""
+    for shape in shapes:
+        answer = student.function("contiguous_strides")(shape)
+        right = behind(shape)
+        own = [size * stride for size, stride in zip(shape, right, strict=True)]
+        zeros = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+        before = behind(shape[::-1])[::-1]
+        wrong = {
+            "Your strides multiply the sizes before a dimension: take those behind it.": before,
+            "Each stride includes the dimension's own size: take only those behind it.": own,
+            "Your strides are in the wrong order: the last dimension has stride 1.": right[::-1],
+            "Your strides are in bytes, as NumPy's: count elements.": [4 * n for n in right],
+            "A size of 0 counts as 0 in your product: count it as 1.": zeros,
+            "Products of large sizes lost digits in a float.": [int(float(n)) for n in right],
+        }
+        mistakes = {told: tuple(strides) for told, strides in wrong.items()}
+        assert_equal(answer, tuple(right), what=f"contiguous_strides({shape})", mistakes=mistakes)
+
+
+def behind(shape: tuple[int, ...]) -> list[int]:
+    """The strides of a row-major tensor."""
+    return [math.prod(max(size, 1) for size in shape[d + 1 :]) for d in range(len(shape))]
+
+
+def check_positions(
+    student: Student, name: str, x: Tensor, indices: Sequence[Sequence[int]] | None = None
+) -> None:
+    """Compare the positions of these elements (default: of all), and name known mistakes."""
+    places = list(itertools.product(*map(range, x.shape))) if indices is None else indices
+    real = [[i % n for i, n in zip(place, x.shape, strict=True)] for place in places]
+    offset, strides, dense = int(x.storage_offset()), x.stride(), behind(tuple(x.shape))
+
+    def positions(offset: int, strides: Sequence[int], places: Any = real) -> list[int]:
+        return [offset + sum(map(operator.mul, place, strides)) for place in places]
+
+    right = positions(offset, strides)
+    mistakes = {
+        "You left out where x begins: add x.storage_offset().": positions(0, strides),
+        "These are the strides of a contiguous tensor: ask x for its own.": positions(
+            offset, dense
+        ),
+        "Your position is that in a contiguous copy of x.": positions(0, dense),
+        "You count bytes: count elements.": [position * x.element_size() for position in right],
+        "A negative entry leads backward: add the size first.": positions(offset, strides, places),
+    }
+    told = f"the list of positions of the elements of {name}"
+    assert_equal(student.run("positions", x, places), right, what=told, mistakes=mistakes)
+
+
+def check_pairs(student: Student, names: Sequence[str]) -> None:
+    """Compare what is said of these pairs, and name known mistakes."""
+    report = student.run("pairs")
+    shared, begin, equal = zip(*(PAIRS[name] for name in names), strict=True)
+    common = [PAIRS[name][0] and name not in NAMES[2:4] + NAMES[-1:] for name in names]
+    known = {
+        "You compare where the tensors begin: two views of one storage may begin apart.": begin,
+        "You compare values: equal numbers may stand in two storages.": equal,
+        "You ask for an element in common: two views may lie apart in one storage.": common,
+        "Your answer is inverted.": [not answer for answer in shared],
+    }
+    named = ((told, zip(names, answers, strict=True)) for told, answers in known.items())
+    mistakes = {told: {name: [said] * 2 for name, said in pairs} for told, pairs in named}
+    right = {name: [PAIRS[name][0]] * 2 for name in names}
+    answers = {name: entry(report, name) for name in names}
+    assert_equal(answers, right, what="shares_storage (in both orders)", mistakes=mistakes)
+
+
+def windows(x: Tensor, size: int, step: int) -> Tensor:
+    """The windows, gathered: a copy."""
+    starts = torch.arange(0, x.shape[-1] - size + 1, step)
+    return x[..., starts[:, None] + torch.arange(size)]
+
+
+def check_windows(
+    made: Any, wide: Tensor, size: int, step: int, start: int = 0, stop: int | None = None
+) -> None:
+    """Compare the windows of x = wide[..., start:stop], and name known mistakes."""
+    x = wide[..., start:stop]
+    n, right = x.shape[-1], windows(x, size, step)
+    output = assert_tensor(made, what="the result")
+    count = right.shape[-2]
+    told = {
+        count + 1: "There is one window too many: the last one reads past the end of x.",
+        -(-n // step): "A window begins at every step, also where it does not fit into x.",
+        count - 1: "The last window is missing: (n - size) // step + 1 fit.",
+    }
+    if output.dim() == right.dim() and output.shape[-2] != count:
+        sentence = told.get(output.shape[-2])
+        assert sentence is None, f"{sentence} (n = {n}, size = {size}, step = {step})"
+
+    def gathered(between: int, inside: int, start: int) -> Tensor:
+        places = torch.arange(count)[:, None] * between + torch.arange(size) * inside + start
+        return wide[..., places.clamp(max=wide.shape[-1] - 1)]
+
+    wrong = {
+        "The step is on the wrong stride: it leads from window to window.": gathered(
+            1, step, start
+        ),
+        "Each window begins one element after the last, not step elements.": gathered(1, 1, start),
+        "You left out where x begins in its storage: its offset.": gathered(step, 1, 0),
+    }
+    what = f"the windows of size {size} and step {step} over {n} elements"
+    assert_close(output, right, what=what, mistakes=wrong)

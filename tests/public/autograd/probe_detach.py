@@ -1,0 +1,37 @@
+"""Tables of values for the states 0 and 1, as networks with one row a state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Table(nn.Module):
+    """States (B, 2), one-hot, to (B, 3): one value an action; how many updates is a buffer."""
+
+    def __init__(self, values: Tensor, updates: int = 0) -> None:
+        super().__init__()
+        self.values = nn.Parameter(values)
+        self.register_buffer("updates", torch.tensor(updates))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return states @ self.values
+
+
+def table(module: Any, values: Tensor, updates: int = 0) -> Table:
+    return Table(values, updates)
+
+
+def loss_and_gradient(module: Any, net: Table, *transitions: Any) -> dict[str, Any]:
+    """The loss with net as its own target network, and its gradient at the table."""
+    loss = module.td_loss(net, net, *transitions)
+    (gradient,) = torch.autograd.grad(loss, net.values, allow_unused=True)
+    return {"loss": loss, "gradient": gradient}
+
+
+def updated(module: Any, target_net: Table, net: Table, tau: float) -> dict[str, Any]:
+    """What a soft update leaves in target_net."""
+    module.soft_update(target_net, net, tau)
+    return {"values": target_net.values.detach(), "updates": target_net.updates}

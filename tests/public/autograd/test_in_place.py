@@ -1,0 +1,80 @@
+"""Small examples for in_place_outcome, sgd_step and exponential_average."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+EXAMPLES = {
+    "a leaf that requires a gradient, and x * x": "leaf",
+    "the result of other operations, and x * x": "needed",
+    "the result of other operations, and x + 1": "safe",
+    "plain data, and x * x": "safe",
+    "plain data, and x * w": "needed",
+}
+
+
+@pytest.mark.place("in_place_outcome")
+@pytest.mark.hint(
+    "A leaf that requires a gradient may not be changed; the rest depends on what forward saves."
+)
+def test_example_outcomes(student: Student) -> None:
+    """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
+    answers = entry(student.run("outcomes", torch.tensor([1.0, 2.0, 4.0])), kind=list, count=5)
+    assert_equal(
+        dict(zip(EXAMPLES, answers, strict=True)),
+        EXAMPLES,
+        what="what in_place_outcome says of x and forward",
+        mistakes={
+            "Plain data is no leaf that requires a gradient: changing it in place is allowed.": (
+                EXAMPLES | dict.fromkeys(list(EXAMPLES)[3:], "leaf")
+            ),
+            "x + 1 has a graph, but it has not saved x: nothing needs the old x.": (
+                EXAMPLES | dict.fromkeys(list(EXAMPLES)[2:3], "needed")
+            ),
+        },
+    )
+
+
+@pytest.mark.place("sgd_step")
+@pytest.mark.hint("with torch.no_grad(): p -= lr * p.grad")
+def test_example_step(student: Student) -> None:
+    """A step with lr = 0.5 takes [1, 2, 4] with the gradient [2, 0, -2] to [0, 2, 5], in place."""
+    assert_close(
+        student.run("stepped", numbers(1, 2, 4), numbers(2, 0, -2), 0.5),
+        numbers(0, 2, 5),
+        what="the parameter after the step",
+        mistakes={
+            "The parameter has not changed: p = p - ... binds the name p to a new tensor.": numbers(
+                1, 2, 4
+            ),
+            "The step goes uphill: subtract lr * p.grad.": numbers(2, 2, 3),
+        },
+    )
+
+
+@pytest.mark.place("exponential_average")
+@pytest.mark.hint("averages = [x[0]], and then a new tensor for each step.")
+def test_example_average(student: Student) -> None:
+    """The average of [1, 2, 4] with momentum 0.75 is [1, 1.25, 1.9375]."""
+    assert_close(
+        student.function("exponential_average")(numbers(1, 2, 4), 0.75),
+        numbers(1, 1.25, 1.9375),
+        what="the average",
+        mistakes={
+            "All steps equal the last: one tensor was changed in place again and again.": numbers(
+                *[1.9375] * 3
+            ),
+            "momentum is on the wrong side: it is the weight of what was before.": numbers(
+                1, 1.75, 3.4375
+            ),
+            "The average starts at 0: out[0] is x[0].": numbers(0.25, 0.6875, 1.515625),
+        },
+    )
+
+
+def numbers(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

@@ -1,0 +1,76 @@
+"""Small examples for evaluating, predict and ordinary."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+# Of the model, its dropout, its linear layer, its frozen dropout, and grad mode: what is on.
+BEFORE = [True, True, True, False, True]
+WHAT = "the list of the modes of the model and its three parts, and grad mode,"
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("evaluating")
+@pytest.mark.hint("model.eval() for the modes, torch.no_grad() for the graph.")
+def test_example_inside(student: Student) -> None:
+    """Inside the block the model and all of its parts are in evaluation mode, and grad mode is off."""
+    report = student.run("block", student.made("model"))
+    assert_equal(
+        entry(report, "inside"),
+        [False] * 5,
+        what=f"{WHAT} inside the block",
+        mistakes={
+            "Grad mode is on inside the block: eval() builds graphs all the same.": [False] * 4
+            + [True],
+            "The model is in training mode inside the block: call eval().": [*BEFORE[:4], False],
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("evaluating")
+@pytest.mark.hint("Remember the mode of each of model.modules(), and set each one back.")
+def test_example_after(student: Student) -> None:
+    """After the block everything is as it was, a part that was in evaluation mode, too."""
+    report = student.run("block", student.made("model"))
+    assert_equal(
+        entry(report, "after"),
+        BEFORE,
+        what=f"{WHAT} after the block",
+        mistakes={
+            "All parts are in training mode after the block: one of them was not.": [True] * 5,
+            "The model is left in evaluation mode.": [False] * 4 + [True],
+            "Grad mode is left off.": [*BEFORE[:4], False],
+        },
+    )
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("predict")
+@pytest.mark.hint("[model(inputs) for inputs, _ in loader] inside the block, then torch.cat.")
+def test_example_predict(student: Student) -> None:
+    """The predictions for the batches [[1, 2], [3, 4]] and [[5, 6]] are [[3], [7], [11]]."""
+    loader = [(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0), (torch.tensor([[5.0, 6.0]]), 1)]
+    result = laws.check_ordinary(student, "predict", student.made("model"), loader)
+    last = {"Your result is that of the last batch only.": torch.tensor([[11.0]])}
+    right = torch.tensor([[3.0], [7.0], [11.0]])
+    assert_close(result, right, what="the result of predict", mistakes=last)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("ordinary")
+@pytest.mark.hint("A clone is an inference tensor if it is made in inference mode, else it is not.")
+def test_example_ordinary(student: Student) -> None:
+    """An inference tensor is copied to an ordinary one; an ordinary tensor comes back itself."""
+    x = torch.tensor([[1.0], [2.0]])
+    for inside in (False, True):
+        report = student.run("ordinary_of", x, inside)
+        assert_close(entry(report, "values"), x, what="the result of ordinary")
+        where = "called in inference mode" if inside else "called outside of inference mode"
+        told = f"The result is an inference tensor still, {where}."
+        assert entry(report, "inference") is False, told
+        assert entry(report, "itself") is True, "An ordinary tensor is copied: return x itself."

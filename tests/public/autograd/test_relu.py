@@ -1,0 +1,74 @@
+"""Small examples for ReLUFunction and differs_from_torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
+from grader.judge.student import Student
+
+X = [[-3.0, -0.5, 0.0], [0.25, 2.0, -1.0]]
+
+
+@pytest.mark.place("ReLUFunction.forward")
+@pytest.mark.hint("x.clamp(min=0) is such a tensor.")
+def test_example_values(student: Student) -> None:
+    """relu of [[-3, -0.5, 0], [0.25, 2, -1]] is [[0, 0, 0], [0.25, 2, 0]]."""
+    x = numbers(X)
+    assert_close(
+        student.function("relu")(x),
+        numbers([[0.0, 0.0, 0.0], [0.25, 2.0, 0.0]]),
+        what="relu(x)",
+        mistakes=lambda: {
+            "Your relu is max(x, 1): take the larger of x and 0.": x.clamp(min=1),
+            "Your relu is min(x, 0): it keeps the negative half.": x.clamp(max=0),
+        },
+    )
+
+
+@pytest.mark.requires("test_example_values")
+@pytest.mark.place("ReLUFunction.backward")
+@pytest.mark.hint("grad_output * (x >= 0): the mask counts as 1 and 0.")
+def test_example_gradients(student: Student) -> None:
+    """For the grad_output [[1, 2, 3], [4, 5, 6]] its gradient is [[0, 0, 3], [4, 5, 0]]."""
+    x = numbers(X).requires_grad_()
+    grad_output = numbers([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    y = assert_tensor(student.function("relu")(x), shape=x.shape, dtype=x.dtype, what="relu(x)")
+    laws.check_attached(y, "relu(x)")
+    (gradient,) = torch.autograd.grad((y * grad_output).sum(), x, allow_unused=True)
+    assert_close(
+        gradient,
+        numbers([[0.0, 0.0, 3.0], [4.0, 5.0, 0.0]]),
+        what="the gradient at x",
+        mistakes=lambda: {
+            "Your derivative at 0 is 0, as that of torch.relu: here it is 1, where x >= 0.": numbers(
+                [[0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]
+            ),
+            "Your gradient passes everywhere, also where x is negative. Is it the x that came in that "
+            "backward compares? In the output 0 and negative look alike.": grad_output,
+            "Your gradient is the derivative alone: multiply by grad_output.": numbers(
+                [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+            ),
+        },
+    )
+
+
+@pytest.mark.requires("test_example_gradients")
+@pytest.mark.place("differs_from_torch")
+@pytest.mark.hint("Where is your derivative 1 and PyTorch's 0?")
+def test_example_differs_from_torch(student: Student) -> None:
+    """differs_from_torch of [[-3, -0.5, 0], [0.25, 2, -1]] is True at the 0, and nowhere else."""
+    assert_equal(
+        student.function("differs_from_torch")(numbers(X)),
+        torch.tensor([[False, False, True], [False, False, False]]),
+        what="differs_from_torch(x)",
+        mistakes=lambda: {
+            "differs_from_torch is False everywhere: compare the gradients, not the values, and take each "
+            "of its own tensor.": torch.zeros(2, 3, dtype=torch.bool),
+        },
+    )
+
+
+def numbers(values: list[list[float]]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)

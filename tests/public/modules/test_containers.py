@@ -1,0 +1,79 @@
+"""Small examples for MLP, ResidualStack and plain_containers; probe_containers.py has their models."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.student import Student
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("MLP")
+@pytest.mark.hint(
+    "self.layers = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)) for [2, 3, 1]."
+)
+def test_example_mlp(student: Student) -> None:
+    """MLP([2, 3, 1]) has the parameters of two Linears, and a ReLU between them alone."""
+    layer = student.module("MLP", [2, 3, 1])
+    right = {"layers.0.weight": [3, 2], "layers.0.bias": [3]}
+    right |= {"layers.2.weight": [1, 3], "layers.2.bias": [1]}
+    assert_equal(
+        {name: list(tensor.shape) for name, tensor in layer.named_parameters()},
+        right,
+        what="the dict of parameter shapes of MLP([2, 3, 1])",
+        ordered=False,
+        mistakes={
+            "There are no parameters: PyTorch does not see layers in a plain list.": {},
+            "layers holds no ReLU: with it the second Linear is layers.2.": {
+                name.replace("2.", "1."): shape for name, shape in right.items()
+            },
+        },
+    )
+    tensors = dict(zip(right, laws.check_parameters(layer, right), strict=True))
+    with torch.no_grad():
+        tensors["layers.0.weight"].copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+        tensors["layers.2.weight"].copy_(torch.tensor([[1.0, 2.0, -1.0]]))
+        tensors["layers.0.bias"].zero_()
+        tensors["layers.2.bias"].zero_()
+    # The hidden layer is [3, -4, -1], and [3, 0, 0] behind the ReLU.
+    mistakes = {"There is no ReLU between the Linears.": torch.tensor([[-4.0]])}
+    assert_close(layer(torch.tensor([[3.0, -4.0]])), torch.tensor([[3.0]]), mistakes=mistakes)
+    with must_raise(ValueError, mentions="widths", call="MLP([4])"):
+        student.module("MLP", [4])
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("With x = 1: 1 + 2 * 1 = 3, then 3 + 10 * 3 = 33.")
+def test_example_stack(student: Student) -> None:
+    """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 where the second one is skipped."""
+    stack, x = student.module("ResidualStack", student.made("times", 2.0, 10.0)), torch.ones(1)
+    mistakes = {
+        "The skip connections are missing: x = x + block(x).": torch.tensor([20.0]),
+        "Every block gets the first x.": torch.tensor([13.0]),
+        "One skip connection leads around all blocks: each needs its own.": torch.tensor([21.0]),
+    }
+    assert_close(stack(x), torch.tensor([33.0]), mistakes=mistakes)
+    doubled = {
+        "A skipped block leaves x as it is: it adds nothing.": torch.tensor([6.0]),
+        "skip is ignored.": torch.tensor([33.0]),
+    }
+    assert_close(stack(x, skip=[1]), torch.tensor([3.0]), mistakes=doubled)
+    laws.check_changes_nothing(student, stack, x, call="forward")
+    with must_raise(ValueError, mentions="skip", call="forward(x, skip=[2]) of two blocks"):
+        stack(x, skip=[2])
+
+
+@pytest.mark.place("plain_containers")
+@pytest.mark.hint(
+    'The model has heads = {"left": nn.Linear}, its encoder has layers = [nn.Linear, ...].'
+)
+def test_example_plain(student: Student) -> None:
+    """A dict "heads" of the model and a list "encoder.layers" are found, nothing else."""
+    names = student.function("plain_containers")(student.made("hiding"))
+    mistakes = {"Attributes of submodules are missing: encoder has a list.": ["heads"]}
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    value = sorted(names) if is_list else names
+    assert_equal(value, ["encoder.layers", "heads"], what="the sorted result", mistakes=mistakes)

@@ -1,0 +1,79 @@
+"""Small examples for count_parameters, freeze and parameter_groups; probe_freezing.py has the network."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.judge.checks import assert_equal, laws, must_raise
+from grader.judge.student import Student
+
+
+@pytest.mark.place("count_parameters")
+@pytest.mark.hint(
+    "6 + 3 for encoder.0, 12 for encoder2, 4 + 4 for the norm, of which 4 are frozen."
+)
+def test_example_count(student: Student) -> None:
+    """The network has 29 elements in its parameters, of which 25 learn."""
+    assert_equal(
+        student.function("count_parameters")(student.made("network")),
+        (29, 25),
+        what="the pair (total, trainable)",
+        mistakes={
+            "You count tensors, not their elements: parameter.numel().": (5, 4),
+            "Buffers count in yours: they are no parameters.": (38, 25),
+            "The two numbers are swapped: total first.": (25, 29),
+            "Your second number is that of the frozen elements.": (29, 4),
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("freeze")
+@pytest.mark.hint("encoder2.weight also begins with encoder, but not with encoder and a dot.")
+def test_example_freeze(student: Student) -> None:
+    """freeze(network, ["encoder"]) freezes encoder.0, not encoder2; "decoder" is a ValueError."""
+    seen = laws.observe(student, "freeze", student.made("network"), ["encoder"]).checked()
+    right = ["encoder.0.weight", "encoder.0.bias"]
+    alike = "encoder2 is frozen as well: the name of a module ends at a dot."
+    unfrozen = "norm.bias was frozen before and learns again: freezing never unfreezes."
+    names = [*right, "encoder2.weight", "norm.weight", "norm.bias"]
+    assert_equal(
+        [n for n in names if seen.after(0, "parameters", n, "requires_grad") is False],
+        [*right, "norm.bias"],
+        what="the list of frozen parameters after it",
+        mistakes={alike: [*right, "encoder2.weight", "norm.bias"], unfrozen: right},
+    )
+    assert_equal(seen.value, right, what="the result of freeze")
+    with must_raise(ValueError, mentions="decoder", call='freeze(network, ["decoder"])'):
+        student.function("freeze")(student.made("network"), ["decoder"])
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("parameter_groups")
+@pytest.mark.hint("parameter.dim() is 2 for both weights of the encoders, 1 for the rest.")
+def test_example_groups(student: Student) -> None:
+    """Matrices decay, biases and the weight of the norm do not, and frozen ones are left out."""
+    matrices = ["encoder.0.weight", "encoder2.weight"]
+
+    def groups(first: list[str], second: list[str], decays: tuple[float, float]) -> list[object]:
+        both = zip((first, second), decays, strict=True)
+        return [{"params": params, "weight_decay": decay} for params, decay in both]
+
+    vectors = ["encoder.0.bias", "norm.weight"]
+    assert_equal(
+        student.run("groups", student.made("network"), 0.1),
+        groups(matrices, vectors, (0.1, 0.0)),
+        what="the list of groups, each parameter shown by its name,",
+        ordered=False,
+        mistakes={
+            "You decide by the name: the weight of a norm has one dimension.": groups(
+                [*matrices, "norm.weight"], ["encoder.0.bias"], (0.1, 0.0)
+            ),
+            "norm.bias is frozen: leave it out.": groups(
+                matrices, [*vectors, "norm.bias"], (0.1, 0.0)
+            ),
+            "The two values are swapped: the first group decays.": groups(
+                matrices, vectors, (0.0, 0.1)
+            ),
+        },
+    )

@@ -1,0 +1,65 @@
+"""Small examples for shapes that broadcast, their gradients, and a loss that refuses to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, must_raise
+from grader.judge.student import Student
+
+
+@pytest.mark.place("broadcast_shape")
+@pytest.mark.hint("Write both shapes one below the other, flush right, and fill with 1.")
+def test_example_shapes(student: Student) -> None:
+    """(10,) and (10, 1) make (10, 10), (1, 3) and (0, 1) make (0, 3), (10, 5) and (5, 10) do not fit."""
+    function = student.function("broadcast_shape")
+    mistakes = {
+        "You align the shapes at the first dimension: begin at the last one.": (10, 1),
+        "The shorter shape cuts the longer one off: missing dimensions count as 1.": (10,),
+    }
+    assert_equal(function((10,), (10, 1)), (10, 10), what="the shape", mistakes=mistakes)
+    larger = {"You take the larger size: a 1 against a 0 gives 0.": (1, 3)}
+    assert_equal(function((1, 3), (0, 1)), (0, 3), what="the shape", mistakes=larger)
+    with must_raise(
+        ValueError, mentions="shape or other", call="broadcast_shape((10, 5), (5, 10))"
+    ):
+        function((10, 5), (5, 10))
+
+
+@pytest.mark.place("sum_to_shape")
+@pytest.mark.hint("Sum over the dimensions that were added or stretched, with keepdim=True.")
+def test_example_sum(student: Student) -> None:
+    """A gradient of ones of shape (4, 2, 3) is summed to eights for (3,), to twelves for (2, 1)."""
+    ones = torch.ones(4, 2, 3)
+    for shape, count in {(3,): 8.0, (2, 1): 12.0, (2, 3): 4.0, (4, 2, 3): 1.0}.items():
+        mistakes = {
+            "You average: every use of an element adds to its gradient.": torch.ones(shape),
+            "You sum over the added dimensions only, not over the stretched ones.": torch.full(
+                (2, 3), 4.0
+            ),
+            "You sum over everything.": torch.tensor(24.0),
+        }
+        total = student.function("sum_to_shape")(ones, shape)
+        what = f"the gradient for the shape {shape}"
+        assert_close(total, torch.full(shape, count), what=what, mistakes=mistakes)
+
+
+@pytest.mark.place("mse_loss")
+@pytest.mark.hint("Compare prediction.shape and target.shape before you subtract.")
+def test_example_loss(student: Student) -> None:
+    """The loss of [1, 2, 5] and [1, 4, 1] is 20 / 3; shapes (3, 1) and (3,) are a ValueError."""
+    prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])
+    function = student.function("mse_loss")
+    loss = function(prediction, target)
+    mistakes = {"Your mean is a sum: divide by the number of elements.": torch.tensor(20.0)}
+    assert_close(loss, torch.tensor(20 / 3), what="the loss", mistakes=mistakes)
+    assert_close(function(prediction, target, "sum"), torch.tensor(20.0), what="the sum")
+    errors = function(prediction, target, "none")
+    assert_close(errors, torch.tensor([0.0, 4.0, 16.0]), what="the errors")
+    with must_raise(
+        ValueError, mentions="prediction or target", call="mse_loss of (3, 1) and (3,)"
+    ):
+        function(prediction[:, None], target)
+    with must_raise(ValueError, mentions="reduction", call='mse_loss with reduction="average"'):
+        function(prediction, target, "average")

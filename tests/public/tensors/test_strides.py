@@ -1,0 +1,73 @@
+"""Small examples for strides, storage positions and sliding windows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_equal, assert_tensor, entry, must_raise
+from grader.judge.student import Student
+
+
+@pytest.mark.place("contiguous_strides")
+@pytest.mark.hint("Walk through the sizes from the last one to the first, and keep a product.")
+def test_example_strides(student: Student) -> None:
+    """A row-major tensor of shape (2, 3, 4) has the strides (12, 4, 1)."""
+    mistakes = {
+        "Your strides multiply the sizes before a dimension: take those behind it.": (1, 2, 6),
+        "Each stride includes the dimension's own size: take only those behind it.": (24, 12, 4),
+        "Your strides are in the wrong order: the last dimension has stride 1.": (1, 4, 12),
+        "Your strides are in bytes, as NumPy's: count elements.": (96, 32, 8),
+    }
+    strides = student.function("contiguous_strides")((2, 3, 4))
+    assert_equal(strides, (12, 4, 1), what="contiguous_strides((2, 3, 4))", mistakes=mistakes)
+
+
+@pytest.mark.place("storage_index")
+@pytest.mark.hint("x.storage_offset() and x.stride() say all that you need.")
+def test_example_position(student: Student) -> None:
+    """In the transpose of rows 1 and 2 of a (3, 4) matrix, the element [2, 1] stands at position 10."""
+    x = torch.arange(12.0).reshape(3, 4)[1:].t()  # (4, 2), strides (1, 4), offset 4
+    mistakes = {
+        "You left out where x begins: add x.storage_offset().": 6,
+        "You used the strides of a contiguous tensor: ask x for its own, x.stride().": 9,
+        "You count bytes: count elements.": 40,
+    }
+    position = student.function("storage_index")(x, (2, 1))
+    assert_equal(position, 10, what="the position of [2, 1]", mistakes=mistakes)
+    with must_raise(ValueError, mentions="index", call="storage_index(x, (4, 0))"):
+        student.function("storage_index")(x, (4, 0))
+
+
+@pytest.mark.place("shares_storage")
+@pytest.mark.hint("x.untyped_storage() is the storage itself.")
+def test_example_shares(student: Student) -> None:
+    """Both halves of a tensor share its storage, and a copy does not."""
+    pairs = ["x and x[3:]", "x[:3] and x[3:]", "x and a copy"]
+    mistakes = {
+        "You compare where the tensors begin: two views may begin at different places of one "
+        "storage.": dict.fromkeys(pairs, False),
+        "You compare values: equal numbers may stand in two storages.": dict(
+            zip(pairs, (False, False, True), strict=True)
+        ),
+    }
+    right = dict(zip(pairs, (True, True, False), strict=True))
+    assert_equal(student.run("pairs"), right, what="shares_storage", mistakes=mistakes)
+
+
+@pytest.mark.place("sliding_windows")
+@pytest.mark.hint("x.as_strided(shape, strides): how far is it to the next window, and inside one?")
+def test_example_windows(student: Student) -> None:
+    """Windows of 3 elements, 2 apart, over 0..7 are [0, 1, 2], [2, 3, 4] and [4, 5, 6], as a view."""
+    rows = [[0.0, 1.0, 2.0], [2.0, 3.0, 4.0], [4.0, 5.0, 6.0]]
+    mistakes = {
+        "The step is on the wrong stride: it leads from window to window.": [
+            [first, first + 2, first + 4] for first in (0.0, 1.0, 2.0)
+        ],
+        "Your last window reaches past the end of x.": [*rows, [6.0, 7.0, 8.0]],
+    }
+    windows, later = entry(student.run("windows", 3, 2), kind=list, count=2)
+    shown = assert_tensor(windows, what="the windows").tolist()
+    assert_equal(shown, rows, what="the list of windows", mistakes=mistakes)
+    told = "Your windows are a copy: when x changes later, they have to change with it."
+    assert assert_tensor(later, what="the windows later").eq(-1).all(), told
