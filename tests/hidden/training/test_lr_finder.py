@@ -832,15 +832,20 @@ def check_left(
     return reported
 
 
-PARTS = {
-    "{}the parameters are what they were: keep copies of the values (clone, or deepcopy of the state "
-    "dict: without a copy, what you keep is trained along), and put them back before you return.": (
-        ("0.values",)
+# What has to be as it was, and the advice where it is not.
+PARTS = [
+    (
+        ("0.values",),
+        "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state dict: "
+        "without a copy, what you keep is trained along), and put them back before you return.",
     ),
-    "{}the model and the optimizer hold the same Parameter objects as before, or the optimizer trains "
-    "others than the model's: copy the values back in place.": ("0.parameters", "1.parameters"),
-    "{}requires_grad of the parameters is what it was.": ("0.requires_grad",),
-}
+    (
+        ("0.parameters", "1.parameters"),
+        "the model and the optimizer hold the same Parameter objects as before, or the optimizer trains "
+        "others than the model's: copy the values back in place.",
+    ),
+    (("0.requires_grad",), "requires_grad of the parameters is what it was."),
+]
 
 
 @pytest.mark.points(24)
@@ -848,8 +853,8 @@ PARTS = {
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was."""
-    for told, only in PARTS.items():
-        check_left(student, only, told.format("After the test "))
+    for only, told in PARTS:
+        check_left(student, only, f"After the test {told}")
 
 
 @pytest.mark.points(8)
@@ -984,8 +989,8 @@ def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores everything too."""
     for words, loss in {"above 4 times the lowest": 9.0, "NaN": math.nan}.items():
         when = f"After a test that stopped early, at a loss that was {words}, "
-        for told, only in PARTS.items():
-            check_left(student, only, told.format(when), 1.0, 2.0, loss, 1.0)
+        for only, told in PARTS:
+            check_left(student, only, when + told, 1.0, 2.0, loss, 1.0)
 
 
 # --- suggest_lr ----------------------------------------------------------------------------------
