@@ -836,13 +836,17 @@ def check_left(
 PARTS = [
     (
         ("0.values",),
-        "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state dict: "
-        "without a copy, what you keep is trained along), and put them back before you return.",
+        (
+            "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state dict: "
+            "without a copy, what you keep is trained along), and put them back before you return."
+        ),
     ),
     (
         ("0.parameters", "1.parameters"),
-        "the model and the optimizer hold the same Parameter objects as before, or the optimizer trains "
-        "others than the model's: copy the values back in place.",
+        (
+            "the model and the optimizer hold the same Parameter objects as before, or the optimizer trains "
+            "others than the model's: copy the values back in place."
+        ),
     ),
     (("0.requires_grad",), "requires_grad of the parameters is what it was."),
 ]
