@@ -837,8 +837,8 @@ PARTS = [
     (
         ("0.values",),
         (
-            "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state dict: "
-            "without a copy, what you keep is trained along), and put them back before you return."
+            "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state "
+            "dict: without a copy, what you keep is trained along), and put them back before you return."
         ),
     ),
     (
