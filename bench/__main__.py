@@ -22,7 +22,8 @@ from rich.table import Table
 
 from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions
-from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.process import Judge, judge_source, judges
+from grader.judge.warmth import modules_of
 
 PYTHON = sys.executable
 
@@ -92,7 +93,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
     def anew(*ids: str) -> float:
         return wall([PYTHON, "-m", "bench.floor", "solutions", *ids])
 
-    preload = modules_of(course.exercises)
+    preload = modules_of(course, course.exercises)
     with (
         judges(preload=preload) as (behind_walls,),
         judges(preload=preload, walls=False) as (unconfined,),
@@ -127,7 +128,7 @@ def memory(course: Course, console: Console) -> None:
     if not Path("/proc/self/smaps_rollup").exists():
         return
     peaks: dict[str, int] = {}
-    with judges(preload=modules_of(course.exercises)) as (judge,):
+    with judges(preload=modules_of(course, course.exercises)) as (judge,):
         me = psutil.Process()
         for exercise in course.exercises:
             source = course.solution(exercise).read_bytes()

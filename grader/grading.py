@@ -139,9 +139,9 @@ class _Grading:
             yield
             return
         from grader.judge.pool import Judges
-        from grader.judge.process import modules_of
+        from grader.judge.warmth import modules_of
 
-        with Judges(preload=modules_of(open_ones), walls=walls) as self._judges:
+        with Judges(preload=modules_of(course, open_ones), walls=walls) as self._judges:
             self._judges.start()
             self.torch = version_of("torch")
             yield

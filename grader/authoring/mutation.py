@@ -32,7 +32,7 @@ from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.budget import TEST_PART
 from grader.judge.pool import Judges
-from grader.judge.process import modules_of
+from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome
 
 _SEED = 0
@@ -438,7 +438,7 @@ def mutate(
         if not (path := course.solution(exercise)).is_file():
             raise CourseError(f"There is nothing to mutate for {exercise.id!r}: {path} is missing.")
     with (
-        Judges(jobs, preload=modules_of(exercises)) as judges,
+        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
         ThreadPoolExecutor(jobs) as threads,
     ):
         judges.start()

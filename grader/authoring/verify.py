@@ -19,8 +19,8 @@ from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment, LawCall
 from grader.judge.pool import Judges
-from grader.judge.process import modules_of
 from grader.judge.scoring import kept
+from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
 from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
@@ -70,7 +70,7 @@ def verify(
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
     with (
-        Judges(jobs, preload=modules_of(exercises)) as judges,
+        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
         ThreadPoolExecutor(jobs) as threads,
     ):
         judges.start()

@@ -31,7 +31,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests` the judge reports every test as it ends, for somebody who waits.
+    With `report_tests` the judge reports every test as it ends, for somebody who waits. Where many are to be
+    judged it is to `learn` first what the course's solution imports late, unless that is known.
     """
 
     course: str
@@ -39,6 +40,7 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     source: bytes
     options: GradingOptions
     report_tests: bool = False
+    learn: bool = False
 
 
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):

@@ -6,6 +6,7 @@ What no judge can judge is a fault of ours, told in its verdict, and the others 
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,8 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge.assignment import GradingOptions, Judgment
-from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.process import Judge, judge_source, judges
+from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, TestResult
 
 # So many files in a row without a sandbox, each tried twice.
@@ -29,11 +31,20 @@ class Judges:
 
     They are started for the first judgment, or by `start`. A judge that ended is replaced, by one with a fork
     server of its own, since the shared one may be what is gone; and the exercise that it was at is tried once
-    more. All of this is done by threads that outlive it: bubblewrap ends with the thread that started it.
+    more. Where they have many to judge, `learn` has them learn first what each exercise imports late
+    (`warmth`). All of this is done by threads that outlive it: bubblewrap ends with the thread that started it.
     """
 
-    def __init__(self, count: int = 1, *, preload: Sequence[str] = (), walls: bool = True) -> None:
+    def __init__(
+        self,
+        count: int = 1,
+        *,
+        preload: Sequence[str] = (),
+        walls: bool = True,
+        learn: bool = False,
+    ) -> None:
         self._count, self._preload, self._walls = count, tuple(preload), walls
+        self._learn = learn
         self._lock = threading.Lock()
         self._judges: list[Judge] = []
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -75,19 +86,20 @@ class Judges:
     ) -> Judgment:
         """Have a source judged, as soon as a judge is free; raises GraderError for a fault of ours."""
         stops = self._stops
-        self.start(exercise.preload)
+        self.start(modules_of(course, [exercise]) if not self._judges else ())
         place = self._free.get()
         try:
             judge = self._judges[place]
             if not judge.alive:
                 judge = self._replaced(place, stops)
+            ask = functools.partial(judge_source, learn=self._learn)
             try:
-                return judge_source(judge, course, exercise, source, options, done)
+                return ask(judge, course, exercise, source, options, done)
             except (JudgeError, SandboxError) as error:
                 if isinstance(error, JudgeError) and judge.alive:
                     raise
                 judge = self._replaced(place, stops)
-                return judge_source(judge, course, exercise, source, options, done)
+                return ask(judge, course, exercise, source, options, done)
         finally:
             self._free.put(place)
 
@@ -153,7 +165,7 @@ class TaskJudges(Judges):
     """
 
     def __init__(self, course: Course, count: int, options: GradingOptions) -> None:
-        super().__init__(count, preload=modules_of(course.exercises))
+        super().__init__(count, preload=modules_of(course, course.exercises), learn=True)
         self._course, self._options = course, options
         self._without_sandbox = 0
 

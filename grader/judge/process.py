@@ -21,7 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ import msgspec
 from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
+from grader.judge import warmth
 from grader.judge.assignment import Assignment, GradingOptions, JudgeFault, Judgment, TestDone
 from grader.judge.scoring import score_alike
 from grader.results import Outcome, TestResult
@@ -227,28 +228,27 @@ def judge_source(
     source: bytes,
     options: GradingOptions,
     done: Callable[[TestResult], None] | None = None,
+    *,
+    learn: bool = False,
 ) -> Judgment:
-    """Have a judge judge a source that `settle` left open.
+    """Have a judge judge a source that `settle` left open; to `learn` is for many.
 
     A judge that takes too much time or memory costs the submission this exercise.
     """
     manifest = str(course.folder / "course.toml")
     try:
-        return judge.judge(Assignment(manifest, exercise.id, source, options), done)
+        return judge.judge(Assignment(manifest, exercise.id, source, options, learn=learn), done)
     except JudgeOverrun as overrun:
         tests = tests_of(course, exercise, options.suites)
         result = score_alike(exercise, tests, overrun.outcome, str(overrun))
         return Judgment(result, options.required_walls)
 
 
-def modules_of(exercises: Iterable[Exercise]) -> tuple[str, ...]:
-    """Return the modules to import beforehand in the sandboxes of these exercises, the first one first."""
-    return tuple(dict.fromkeys(module for exercise in exercises for module in exercise.preload))
-
-
 # --- inside the judge -----------------------------------------------------------------------------
 
 Reply = Callable[[msgspec.Struct], None]
+# What was learned of the exercises of courses, by their manifests' paths and ids.
+_Learned = dict[tuple[str, str], tuple[str, ...]]
 
 
 def main(arguments: list[str]) -> None:
@@ -256,8 +256,8 @@ def main(arguments: list[str]) -> None:
     # Here and not above: the process that grades imports this module, and neither pytest nor the suites.
     from grader.judge.run import Suites
 
-    suites = Suites()
-    serve(arguments, lambda line, sandboxes, reply: _judge(line, sandboxes, suites, reply))
+    suites, learned = Suites(), _Learned()
+    serve(arguments, lambda line, sandboxes, reply: _judge(line, sandboxes, suites, learned, reply))
 
 
 def serve(
@@ -315,7 +315,11 @@ def limit_time(exercise: Exercise | None) -> None:
 
 
 def _judge(
-    line: bytes, sandboxes: SandboxSource, suites: Suites, reply: Reply
+    line: bytes,
+    sandboxes: SandboxSource,
+    suites: Suites,
+    learned: _Learned,
+    reply: Reply,
 ) -> Judgment | JudgeFault:
     from grader.judge.run import judge_exercise
 
@@ -323,6 +327,11 @@ def _judge(
     try:
         course = _course(assignment.course)
         exercise = course.exercise(assignment.exercise)
+        key = assignment.course, exercise.id
+        if key not in learned:
+            learned[key] = _late_imports(assignment, course, exercise, sandboxes, suites)
+        preload = dict.fromkeys([*exercise.preload, *learned[key]])
+        exercise = msgspec.structs.replace(exercise, preload=tuple(preload))
         limit_time(exercise)
         return judge_exercise(
             course,
@@ -346,6 +355,29 @@ def _judge(
         return JudgeFault(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
         )
+
+
+def _late_imports(
+    assignment: Assignment,
+    course: Course,
+    exercise: Exercise,
+    sandboxes: SandboxSource,
+    suites: Suites,
+) -> tuple[str, ...]:
+    """What an exercise imports late: known from before, or learned now if many are to come."""
+    from grader.judge.run import late_imports
+
+    # Without a fork server each sandbox imports everything anew.
+    forked = isinstance(sandboxes, ForkServerSandboxes)
+    known = warmth.learned(course, exercise)
+    if forked and known is None and assignment.learn and course.solution_source(exercise):
+        limit_time(exercise)
+        imports = late_imports(
+            course, exercise, assignment.options, sandboxes=sandboxes, suites=suites
+        )
+        warmth.keep(course, exercise, imports)
+        known = warmth.importable(imports)
+    return known or ()
 
 
 def _course(manifest: str) -> Course:

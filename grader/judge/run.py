@@ -75,12 +75,7 @@ def judge_exercise(
     try:
         # In this process the suites are imported meanwhile.
         session.begin()
-        functions = {}
-        for visibility, path in course.suites(exercise).items():
-            names = [test.name for test in declared if test.visibility is visibility]
-            if visibility in options.suites:
-                own = zip(names, suites.functions(path, names), strict=True)
-                functions.update({(visibility, name): (path, test) for name, test in own})
+        functions = _functions(course, exercise, declared, options.suites, suites)
 
         reference = course.solution_source(exercise)
         solution = None
@@ -105,6 +100,39 @@ def judge_exercise(
     return recorder.completed(Judgment(result, session.walls))
 
 
+def late_imports(
+    course: Course,
+    exercise: Exercise,
+    options: GradingOptions,
+    *,
+    sandboxes: SandboxSource,
+    suites: Suites,
+) -> tuple[str, ...]:
+    """What the course's own solution imports late, in all of its tests.
+
+    Raises GraderError for a fault of ours.
+    """
+    reference, visibilities = course.solution_source(exercise), tuple(Visibility)
+    if reference is None:
+        return ()
+    tests = tests_of(course, exercise, visibilities)
+    recorder.begin(on=False)
+    session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
+    try:
+        session.begin()
+        functions = _functions(course, exercise, tests, visibilities, suites)
+        run = SuiteRun(session, tests, options.seed)
+        session.load()
+        for test in tests:
+            path, function = functions[test.visibility, test.name]
+            run.end(test, _error_of(run, test, path, function))
+        return session.imports()
+    except (StudentError, TimedOut, SandboxDied):
+        return ()  # a solution that fails is told of when it is judged
+    finally:
+        session.close()
+
+
 _Test = Callable[[Student], None]
 
 
@@ -115,6 +143,23 @@ def _only(tests: Sequence[SuiteTest], visibility: Visibility, name: str) -> list
         for test in tests
         if (test.visibility, test.name) == (visibility, name)
     ]
+
+
+def _functions(
+    course: Course,
+    exercise: Exercise,
+    tests: Sequence[SuiteTest],
+    visibilities: Sequence[Visibility],
+    suites: Suites,
+) -> dict[tuple[Visibility, str], tuple[Path, _Test]]:
+    """The tests of these suites as functions, each with its suite."""
+    functions = {}
+    for visibility, path in course.suites(exercise).items():
+        names = [test.name for test in tests if test.visibility is visibility]
+        if visibility in visibilities:
+            own = zip(names, suites.functions(path, names), strict=True)
+            functions.update({(visibility, name): (path, test) for name, test in own})
+    return functions
 
 
 def _run(

@@ -34,6 +34,8 @@ from grader.sandbox.wire.messages import (
     ForbiddenReply,
     Forward,
     Guard,
+    Imports,
+    ListImports,
     Load,
     LoadProbe,
     Raised,
@@ -67,6 +69,8 @@ class Session:
         exercise: Exercise,
         source: bytes,
         required_walls: tuple[str, ...] = (),
+        *,
+        watch_imports: bool = False,
     ) -> None:
         self.exercise = exercise
         self.tree: ast.Module = parse(source)
@@ -77,6 +81,7 @@ class Session:
         self._sandboxes = sandboxes
         self._required_walls = required_walls
         self._source = source
+        self._watch_imports = watch_imports
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, bytes] = {}
@@ -156,6 +161,11 @@ class Session:
         """Have the student's module run in a sandbox; raises what stands in the way."""
         self._running()
 
+    def imports(self) -> tuple[str, ...]:
+        """What was imported late; only of a session with the course's own solution."""
+        reply, _ = self.ask(ListImports(), Packing())
+        return reply.modules if isinstance(reply, Imports) else ()
+
     def _running(self) -> Sandbox:
         if self._sandbox is None:
             self._sandbox = self._started()
@@ -183,7 +193,14 @@ class Session:
         guards = tuple(
             Guard(rule.entry_points, rule.operators, rule.names) for rule in self.exercise.forbidden
         )
-        load = Load(self.exercise.id, self.exercise.file, self._source, guards, self._traced)
+        load = Load(
+            self.exercise.id,
+            self.exercise.file,
+            self._source,
+            guards,
+            self._traced,
+            self._watch_imports,
+        )
         try:
             self._exchange(sandbox, load, Packing())
         except Exception:

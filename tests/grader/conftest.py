@@ -51,6 +51,15 @@ def _write_course(root: Path, suite: str, probe: str = "", *, extra: str = "") -
     return load_course(root)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of the tests' own in the place of the user's, also for the processes that they start."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def write_course() -> WriteCourse:
     """Write a course of one exercise with this hidden suite (and probe) to a folder."""

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from grader.sandbox.inside import observation
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
+from grader.sandbox.inside.imports import ImportWatch
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -29,6 +30,8 @@ from grader.sandbox.wire.messages import (
     Call,
     ForbiddenReply,
     Forward,
+    Imports,
+    ListImports,
     Load,
     Loaded,
     LoadProbe,
@@ -58,6 +61,7 @@ class Worker:
         self._watches: dict[str, list[OperatorWatch]] = {}
         self._guarded = functools.partial(GuardedCall, traced=False)
         self._settings: dict[str, Any] = {}
+        self._imports: ImportWatch | None = None
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
@@ -87,6 +91,8 @@ class Worker:
                 exec(marshal.loads(request.code), module.__dict__)  # noqa: S102, S302 (the judge wrote it)
                 self._probes[request.name] = module
                 return Loaded()
+            case ListImports():
+                return Imports(self._imports.names() if self._imports is not None else ())
             case Call():
                 self._seed(request.seed)
                 return self._call(request, unpacking, packing)
@@ -112,6 +118,8 @@ class Worker:
             for name in guard.entry_points:
                 self._watches.setdefault(name, []).append(watch)
         self._guarded = functools.partial(GuardedCall, traced=request.traced)
+        if request.watch_imports:
+            self._imports = ImportWatch(self._scratch)
         for watches in self._watches.values():
             self._guarded(watches)
         # Registered under its name before it runs: dataclasses, NamedTuple and pickle look there.

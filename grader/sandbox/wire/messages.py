@@ -25,7 +25,8 @@ class Guard(msgspec.Struct, frozen=True):
 class Load(msgspec.Struct, frozen=True, tag="load"):
     """Run the student's file as the module `name`; `file` is what its tracebacks show.
 
-    With `traced` torch's profiler looks at guarded calls, too, and the operators are reported.
+    With `traced` torch's profiler looks at guarded calls, too, and the operators are reported. With
+    `watch_imports` what is imported from here on is noted, for `ListImports`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     source: bytes
     guards: tuple[Guard, ...]
     traced: bool = False
+    watch_imports: bool = False
 
 
 class LoadProbe(msgspec.Struct, frozen=True, tag="load_probe"):
@@ -104,7 +106,11 @@ class Backward(msgspec.Struct, frozen=True, tag="backward"):
     seed: int | None = None
 
 
-Request = Load | LoadProbe | Call | Build | Forward | Backward
+class ListImports(msgspec.Struct, frozen=True, tag="list_imports"):
+    """Name what was imported since the module was loaded; asked where that is the course's own solution."""
+
+
+Request = Load | LoadProbe | Call | Build | Forward | Backward | ListImports
 
 # --- replies ------------------------------------------------------------------------------------
 
@@ -117,6 +123,12 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """The module, or the probe, is there."""
+
+
+class Imports(msgspec.Struct, frozen=True, tag="imports"):
+    """The imports that no other import asked for, in their order."""
+
+    modules: tuple[str, ...]
 
 
 class Built(msgspec.Struct, frozen=True, tag="built"):
@@ -165,4 +177,4 @@ class ForbiddenReply(msgspec.Struct, frozen=True, tag="forbidden"):
     frames: tuple[tuple[int, str], ...]
 
 
-Reply = Ready | Loaded | Built | Returned | Raised | ForbiddenReply
+Reply = Ready | Loaded | Imports | Built | Returned | Raised | ForbiddenReply

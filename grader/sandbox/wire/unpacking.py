@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 # Of all dicts of a frame: CPython's worst for so many takes 0.2 s, and no honest answer comes near.
 _MAX_SQUARES = 10 * MAX_KEYS**2
 
+# As MessagePack decodes them, so that there are none of their subclasses.
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
 _decode_tensor = msgspec.msgpack.Decoder(TensorHead).decode
 _decode_record = msgspec.msgpack.Decoder(RecordHead).decode
 _decode_dict = msgspec.msgpack.Decoder(DictHead).decode
@@ -69,7 +72,7 @@ class Unpacking:
             raise ProtocolError(f"a value cannot be read: {error}"[:MAX_TEXT]) from error
 
     def _unpack(self, value: Any, depth: int) -> Any:
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if type(value) in _PLAIN:
             return value
         if not isinstance(value, msgspec.msgpack.Ext):
             raise ProtocolError(f"a value of type {type(value).__name__} does not belong here")
@@ -100,12 +103,12 @@ class Unpacking:
         self._values += len(values)
         if self._values > MAX_VALUES:
             raise ProtocolError("an answer holds too many values")
-        # Most of what is long is a list of floats, and a call takes longer than a float.
-        return [item if type(item) is float else self._unpack(item, depth + 1) for item in values]
+        # Most of what is long is plain, and a call takes longer than a look at the type.
+        return [item if type(item) in _PLAIN else self._unpack(item, depth + 1) for item in values]
 
     def _unpack_dict(self, keys: Sequence[Any], values: list[Any], depth: int) -> dict[Any, Any]:
         # The hash of a string is salted; those of numbers can be chosen so that all of them meet.
-        self._squares += sum(type(key) is not str for key in keys) ** 2
+        self._squares += (len(keys) - [type(key) for key in keys].count(str)) ** 2
         if len(keys) > MAX_KEYS or self._squares > _MAX_SQUARES:
             raise ProtocolError("a dict has too many keys")
         return dict(zip(keys, self._unpack_all(values, depth), strict=True))

@@ -13,8 +13,9 @@ import pytest
 
 from grader.course.manifest import Exercise, load_course
 from grader.judge.assignment import GradingOptions
-from grader.judge.process import Judge, judge_source, judges, modules_of
+from grader.judge.process import Judge, judge_source, judges
 from grader.judge.run import PROVOKED
+from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
@@ -149,7 +150,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
     """One judge and one fork server for all of the junk."""
-    with judges(preload=modules_of(COURSE.exercises)) as (judge,):
+    with judges(preload=modules_of(COURSE, COURSE.exercises)) as (judge,):
         yield judge
 
 

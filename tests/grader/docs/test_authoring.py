@@ -46,6 +46,13 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     assert load_course(tmp_path / "students").exercises == load_course(folder).exercises
 
 
+def test_an_exercise_costs_an_author_at_most_150_lines() -> None:
+    """All of its files as they are in the end, blank lines and the head of the manifest too."""
+    files = {name: content for name, content in steps(TUTORIAL) if not name.startswith("$")}
+    assert {Path(name).parts[0] for name in files} == {"solutions", "exercises", "tests"}
+    assert sum(content.count("\n") for content in files.values()) <= 150
+
+
 def test_the_files_of_the_tutorial_are_in_good_style(tmp_path: Path) -> None:
     """Authors copy them: they are formatted and without complaint, as our own exercises are."""
     for name, content in steps(TUTORIAL):

@@ -275,7 +275,17 @@ def test_a_picture_that_cannot_be_written_says_where_else(course: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "exercise", ["containers", "glu", "gelu", "grad_norms", "lr_finder", "collate", "data_parallel"]
+    "exercise",
+    [
+        "containers",
+        "initialization",
+        "glu",
+        "gelu",
+        "grad_norms",
+        "lr_finder",
+        "collate",
+        "data_parallel",
+    ],
 )
 def test_the_real_experiments_draw_the_solutions(exercise: str) -> None:
     course = load_course(ROOT)

@@ -29,13 +29,7 @@ class Model(nn.Module):
 
 
 def model(
-    module: Any,
-    state: dict[str, Tensor],
-    shape: list[int],
-    *,
-    training: list[str],
-    frozen: list[str],
-    fails_at: int = -1,
+    module: Any, state: Any, shape: Any, *, training: Any, frozen: Any, fails_at: int = -1
 ) -> Model:
     """A Model of this state, some parts of it in training mode, whose hook doubles the output."""
     made = Model(state, shape).to(state["head.bias"].dtype)
@@ -60,7 +54,7 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
 
 
 def blocks(
-    module: Any, model: Model, parts: list[str], around: str = "enable_grad", fails: bool = False
+    module: Any, model: Model, parts: list[str], around: str = "", fails: bool = False
 ) -> dict[str, Any]:
     """The modes before, inside and after nested blocks of evaluating, one for each part's name."""
     shots, error, raised = [], ZeroDivisionError("the block broke"), None
@@ -76,7 +70,7 @@ def blocks(
             finally:
                 shots.append(snapshot(model))
 
-    with getattr(torch, around)():
+    with getattr(torch, around)() if around else contextlib.nullcontext():
         shots.append(snapshot(model))
         try:
             nest(parts)
@@ -92,10 +86,11 @@ def batches(module: Any, batches: list[Any], fails: bool = False) -> Iterator[An
         raise LookupError("the loader broke")
 
 
-def predicted(module: Any, model: Model, loader: Any) -> list[Any]:
-    """How the model was run in a call of predict."""
-    module.predict(model, loader)
-    return model.calls
+def predicted(module: Any, model: Model, loader: Any, grad: bool = True) -> dict[str, Any]:
+    """How the model was run in a call of predict with grad mode on or off, and how that is then."""
+    with torch.set_grad_enabled(grad):
+        module.predict(model, loader)
+        return {"calls": model.calls, "grad": torch.is_grad_enabled()}
 
 
 def ordinary_of(module: Any, x: Tensor, kind: str, inside: bool) -> dict[str, Any]:

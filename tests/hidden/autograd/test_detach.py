@@ -22,7 +22,7 @@ GAMMA = 0.75
 MODES: list[Names] = [(), ("", "body", "head"), ("body",), ("", "head")]
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 @pytest.mark.place("to_numpy")
 @pytest.mark.hint("detach_() and requires_grad_(False) change x; x.detach() is a new tensor.")
 def test_numpy_leaves_x(student: Student) -> None:

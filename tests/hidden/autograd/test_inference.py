@@ -46,7 +46,8 @@ def test_modes_are_set_back(student: Student) -> None:
         blocks(student, training).check("after the block")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(16)
+@pytest.mark.requires("test_modes_are_set_back")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
@@ -94,7 +95,7 @@ def test_evaluating_leaves_the_rest(student: Student) -> None:
         laws.check_changes_nothing(student, student.probe("blocks"), model, [""])
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 @pytest.mark.place("predict")
 @pytest.mark.hint("torch.cat of model(inputs) for inputs, _ in loader.")
 def test_predictions(student: Student) -> None:
@@ -126,7 +127,7 @@ def test_loaders(student: Student) -> None:
             check_predictions(student, state, [2], inputs, loader)
 
 
-@pytest.mark.points(10)
+@pytest.mark.points(5)
 @pytest.mark.requires("test_predictions")
 @pytest.mark.place("predict")
 @pytest.mark.hint("Run the whole loop inside with evaluating(model):.")
@@ -134,8 +135,9 @@ def test_how_the_model_runs(student: Student) -> None:
     """model(inputs) runs once for each batch, in evaluation mode, while grad mode is off."""
     for training in MODES:
         pairs = [(torch.randn(n, 3).double(), None) for n in (4, 3, 2)]
-        calls = student.run("predicted", made(student, new_state(), training), pairs)
-        for call in entry(calls, kind=list):
+        report = student.run("predicted", made(student, new_state(), training), pairs)
+        calls = entry(report, "calls", kind=list)
+        for call in calls:
             told = "The model runs in training mode, or a part of it: call eval(), then predict."
             modes = entry(call, "training", kind=dict).values()
             assert all(mode is False for mode in modes), told
@@ -145,7 +147,7 @@ def test_how_the_model_runs(student: Student) -> None:
         assert_equal(rows, [4, 3, 2], what="the list of how many rows the model got in each call")
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(17)
 @pytest.mark.requires("test_how_the_model_runs")
 @pytest.mark.place("predict")
 @pytest.mark.hint(
@@ -168,6 +170,8 @@ def test_predict_leaves_the_rest(student: Student) -> None:
         pairs = [(torch.randn(n, 3).double(), None) for n in (4, 2)]
         model = made(student, new_state(), training)
         laws.check_changes_nothing(student, "predict", model, pairs)
+        told = "Grad mode is on after predict: it was off before, set it back to that."
+        assert entry(student.run("predicted", model, pairs, False), "grad") is False, told
         failing = made(student, new_state(), training, fails_at=2), pairs
         for broken, loader in (failing, (model, student.made("batches", pairs, fails=True))):
             call = "where the model or the loader raises a LookupError, predict"

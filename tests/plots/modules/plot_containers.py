@@ -17,7 +17,7 @@ _Norms = Annotated[list[float], msgspec.Meta(min_length=BLOCKS, max_length=BLOCK
 
 
 class Data(msgspec.Struct):
-    """The norm of the gradient of each block's weight: of the student's stack, and of the plain chain."""
+    """The norm of the gradient of each block's bias: of the student's stack, and of the plain chain."""
 
     stack: _Norms
     chain: _Norms
@@ -29,18 +29,19 @@ def experiment(student: Any) -> dict[str, Any]:
     from torch import nn
 
     generator = torch.Generator().manual_seed(0)
-    layers = [nn.Linear(32, 32, bias=False) for _ in range(BLOCKS)]
+    layers = [nn.Linear(32, 32) for _ in range(BLOCKS)]
     with torch.no_grad():
         for layer in layers:
             layer.weight.copy_(torch.randn(32, 32, generator=generator) * 0.6 / 32**0.5)
+            layer.bias.zero_()
     blocks = [nn.Sequential(layer, nn.Tanh()) for layer in layers]
     x, target = torch.randn(2, 64, 32, generator=generator)
 
     def norms(model: nn.Module) -> list[float]:
         for layer in layers:
-            layer.weight.grad = None
+            layer.bias.grad = None
         (model(x) - target).square().mean().backward()
-        gradients = [layer.weight.grad for layer in layers]
+        gradients = [layer.bias.grad for layer in layers]
         return [0.0 if grad is None else float(grad.norm()) for grad in gradients]
 
     return {"stack": norms(student.ResidualStack(blocks)), "chain": norms(nn.Sequential(*blocks))}
@@ -54,7 +55,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     axes.set(
         yscale="log",
         xlabel="block, from the input to the output",
-        ylabel="norm of the gradient of its weight",
+        ylabel="norm of the gradient of its bias",
         title="What reaches the first blocks of a deep stack",
     )
     axes.legend()

@@ -1,0 +1,79 @@
+"""Initialize weights by hand: Xavier and Kaiming, from fan_in and fan_out.
+
+A layer sums up many products. If its weights start too large, the signal grows from layer to layer until it
+overflows; if they start too small, it fades, and so do the gradients on their way back. Xavier (Glorot)
+chooses the spread of the weights so that the signal and the gradients keep their scale in linear layers,
+Kaiming (He) so that the signal keeps it where a ReLU sets half of it to zero. Both follow from two numbers:
+
+    fan_in   how many inputs one output sums up
+    fan_out  how many outputs one input feeds
+
+Not allowed anywhere here: the Xavier, Kaiming and fan functions of `torch.nn.init`, public or private,
+however you reach them. Its `uniform_`, `normal_`, `zeros_`, `ones_` and `constant_` are fine.
+
+Rules for all: every random number comes from PyTorch's global generator, so that the same `torch.manual_seed`
+gives the same values again; no function sets a seed, and two calls in a row give different values. Which
+values a seed gives is free. Tensors are float32 or float64, and no dimension has size 0. All else of what a
+function is given stays as it is.
+
+Sources: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural
+networks", section 4.2; He, Zhang, Ren and Sun (2015), "Delving Deep into Rectifiers", section 2.2.
+"""
+
+from torch import Tensor, nn
+
+
+def fans(weight: Tensor) -> tuple[int, int]:
+    """Return `(fan_in, fan_out)` of a weight of shape (out, in, *kernel), as Python ints.
+
+    With k the product of the kernel's sizes, fan_in = in * k and fan_out = out * k. A Linear's weight
+    (out, in) has no kernel: k is 1. That of an `nn.Conv2d(3, 8, 5)`, of shape (8, 3, 5, 5), gives (75, 200).
+
+    Raises ValueError, with a message that names `weight`, if it has fewer than two dimensions. So do
+    `xavier_uniform_` and `kaiming_normal_`.
+    """
+    # TODO: multiply the sizes of the kernel, then both fans.
+    raise NotImplementedError("fans: multiply the sizes of the kernel, then both fans")
+
+
+def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
+    """Fill `weight` in place with draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
+
+    Returns `weight` itself, the same object.
+
+    `weight` may be a Parameter that requires grad: it stays a leaf, keeps its `requires_grad` and its
+    `.grad`, and the filling is not part of any graph. It may be float64, and it may be non-contiguous, for
+    instance a transposed view: then the memory that it shows is filled.
+    """
+    # TODO: work out the bound, then draw.
+    raise NotImplementedError("xavier_uniform_: work out the bound, then draw")
+
+
+def kaiming_normal_(weight: Tensor) -> Tensor:
+    """Fill `weight` in place with draws from N(0, std^2), std = sqrt(2 / fan_in). Returns `weight` itself.
+
+    What is said of `weight` in `xavier_uniform_` holds here too.
+    """
+    # TODO: work out the deviation, then draw.
+    raise NotImplementedError("kaiming_normal_: work out the deviation, then draw")
+
+
+def init_weights(module: nn.Module) -> None:
+    """Initialize the parameters of one module, for `model.apply(init_weights)`. Returns None.
+
+    `apply` calls it for every submodule and for the model itself. So it sets what belongs to `module` itself,
+    and never the parameters of its children. The class, or a base class, of `module` decides:
+
+    - `nn.Linear`: `weight` as `xavier_uniform_` does, `bias` zero;
+    - `nn.Conv1d`, `nn.Conv2d`: `weight` as `kaiming_normal_` does, `bias` zero;
+    - `nn.Embedding`: `weight` from N(0, 0.02^2), and the row of `padding_idx`, if there is one, zero;
+    - `nn.LayerNorm`, `nn.BatchNorm1d`, `nn.BatchNorm2d`: `weight` one, `bias` zero;
+    - every other module is left alone, and so is every buffer (the running mean of a batch norm).
+
+    A parameter that is None (`bias=False`, `affine=False`) is passed over. The Parameter objects stay the same
+    ones, for an optimizer may hold them already; frozen ones are set too, and stay frozen.
+
+    Free: convolutions and norms that are not named here.
+    """
+    # TODO: look at the class, then set weight and bias.
+    raise NotImplementedError("init_weights: look at the class, then set weight and bias")

@@ -1,0 +1,92 @@
+"""Modules that the fork server imports before it forks: those that the author asks for, and those learned.
+
+Theory of operation. Much of torch is imported when it is first used, and what a sandbox imports it imports
+anew for every submission. So where many are to be judged, a judge runs the course's own solution once and has
+its sandbox report what was imported late. Nothing is ever learned from a submission: what is named here is
+imported outside of the walls. The names are kept in the user's cache, by the digests of all that they depend
+on; where that cannot be written, they are learned again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from grader.course.digest import exercise_digest
+from grader.course.manifest import Course, Exercise
+
+_MOST = 200
+_NAME = re.compile(r"[A-Za-z_]\w{0,60}(\.\w{1,60}){0,9}", re.ASCII)
+# It starts processes when it is imported.
+_UNFIT = ("torch._inductor",)
+_decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]:
+    """The modules to import beforehand in the sandboxes of these exercises, the first one first."""
+    asked_for = [module for exercise in exercises for module in exercise.preload]
+    known = [module for exercise in exercises for module in learned(course, exercise) or ()]
+    return tuple(dict.fromkeys([*asked_for, *known]))
+
+
+def learned(course: Course, exercise: Exercise) -> tuple[str, ...] | None:
+    """What the solution imports late; None where nobody knows."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return importable(_decode(_file(course, exercise).read_bytes()))
+    return None
+
+
+def keep(course: Course, exercise: Exercise, modules: tuple[str, ...]) -> None:
+    """Keep what was learned, for this user; where that is not possible, it is learned again."""
+    with contextlib.suppress(OSError):
+        path = _file(course, exercise)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+            draft.write(msgspec.json.encode(modules))
+        Path(draft.name).replace(path)
+
+
+def importable(modules: Iterable[str]) -> tuple[str, ...]:
+    """Those that are of an installed package, and may be imported before a fork."""
+    fit = [name for name in modules if _NAME.fullmatch(name) and not name.startswith(_UNFIT)]
+    return tuple(name for name in fit[:_MOST] if _is_installed(name.partition(".")[0]))
+
+
+@functools.cache
+def _is_installed(package: str) -> bool:
+    """Whether it lies in the Python environment, which sandboxes read: in no folder of a course."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    if spec is None or spec.origin is None or package == "grader":
+        return False
+    prefixes = (Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
+    inside = any(Path(spec.origin).resolve().is_relative_to(prefix) for prefix in prefixes)
+    return inside or spec.origin in ("built-in", "frozen")
+
+
+def _file(course: Course, exercise: Exercise) -> Path:
+    """Where the list of an exercise stands: by what judges it, its solution and what is installed."""
+    of_solution = course.solution_source(exercise) or b""
+    parts = (exercise_digest(course, exercise), sys.version, sys.prefix, _installed_torch())
+    digest = hashlib.sha256("\0".join(parts).encode() + of_solution).hexdigest()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "lab-bench", "warmth", f"{digest}.json")
+
+
+@functools.cache
+def _installed_torch() -> str:
+    """Another text after another installation. Not its metadata, which take 20 ms to look through."""
+    spec = importlib.util.find_spec("torch")
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).stat().st_mtime_ns)

@@ -1,0 +1,107 @@
+"""Initialize weights by hand: Xavier and Kaiming, from fan_in and fan_out.
+
+A layer sums up many products. If its weights start too large, the signal grows from layer to layer until it
+overflows; if they start too small, it fades, and so do the gradients on their way back. Xavier (Glorot)
+chooses the spread of the weights so that the signal and the gradients keep their scale in linear layers,
+Kaiming (He) so that the signal keeps it where a ReLU sets half of it to zero. Both follow from two numbers:
+
+    fan_in   how many inputs one output sums up
+    fan_out  how many outputs one input feeds
+
+Not allowed anywhere here: the Xavier, Kaiming and fan functions of `torch.nn.init`, public or private,
+however you reach them. Its `uniform_`, `normal_`, `zeros_`, `ones_` and `constant_` are fine.
+
+Rules for all: every random number comes from PyTorch's global generator, so that the same `torch.manual_seed`
+gives the same values again; no function sets a seed, and two calls in a row give different values. Which
+values a seed gives is free. Tensors are float32 or float64, and no dimension has size 0. All else of what a
+function is given stays as it is.
+
+Sources: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural
+networks", section 4.2; He, Zhang, Ren and Sun (2015), "Delving Deep into Rectifiers", section 2.2.
+"""
+
+from torch import Tensor, nn
+
+
+def fans(weight: Tensor) -> tuple[int, int]:
+    """Return `(fan_in, fan_out)` of a weight of shape (out, in, *kernel), as Python ints.
+
+    With k the product of the kernel's sizes, fan_in = in * k and fan_out = out * k. A Linear's weight
+    (out, in) has no kernel: k is 1. That of an `nn.Conv2d(3, 8, 5)`, of shape (8, 3, 5, 5), gives (75, 200).
+
+    Raises ValueError, with a message that names `weight`, if it has fewer than two dimensions. So do
+    `xavier_uniform_` and `kaiming_normal_`.
+    """
+    # begin solution: multiply the sizes of the kernel, then both fans
+    if weight.dim() < 2:
+        raise ValueError(f"weight needs at least two dimensions, got shape {tuple(weight.shape)}")
+    # A Linear's weight[0, 0] is one number.
+    kernel = weight[0, 0].numel()
+    return weight.shape[1] * kernel, weight.shape[0] * kernel
+    # end solution
+
+
+def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
+    """Fill `weight` in place with draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
+
+    Returns `weight` itself, the same object.
+
+    `weight` may be a Parameter that requires grad: it stays a leaf, keeps its `requires_grad` and its
+    `.grad`, and the filling is not part of any graph. It may be float64, and it may be non-contiguous, for
+    instance a transposed view: then the memory that it shows is filled.
+    """
+    # begin solution: work out the bound, then draw
+    fan_in, fan_out = fans(weight)
+    # The variance of U(-a, a) is a^2 / 3; this one is gain^2 * 2 / (fan_in + fan_out).
+    bound = gain * (6 / (fan_in + fan_out)) ** 0.5
+    # Unlike weight.uniform_, this works under torch.no_grad().
+    return nn.init.uniform_(weight, -bound, bound)
+    # end solution
+
+
+def kaiming_normal_(weight: Tensor) -> Tensor:
+    """Fill `weight` in place with draws from N(0, std^2), std = sqrt(2 / fan_in). Returns `weight` itself.
+
+    What is said of `weight` in `xavier_uniform_` holds here too.
+    """
+    # begin solution: work out the deviation, then draw
+    fan_in, _ = fans(weight)
+    return nn.init.normal_(weight, 0.0, (2 / fan_in) ** 0.5)
+    # end solution
+
+
+def init_weights(module: nn.Module) -> None:
+    """Initialize the parameters of one module, for `model.apply(init_weights)`. Returns None.
+
+    `apply` calls it for every submodule and for the model itself. So it sets what belongs to `module` itself,
+    and never the parameters of its children. The class, or a base class, of `module` decides:
+
+    - `nn.Linear`: `weight` as `xavier_uniform_` does, `bias` zero;
+    - `nn.Conv1d`, `nn.Conv2d`: `weight` as `kaiming_normal_` does, `bias` zero;
+    - `nn.Embedding`: `weight` from N(0, 0.02^2), and the row of `padding_idx`, if there is one, zero;
+    - `nn.LayerNorm`, `nn.BatchNorm1d`, `nn.BatchNorm2d`: `weight` one, `bias` zero;
+    - every other module is left alone, and so is every buffer (the running mean of a batch norm).
+
+    A parameter that is None (`bias=False`, `affine=False`) is passed over. The Parameter objects stay the same
+    ones, for an optimizer may hold them already; frozen ones are set too, and stay frozen.
+
+    Free: convolutions and norms that are not named here.
+    """
+    # begin solution: look at the class, then set weight and bias
+    if isinstance(module, nn.Linear):
+        xavier_uniform_(module.weight)
+    elif isinstance(module, (nn.Conv1d, nn.Conv2d)):
+        kaiming_normal_(module.weight)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+        if module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx])
+    elif isinstance(module, (nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)):
+        if module.weight is not None:
+            nn.init.ones_(module.weight)
+    else:
+        return
+    bias = getattr(module, "bias", None)  # an Embedding has none
+    if bias is not None:
+        nn.init.zeros_(bias)
+    # end solution

@@ -1,0 +1,111 @@
+"""What an exercise imports late is learned from the course's own solution, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course
+from grader.judge import warmth
+from grader.judge.assignment import GradingOptions
+from grader.judge.process import judge_source, judges
+from grader.results import Status
+
+WriteCourse = Callable[..., Course]
+
+SUITE = '''
+def test_late(student):
+    """Its module is there before it is imported"""
+    assert_equal(student.function("late")(), True)
+'''
+SOLUTION = "def late():\n    import colorsys\n    return True\n"
+# Full marks only where the fork server has imported what the solution imports; it imports more itself.
+SUBMISSION = "def late():\n    import sched, sys\n    return 'colorsys' in sys.modules\n"
+
+
+@pytest.fixture
+def course(tmp_path: Path, write_course: WriteCourse, monkeypatch: pytest.MonkeyPatch) -> Course:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "course/solutions/one/task.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(SOLUTION)
+    return write_course(tmp_path / "course", SUITE)
+
+
+def status(course: Course, source: str, *, learn: bool) -> Status:
+    with judges(preload=("torch",)) as (judge,):
+        (exercise,) = course.exercises
+        judgment = judge_source(
+            judge, course, exercise, source.encode(), GradingOptions(), learn=learn
+        )
+        return judgment.result.status
+
+
+def test_many_are_judged_with_what_the_solution_imports(course: Course) -> None:
+    (exercise,) = course.exercises
+    assert warmth.learned(course, exercise) is None
+    assert status(course, SUBMISSION, learn=True) is Status.PASSED
+    assert warmth.learned(course, exercise) == ("colorsys",)
+    assert warmth.modules_of(course, [exercise]) == ("torch", "colorsys")
+    # Known from now on, also to one who has a single file judged.
+    assert status(course, SUBMISSION, learn=False) is Status.PASSED
+
+
+def test_nothing_is_learned_from_a_submission(course: Course) -> None:
+    (exercise,) = course.exercises
+    assert status(course, SUBMISSION, learn=False) is not Status.PASSED
+    assert warmth.learned(course, exercise) is None
+    course.solution(exercise).unlink()
+    assert status(course, SUBMISSION, learn=True) is not Status.PASSED
+    assert warmth.learned(course, exercise) is None
+
+
+def test_another_solution_is_learned_anew(course: Course) -> None:
+    (exercise,) = course.exercises
+    assert status(course, SOLUTION, learn=True) is Status.PASSED
+    course.solution(exercise).write_text(SOLUTION.replace("colorsys", "sched"))
+    assert warmth.learned(course, exercise) is None
+    assert status(course, SOLUTION, learn=True) is Status.PASSED
+    assert warmth.learned(course, exercise) == ("sched",)
+
+
+def test_a_cache_that_cannot_be_written_or_read_is_none(course: Course, tmp_path: Path) -> None:
+    (exercise,) = course.exercises
+    (tmp_path / "cache").write_text("a file, and no folder")
+    assert status(course, SUBMISSION, learn=True) is Status.PASSED
+    assert warmth.learned(course, exercise) is None
+
+
+def test_a_solution_that_fails_teaches_nothing(course: Course) -> None:
+    (exercise,) = course.exercises
+    course.solution(exercise).write_text("raise ValueError\n")
+    assert status(course, SOLUTION, learn=True) is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "task",
+        "grader.judge.run",
+        "os.system('x')",
+        "../os",
+        "os; import sys",
+        "os.",
+        "",
+        "x" * 100,
+        "no_such_package",
+        "torch._inductor.async_compile",
+    ],
+)
+def test_only_installed_modules_are_imported_before_a_fork(name: str) -> None:
+    assert warmth.importable([name, "colorsys", "msgspec.json"]) == ("colorsys", "msgspec.json")
+
+
+def test_modules_of_the_callers_folder_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_the_course.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert warmth.importable(["beside_the_course"]) == ()

@@ -1,0 +1,360 @@
+"""What RunningCenter, state_kinds and forgotten_tensors promise, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.student import Student
+
+KINDS = {
+    "scale": "parameter",
+    "running_mean": "buffer",
+    "num_samples": "buffer",
+    "batch_mean": "non-persistent buffer",
+}
+STATISTICS = ("batch_mean", "num_samples", "running_mean")
+LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("RunningCenter.__init__")
+@pytest.mark.hint(
+    "register_buffer(name, tensor); with persistent=False it is not in the state dict."
+)
+def test_kinds_of_state(student: Student) -> None:
+    """scale is a parameter; the others are buffers, of which batch_mean is not saved."""
+    for steps in ([], [torch.randn(4, 5), "double", torch.randn(2, 5).double()]):
+        report = life(student, steps)
+        seen = entry(report.seen[-1], kind=dict)
+        for name, kind in KINDS.items():
+            own = entry(seen, name, "kind", default="missing")
+            told = f"{name} has to be a {kind}, and is {own}"
+            assert own == kind, f"{told}{' after a batch' if steps else ''}: {ADVICE.get(own, '')}"
+        extra = [name for name in seen if name not in KINDS]
+        assert not extra, f"The layer has a tensor too many: {extra[0]}."
+        keys = ["num_samples", "running_mean", "scale"]
+        assert_equal(sorted(map(str, report.keys)), keys, what="the list of the state dict's keys")
+
+
+@pytest.mark.points(1)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.__init__")
+@pytest.mark.hint(
+    "torch.ones and torch.zeros of num_features, and torch.zeros((), dtype=torch.int64)."
+)
+def test_start(student: Student) -> None:
+    """A new layer has a scale of ones, means of zeros, and 0 samples."""
+    laws.check_filled(student, "RunningCenter", 5)
+    for n in (5, 1):
+        seen = life(student, [], features=n).seen[0]
+        right = {"scale": torch.ones(n), "num_samples": torch.tensor(0)}
+        for name in KINDS:
+            value, start = entry(seen, name, "values"), right.get(name, torch.zeros(n))
+            assert_equal(value, start, what=f"the {name} of a new layer")
+        assert entry(seen, "scale", "requires_grad") is True, "scale is learned: leave it so."
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("The old mean weighs as much as the number of rows it was made of.")
+def test_statistics(student: Student) -> None:
+    """In training mode the statistics become those of the batch and of all rows so far."""
+    for shapes in ([(4, 5), (1, 5), (7, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
+        batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
+        check_statistics(life(student, batches).seen, batches)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_statistics")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
+def test_going_on(student: Student) -> None:
+    """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
+    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
+    for way in ("reload", "copy"):
+        when = "from a loaded state" if way == "reload" else "of a deep copy"
+        report = life(student, [*batches[:2], way, batches[2]])
+        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
+        for name in STATISTICS:
+            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
+            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
+    _, state = loaded(student)
+    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
+    for before in ([], [torch.randn(9, 5)]):
+        seen = life(student, [*before, given, batches[0]]).seen[-1]
+        for name, right in centered(state, batches[0]).items():
+            what = f"{name} after a state dict was loaded, and a batch"
+            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
+
+
+@pytest.mark.points(15)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Update first, then (x - self.running_mean) * self.scale.")
+def test_result(student: Student) -> None:
+    """The result is (x - running_mean) * scale, in training mode with the updated mean."""
+    for training in (True, False):
+        for shape in ((4, 5), (5,), (2, 3, 5)):
+            layer, state = loaded(student, training)
+            x = torch.randn(shape) * 3
+            batch, new = x.reshape(-1, 5).mean(0), centered(state, x) if training else state
+            mean, scale, old = new["running_mean"], state["scale"], state["running_mean"]
+            wrong = {
+                "without scale": x - mean,
+                "with the mean of the batch in place of running_mean": (x - batch) * scale,
+                "with running_mean from before the update": (x - old) * scale,
+                "if evaluation mode updated, too": (x - centered(state, x)["running_mean"]) * scale,
+                "of x * scale - running_mean": x * scale - mean,
+                "of running_mean - x": (mean - x) * scale,
+            }
+            what = f"the result in {'training' if training else 'evaluation'} mode"
+            known = {f"Your result is that {words}.": value for words, value in wrong.items()}
+            assert_close(layer(x), (x - mean) * scale, what=what, mistakes=known, **LOOSE)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("if self.training: ...")
+def test_evaluation_updates_nothing(student: Student) -> None:
+    """In evaluation mode nothing is updated, and after it the statistics go on."""
+    batches = [torch.randn(n, 5) for n in (4, 3, 2)]
+    seen = life(student, [batches[0], "eval", batches[1], "train", batches[2]]).seen
+    for name in STATISTICS:
+        told = f"{name} is updated in evaluation mode: update only if self.training."
+        old, new = (entry(seen[i], name, "values") for i in (1, 3))
+        assert_equal(new, old, what=f"{name} after evaluation mode", mistakes={told: new})
+    check_statistics([seen[0], seen[1], seen[5]], [batches[0], batches[2]])
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("The mean of no rows is NaN: update only where there are some.")
+def test_no_rows(student: Student) -> None:
+    """An x without rows updates nothing, and gives a result of its shape."""
+    for shape in ((0, 5), (3, 0, 5)):
+        for batches in ([torch.zeros(shape)], [torch.randn(4, 5), torch.zeros(shape)]):
+            report = life(student, batches)
+            for name in STATISTICS:
+                old, new = (entry(seen, name, "values") for seen in report.seen[-2:])
+                nan = {f"{name} is NaN, as the mean of no rows is.": torch.full((5,), torch.nan)}
+                assert_equal(new, old, what=f"{name} after a batch without rows", mistakes=nan)
+            assert_tensor(entry(report.results, -1), shape=shape, what="the result for no rows")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Assign a buffer under its own name, in the dtype of x, and without a graph.")
+def test_state_follows(student: Student) -> None:
+    """All state follows double(), to(device) and deepcopy, before and after a forward pass."""
+    x = torch.randn(4, 5)
+    doubled: list[Any] = ["copy", x, "double", "copy"]
+    for before in ([], [x, "eval", x, "train"]):
+        for steps in (["double"], ["double", x.double()], doubled, ["meta"], ["copy", "meta"]):
+            seen = life(student, [*before, *steps], grad=True).seen[-1]
+            device = "meta" if "meta" in steps[-1:] else "cpu"
+            dtype = "torch.float32" if device == "meta" else "torch.float64"
+            words = ["a batch" if isinstance(s, Tensor) else s for s in [*before, *steps]]
+            for name in KINDS:
+                right = [device, dtype, [5]]
+                right = [device, "torch.int64", []] if name == "num_samples" else right
+                what = f"the list of device, dtype and shape of {name} after {', '.join(words)}"
+                assert_equal(entry(seen, name, "where"), right, what=what)
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_result")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
+def test_statistics_are_constants(student: Student) -> None:
+    """Buffers have no graph, and the gradient of x is that of x * scale."""
+    for seen in life(student, [torch.randn(n, 5) for n in (4, 3)], grad=True).seen:
+        for name in STATISTICS:
+            flags = [entry(seen, name, key) is False for key in ("requires_grad", "graph")]
+            assert all(flags), f"{name} has a graph: make the statistics of x.detach()."
+    for training in (True, False):
+        layer, state = loaded(student, training)
+        x, scale = torch.randn(4, 5, requires_grad=True), dict(layer.named_parameters())["scale"]
+
+        def formula(x: Tensor, scale: Tensor, cut: bool = True) -> Tensor:
+            mean = centered(state, x.detach() if cut else x)["running_mean"]
+            return (x - (mean if training else state["running_mean"])) * scale
+
+        told = "The gradient also flows through running_mean: make the statistics of x.detach()."
+        wrong = {told: lambda x, scale: formula(x, scale, cut=False)} if training else {}
+        leaves = {"x": x, "scale": scale}
+        laws.check_gradients(layer(x), leaves, formula, mistakes=wrong, what="the result")
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_result")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Only buffers change. Use reshape where you use view; name no dtype.")
+def test_forward_leaves_the_rest(student: Student) -> None:
+    """x may have any strides, in float32 and float64; it, scale and the mode stay as they were."""
+    for training in (True, False):
+        for x in (*laws.kinds_of(torch.randn(3, 5)), torch.zeros(0, 5)):
+            allow = ("module.buffers",) if training and len(x) else ()
+            layer, _ = loaded(student, training)
+            laws.check_changes_nothing(student, layer, x, call="forward", allow=allow)
+    laws.check_layouts(student, loaded(student)[0], torch.randn(3, 2, 5))
+    x = torch.randn(4, 5).double()
+    value = entry(life(student, ["double", x]).results, 0)
+    assert_close(value, x - x.mean(0), what="the result in float64", **LOOSE)
+
+
+@pytest.mark.points(12)
+@pytest.mark.place("state_kinds")
+@pytest.mark.hint(
+    "named_parameters(), named_buffers(), and which of the latter are in state_dict()."
+)
+def test_kinds(student: Student) -> None:
+    """Every parameter and buffer has its kind, under its dotted name; the module stays as it was."""
+    for kind, right in (("Outer", OUTER), ("Inner", INNER), ("Empty", {})):
+        frozen = {name: "buffer" for name in right if name.endswith("frozen")}
+        saved = {name: "buffer" for name in right if right[name] == NOT_SAVED}
+        kept = {name: right[name] for name in right if name not in saved}
+        last = {name: right.get(name.rpartition(".")[2], kind) for name, kind in right.items()}
+        wrong = {
+            "Submodules' tensors belong in your answer, too.": without(right, "."),
+            "A buffer that is not saved is a non-persistent buffer.": {**right, **saved},
+            "Non-persistent buffers are missing in your answer.": kept,
+            "A frozen parameter is a parameter.": {**right, **frozen},
+            "Frozen parameters are missing in your answer.": without(right, "frozen"),
+            "Look at whole names: elsewhere the same last part is of another kind.": last,
+        }
+        module = student.made("module_of", kind)
+        value = laws.check_changes_nothing(student, "state_kinds", module)
+        assert_equal(value, right, what="the answer of state_kinds", mistakes=wrong, ordered=False)
+
+
+@pytest.mark.points(12)
+@pytest.mark.place("forgotten_tensors")
+@pytest.mark.hint("vars(submodule).items() for each prefix, submodule of named_modules().")
+def test_forgotten(student: Student) -> None:
+    """All tensors that are plain attributes are named, dotted; the module stays as it was."""
+    inner, kinds = ["_cache", "scale"], {"Outer": OUTER, "Inner": INNER, "Empty": {}}
+    outer = ["encoder.1.0._cache", "encoder.1.0.scale", "step", "table"]
+    for kind, right in (("Outer", outer), ("Inner", inner), ("Empty", [])):
+        buffers = [name for name, what in kinds[kind].items() if what != "parameter"]
+        unsaved = [name for name in buffers if kinds[kind][name] == NOT_SAVED]
+        wrong = {
+            "Submodules' tensors belong in your answer, too.": [n for n in right if "." not in n],
+            "Non-persistent buffers move with the module: they are not forgotten.": right + unsaved,
+            "Buffers move with the module: they are not forgotten.": right + buffers,
+            "Names that begin with _ count, too.": [n for n in right if not n.endswith("_cache")],
+            "Integer tensors count, too.": [name for name in right if name != "step"],
+            "What requires a gradient counts, too.": [n for n in right if not n.endswith("scale")],
+            "The names of submodules are missing.": [n.rpartition(".")[2] for n in right],
+        }
+        module = student.made("module_of", kind)
+        value = laws.check_changes_nothing(student, "forgotten_tensors", module)
+        told = "forgotten_tensors has to return a list of names."
+        names = sorted(map(str, entry(value, kind=(list, tuple), told=told)))
+        known = {told: sorted(names) for told, names in wrong.items()}
+        assert_equal(names, right, what="the sorted answer", mistakes=known)
+
+
+# --- locally -------------------------------------------------------------------------------------
+
+ADVICE = {
+    "plain attribute": "it is neither saved nor moved: register_buffer.",
+    "parameter": "an optimizer sees it, even with requires_grad=False: register_buffer.",
+    "buffer": "it is saved with the layer; for what is not: persistent=False.",
+    "non-persistent buffer": "it is not saved with the layer: leave persistent=False out.",
+}
+NOT_SAVED = "non-persistent buffer"
+INNER = {"frozen": "parameter", "mean": NOT_SAVED, "mask": "buffer"}
+OUTER = {
+    "scale": "parameter",
+    **{f"encoder.{n}.{name}": "parameter" for n in ("0", "1.1") for name in ("weight", "bias")},
+    "weights.0": "parameter",
+    "mean": "buffer",
+    "mask": NOT_SAVED,
+    **{f"encoder.1.0.{name}": kind for name, kind in INNER.items()},
+    **{f"encoder.1.1.{name}": "buffer" for name in ("running_mean", "running_var")},
+    "encoder.1.1.num_batches_tracked": "buffer",
+}
+
+
+class Life:
+    """A layer's tensors after each step, its results, and at the end those that it was copied from."""
+
+    def __init__(self, report: Any, steps: int) -> None:
+        self.seen = entry(report, "seen", kind=list, count=steps + 1)
+        self.results, self.keys = (entry(report, key, kind=list) for key in ("results", "keys"))
+        self.other = entry(report, "other")
+
+
+def life(student: Student, steps: Sequence[Any], **options: Any) -> Life:
+    return Life(student.run("life", list(steps), **options), len(steps))
+
+
+def without(kinds: dict[str, str], *parts: str) -> dict[str, str]:
+    return {name: kind for name, kind in kinds.items() if not any(part in name for part in parts)}
+
+
+def centered(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
+    """The statistics of a layer of this state after a batch in training mode."""
+    rows = x.reshape(-1, x.shape[-1])
+    count = state["num_samples"] + len(rows)
+    total = state["running_mean"] * state["num_samples"] + rows.sum(0)
+    return {"batch_mean": rows.mean(0), "num_samples": count, "running_mean": total / count}
+
+
+def check_statistics(seen: list[Any], batches: list[Tensor], when: str = "") -> None:
+    """The statistics after each batch are right; the usual mistakes have names."""
+    rows = [batch.reshape(-1, batch.shape[-1]) for batch in batches]
+    means, average = [each.mean(0) for each in rows], torch.zeros(5)
+    for i in range(len(batches)):
+        average = 0.9 * average + 0.1 * means[i]
+        past = torch.cat(rows[: i + 1])
+        after = f"after batch {i + 1} {when}".rstrip()
+        count, even = torch.tensor(len(past)), torch.stack(means[: i + 1]).mean(0)
+        counts = {
+            "counts batches, not rows": torch.tensor(i + 1),
+            f"is that of the last batch alone: it grows {when}": torch.tensor(len(rows[i])),
+            "is never updated": torch.tensor(0),
+        }
+        averages = {
+            "is the mean of the batch means: every row counts the same": even,
+            "is a moving average (0.9 and 0.1): every row counts the same": average,
+            "is the mean of the last batch": means[i],
+            "is never updated": torch.zeros(5),
+        }
+        wholes = {
+            "is that of all rows, not of the batch": past.mean(0),
+            "is never updated": torch.zeros(5),
+        }
+        for name, right, wrong in (
+            ("batch_mean", means[i], wholes),
+            ("num_samples", count, counts),
+            ("running_mean", past.mean(0), averages),
+        ):
+            known = {f"{name} {words}.": value for words, value in wrong.items()}
+            value = entry(seen[i + 1], name, "values")
+            rule = {} if name == "num_samples" else LOOSE
+            assert_close(value, right, what=f"{name} {after}", mistakes=known, **rule)
+
+
+def loaded(student: Student, training: bool = True) -> tuple[Any, dict[str, Tensor]]:
+    """A layer of 5 features that has seen 6 rows, and its state."""
+    layer = student.module("RunningCenter", 5)
+    state = {"scale": torch.randn(5), "running_mean": torch.randn(5), "batch_mean": torch.randn(5)}
+    state["num_samples"] = torch.tensor(6)
+    named = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    with torch.no_grad():
+        for name, values in state.items():
+            what = f"the layer's {name}"
+            own = assert_tensor(named.get(name), shape=values.shape, dtype=values.dtype, what=what)
+            own.copy_(values)
+    return layer.train(training), state

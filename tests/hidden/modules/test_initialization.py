@@ -1,0 +1,366 @@
+"""What fans, xavier_uniform_, kaiming_normal_ and init_weights promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.student import Student
+
+# At least 20,000 elements each, and fan_in, fan_out, kernel and sizes tell all formulas apart.
+SHAPES = [(80, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 3, 4, 8)]
+MARK = 7.0
+LAYERS: list[Any] = [
+    ("Linear", 4, 3),
+    ("Conv1d", 2, 3, 2),
+    ("Conv2d", 2, 3, 2),
+    ("Embedding", 5, 3),
+]
+FILLERS = ("xavier_uniform_", "kaiming_normal_")
+BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("fans")
+@pytest.mark.hint("fan_in = in * k and fan_out = out * k, with k = math.prod(weight.shape[2:]).")
+def test_fans(student: Student) -> None:
+    """fans gives (in * k, out * k) as ints, k the product of the kernel's sizes."""
+    shapes = [(3, 5), (7, 2), (1, 4), (6, 3, 5), (8, 3, 5, 2), (2, 3, 4, 5, 6), (4, 9, 1, 1)]
+    seen = {s: student.function("fans")(torch.randn(s, dtype=torch.float64)) for s in shapes}
+    k = math.prod
+    rules: dict[str, Callable[[int, int, Any], tuple[int, int]]] = {
+        "": lambda m, n, kernel: (n * k(kernel), m * k(kernel)),
+        "fan_in and fan_out are swapped: fan_in counts inputs, weight.shape[1] * k.": (
+            lambda m, n, kernel: (m * k(kernel), n * k(kernel))
+        ),
+        "The kernel's sizes are left out of both fans.": lambda m, n, kernel: (n, m),
+        "Only fan_in is multiplied by the kernel's sizes.": lambda m, n, kernel: (n * k(kernel), m),
+        "Only the first size of the kernel counts: multiply all of them.": (
+            lambda m, n, kernel: (n * k(kernel[:1]), m * k(kernel[:1]))
+        ),
+        "The kernel's sizes are added up: multiply them.": (
+            lambda m, n, kernel: (n * (sum(kernel) or 1), m * (sum(kernel) or 1))
+        ),
+    }
+    made = {told: {s: rule(s[0], s[1], s[2:]) for s in shapes} for told, rule in rules.items()}
+    what = "the dict from shapes of a weight to (fan_in, fan_out)"
+    assert_equal(seen, made.pop(""), what=what, mistakes=made)
+    for x in laws.kinds_of(torch.randn(3, 4, 2)):
+        laws.check_changes_nothing(student, "fans", x)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("fans")
+@pytest.mark.hint("if weight.dim() < 2: raise ValueError(f'weight ...')")
+def test_fans_errors(student: Student) -> None:
+    """Fewer than two dimensions are a ValueError that names weight."""
+    calls = [(torch.ones(()),), (torch.ones(1),), (torch.ones(5),)]
+    laws.check_errors(student, "fans", {"weight": calls}, fine=(torch.ones(1, 1),))
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("xavier_uniform_")
+@pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)")
+def test_xavier(student: Student) -> None:
+    """xavier_uniform_ draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
+    for i, shape in enumerate(SHAPES):
+        gain = (None, 1.0, 0.3, 5 / 3, 4.0)[i]
+        weight = torch.zeros(shape, dtype=(torch.float32, torch.float64)[i % 2])
+        arguments = (weight,) if gain is None else (weight, gain)
+        seen = laws.observe(student, "xavier_uniform_", *arguments).checked()
+        what = f"A weight of shape {shape} after xavier_uniform_" + (
+            f" with gain {gain}" if gain else ""
+        )
+        check_uniform(seen.after(0, "values"), weight, gain or 1.0, what)
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("kaiming_normal_")
+@pytest.mark.hint("weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.")
+def test_kaiming(student: Student) -> None:
+    """kaiming_normal_ draws from N(0, std^2), std = sqrt(2 / fan_in)."""
+    for i, shape in enumerate(SHAPES):
+        weight = torch.zeros(shape, dtype=(torch.float64, torch.float32)[i % 2])
+        seen = laws.observe(student, "kaiming_normal_", weight).checked()
+        what = f"A weight of shape {shape} after kaiming_normal_"
+        check_kaiming(seen.after(0, "values"), weight, what)
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_xavier")
+@pytest.mark.place("xavier_uniform_")
+@pytest.mark.hint("with torch.no_grad(): return weight.uniform_(-bound, bound)")
+def test_xavier_in_place(student: Student) -> None:
+    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    check_in_place(student, "xavier_uniform_")
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_kaiming")
+@pytest.mark.place("kaiming_normal_")
+@pytest.mark.hint("with torch.no_grad(): return weight.normal_(0, std)")
+def test_kaiming_in_place(student: Student) -> None:
+    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    check_in_place(student, "kaiming_normal_")
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("isinstance(module, nn.Linear): xavier_uniform_(module.weight), bias zero.")
+def test_init_linear(student: Student) -> None:
+    """Linear: Xavier for the weight, zero for the bias; subclasses too."""
+    for kind, options in (("Linear", {}), ("Adapter", {}), ("Linear", {"bias": False})):
+        after = initialized(student, kind, 300, 80, **options)
+        weight = torch.empty(80, 300)
+        check_uniform(after.get("weight"), weight, 1.0, f"The weight of nn.{kind}(300, 80)")
+        check_constant(after, "bias", 0.0, kind)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("isinstance(module, (nn.Conv1d, nn.Conv2d)): kaiming_normal_(module.weight).")
+def test_init_convolutions(student: Student) -> None:
+    """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
+    for kind, kernel, shape in (
+        ("Conv1d", 8, (30, 90, 8)),
+        ("Conv2d", (4, 5), (25, 60, 4, 5)),
+        ("Picture", 4, (25, 60, 4, 4)),
+    ):
+        for options in ({}, {"bias": False}):
+            after = initialized(student, kind, shape[1], shape[0], kernel, **options)
+            what = f"The weight of nn.{kind}({shape[1]}, {shape[0]}, {kernel})"
+            check_kaiming(after.get("weight"), torch.empty(shape), what)
+            check_constant(after, "bias", 0.0, kind)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("padding_idx may be 0, so ask whether it is None; fill first, then zero its row.")
+def test_init_embedding(student: Student) -> None:
+    """Embedding: N(0, 0.02^2), and the row of padding_idx, if there is one, is zero."""
+    for kind, index in (("Embedding", None), ("Embedding", 0), ("Embedding", 5), ("Table", -1)):
+        after = initialized(student, kind, 700, 40, padding_idx=index)
+        weight = assert_tensor(
+            after.get("weight"), shape=(700, 40), what="the weight of an Embedding"
+        )
+        others = [i for i in range(700) if index is None or i != index % 700]
+        what = f"The weight of nn.{kind}(700, 40, padding_idx={index}), but for that row,"
+        wrong = {"Your variance is 0.02: that is to be the standard deviation.": 0.02**0.5}
+        wrong["Your standard deviation is 1, as PyTorch's: it is to be 0.02."] = 1.0
+        check_spread(weight[others], 0.02, wrong, what)
+        if index is not None:
+            zero = not weight[index].any()
+            assert zero, (
+                f"The row of padding_idx={index} is not zero: set it to zero after the draw."
+            )
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("With affine=False weight and bias are None: look before you fill them.")
+def test_init_norms(student: Student) -> None:
+    """LayerNorm, BatchNorm1d, BatchNorm2d: weight one, bias zero, where there are any."""
+    for kind, *off in (
+        *(("LayerNorm", "bias"), ("LayerNorm", "elementwise_affine"), ("BatchNorm2d", "affine")),
+        *(("LayerNorm",), ("BatchNorm1d",), ("BatchNorm2d",), ("Norm",)),
+    ):
+        options = dict.fromkeys(off, False)
+        after = initialized(student, kind, 6, **options)
+        check_constant(after, "weight", 1.0, kind)
+        check_constant(after, "bias", 0.0, kind)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("Look at the module itself alone: apply comes to its children on its own.")
+def test_init_others(student: Student) -> None:
+    """Children, and modules of all other classes, are left alone."""
+    named: list[Any] = [("Bilinear", 2, 3, 4), ("PReLU",), ("EmbeddingBag", 5, 3), ("GRU", 2, 3)]
+    for kind, *sizes in (("Adapter", 300, 80), ("Own",), *named):
+        after = initialized(student, kind, *sizes)
+        for name in sorted(after, key=lambda name: "." not in name):
+            own = kind == "Adapter" and name in ("weight", "bias")
+            told = (
+                f"Your init_weights changes {name} of a module of the class {kind}: leave it alone."
+            )
+            if "." in name:
+                told = f"init_weights changes {name}, a child's parameter: apply calls it for each child."
+            assert own or is_all(after[name], MARK), told
+    children = [student.made("layer", "Linear", 3, 2), student.made("layer", "LayerNorm", 2)]
+    told = "Children are initialized, too: apply calls init_weights for each, so twice in all."
+    laws.check_changes_nothing(student, "init_weights", student.made("chain", *children), told=told)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_init_linear")
+@pytest.mark.place("init_weights")
+@pytest.mark.hint("nn.init.zeros_(module.bias) fills it; an assignment puts another one there.")
+def test_init_keeps(student: Student) -> None:
+    """The Parameter objects, requires_grad, .grad and buffers stay, frozen ones are set; returns None."""
+    for kind, *sizes in LAYERS:
+        for frozen in (False, True):
+            made = student.made("layer", kind, *sizes, frozen=frozen)
+            allow = ("0.values", "random")
+            value = laws.check_changes_nothing(student, "init_weights", made, allow=allow)
+            assert value is None, "init_weights returns something: it is to return None."
+            weight = initialized(student, kind, *sizes, frozen=frozen).get("weight")
+            assert not is_all(weight, MARK), f"A frozen nn.{kind} is passed over: set it as well."
+
+
+@pytest.mark.place("xavier_uniform_")
+@pytest.mark.hint("Work out the fans and the bound yourself; uniform_ and normal_ are fine.")
+def test_not_used(student: Student) -> None:
+    """The Xavier, Kaiming and fan functions of torch.nn.init are not used, however reached."""
+    why = "work out the fans and the scale yourself"
+    for name in ("fans", *FILLERS):
+        laws.check_not_used(student, name, torch.zeros(4, 3), functions=BANNED, why=why)
+    for kind, *sizes in LAYERS:
+        made = student.made("layer", kind, *sizes)
+        laws.check_not_used(student, "init_weights", made, functions=BANNED, why=why)
+
+
+def scales(weight: Tensor) -> tuple[int, int, int, int]:
+    """fan_in and fan_out, with and without the kernel."""
+    kernel = math.prod(weight.shape[2:])
+    return weight.shape[1] * kernel, weight.shape[0] * kernel, weight.shape[1], weight.shape[0]
+
+
+def check_uniform(values: Any, weight: Tensor, gain: float, what: str) -> None:
+    """The values are Xavier's uniform ones for such a weight."""
+    fan_in, fan_out, n, m = scales(weight)
+    total, bound = fan_in + fan_out, gain * math.sqrt(6 / (fan_in + fan_out))
+    wrong = {
+        "That is the standard deviation, sqrt(2 / ...): the bound is sqrt(6 / ...).": bound
+        / 3**0.5,
+        "The kernel's sizes are left out of the fans.": gain * math.sqrt(6 / (n + m)),
+        "The gain is ignored.": bound / gain,
+        "The gain is under the root: it multiplies the root.": bound / gain**0.5,
+        "The gain is squared.": bound * gain,
+        "You divide by the gain: multiply by it.": bound / gain**2,
+        "The root is missing: a = gain * sqrt(6 / (fan_in + fan_out)).": gain * 6 / total,
+        "The root is of 6 alone: it belongs to the whole quotient.": gain * 6**0.5 / total,
+        "You divide by fan_in alone: by fan_in + fan_out.": gain * math.sqrt(6 / fan_in),
+        "You divide by fan_out alone: by fan_in + fan_out.": gain * math.sqrt(6 / fan_out),
+        "Your root is sqrt(3 / ...), that of Kaiming or LeCun: 6.": bound / 2**0.5,
+        "Your bound is 1 / sqrt(fan_in), as PyTorch's Linear starts.": fan_in**-0.5,
+    }
+    tensor = assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what=what).double()
+    check_filled(tensor, what)
+    largest = tensor.abs().max().item()
+    told = [line for line, other in wrong.items() if abs(largest / other - 1) < 0.005]
+    told = told if abs(largest / bound - 1) > 0.005 else []
+    assert 0.99 * bound < largest <= bound * (1 + 1e-6), " ".join(
+        [*told[:1], f"{what} lies within {largest:.5g}, the bound a is {bound:.5g}."]
+    )
+    check_moments(tensor, bound, bound / 3**0.5, what)
+
+
+def check_kaiming(values: Any, weight: Tensor, what: str) -> None:
+    """The values are Kaiming's normal ones for such a weight."""
+    fan_in, fan_out, n, m = scales(weight)
+    std = math.sqrt(2 / fan_in)
+    wrong = {
+        "fan_in and fan_out are swapped: Kaiming divides by fan_in.": math.sqrt(2 / fan_out),
+        "The kernel's sizes are left out of fan_in.": math.sqrt(2 / n),
+        "The kernel's sizes are left out, and the fans are swapped.": math.sqrt(2 / m),
+        "That is the variance, 2 / fan_in: normal_ takes its root, the deviation.": 2 / fan_in,
+        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(
+            2 / (fan_in + fan_out)
+        ),
+        "You divide by the mean of both fans: by fan_in alone.": math.sqrt(4 / (fan_in + fan_out)),
+        "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / fan_in),
+        "Your 6 belongs to a uniform distribution: it is 2 here.": math.sqrt(6 / fan_in),
+        "The root is of 2 alone: it belongs to the whole quotient.": 2**0.5 / fan_in,
+    }
+    tensor = assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what=what)
+    check_spread(tensor, std, wrong, what)
+
+
+def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: str) -> None:
+    """The values are normal with this standard deviation; `wrong` names others."""
+    check_filled(tensor, what)
+    tensor = tensor.double()
+    spread = tensor.std().item()
+    told = [line for line, other in wrong.items() if abs(spread / other - 1) < 0.02]
+    told = told if abs(spread / std - 1) > 0.05 else []
+    assert abs(spread / std - 1) < 0.05, " ".join(
+        [*told[:1], f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}."]
+    )
+    check_moments(tensor, std, std, what)
+    largest = tensor.abs().max().item()
+    line = f"{what} has no value beyond {largest / std:.2f} standard deviations"
+    assert largest > 2.5 * std, f"{line}: draw from a normal distribution, not from a uniform one."
+
+
+def check_filled(tensor: Tensor, what: str) -> None:
+    laws.check_finite(tensor, what=what)
+    assert tensor.any(), f"{what} is still zero: fill the weight itself, not a copy of it."
+
+
+def check_moments(tensor: Tensor, scale: float, std: float, what: str) -> None:
+    """Mean zero and this standard deviation, each within 5 % of the scale."""
+    mean, spread = tensor.mean().item(), tensor.std().item()
+    assert abs(mean) < 0.05 * scale, f"{what} has the mean {mean:.4g}: it is to be 0."
+    line = f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}"
+    assert abs(spread - std) < 0.05 * scale, f"{line}: is the distribution another one?"
+
+
+def check_in_place(student: Student, name: str) -> None:
+    """A call fills the weight itself, whatever it is."""
+    allow = ("0.values", "random")
+    for kind in ("Parameter", "frozen", "view"):
+        for dtype in (torch.float32, torch.float64):
+            made = student.made("weight", kind, [80, 300], torch.empty(0, dtype=dtype))
+            report = student.run("filled", name, made)
+            shown = f"The weight, a {'transposed ' * (kind == 'view')}{kind}, after {name}"
+            values, weight = entry(report, "values"), torch.empty(80, 300, dtype=dtype)
+            if name == "xavier_uniform_":
+                check_uniform(values, weight, 1.0, shown)
+            else:
+                check_kaiming(values, weight, shown)
+            assert entry(report, "same") is True, f"{name} is to return the weight itself."
+            attached = f"{shown} is the result of operations: fill it under torch.no_grad()."
+            assert entry(report, "grad_fn") is False or kind == "view", attached
+            assert_equal(entry(report, "rest"), 0.0, what=f"the memory beside {shown}")
+            if kind != "view":
+                laws.check_changes_nothing(student, name, made, allow=allow)
+    for bad in (torch.ones(()), torch.ones(4)):
+        laws.check_errors(student, name, {"weight": [(bad,)]})
+    # From PyTorch's global generator, which is not seeded.
+    report = entry(student.run("repeated", name, torch.zeros(6, 5)), kind=list, count=3)
+    first, second, again = (assert_tensor(draw, shape=(6, 5)) for draw in report)
+    told = "Two calls in a row give the same values: is a seed set on the way?"
+    assert not torch.equal(first, second), told
+    told = "The same torch.manual_seed gives other values: draw from PyTorch's global generator."
+    assert torch.equal(first, again), told
+    seen = laws.observe(student, name, torch.zeros(6, 5)).checked()
+    assert not seen.was_seeded(), f"{name} sets the seed of the global generator: leave it alone."
+
+
+def initialized(student: Student, kind: str, *sizes: Any, **options: Any) -> dict[str, Any]:
+    """All parameters and buffers after init_weights; a buffer that changed is a mistake."""
+    seen = laws.observe(
+        student, "init_weights", student.made("layer", kind, *sizes, **options)
+    ).checked()
+    for name in entry(seen.after(0, "buffers"), kind=dict):
+        values = seen.after(0, "buffers", name, "values")
+        assert is_all(values, MARK), f"The buffer {name} is changed: only parameters are to be set."
+    facts = entry(seen.after(0, "parameters"), kind=dict)
+    return {name: entry(fact, "values") for name, fact in facts.items()}
+
+
+def is_all(tensor: Any, value: float) -> bool:
+    return isinstance(tensor, Tensor) and bool((tensor == value).all())
+
+
+def check_constant(state: Mapping[str, Any], name: str, value: float, kind: str) -> None:
+    """A parameter is this number everywhere, if the module has it."""
+    if name in state:
+        tensor = assert_tensor(state[name], what=f"the {name} of nn.{kind}")
+        assert_close(tensor, torch.full_like(tensor, value), what=f"the {name} of nn.{kind}")

@@ -1,0 +1,80 @@
+"""Small examples for RunningCenter, state_kinds and forgotten_tensors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+# The mean of the first batch is [2, 0], that of all three rows [4, 2].
+BATCHES = [torch.tensor([[1.0, 0.0], [3.0, 0.0]]), torch.tensor([[8.0, 6.0]])]
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("RunningCenter.__init__")
+@pytest.mark.hint("register_buffer for three tensors, with persistent=False for one of them.")
+def test_example_state(student: Student) -> None:
+    """A layer has three buffers; scale, running_mean and num_samples are in its state dict."""
+    report = student.run("after", [])
+    buffers, saved = (
+        ["batch_mean", "num_samples", "running_mean"],
+        ["num_samples", "running_mean", "scale"],
+    )
+    assert_equal(entry(report, "buffers"), buffers, what="the sorted list of buffers")
+    both = {
+        "batch_mean is in the state dict: register it with persistent=False.": [
+            "batch_mean",
+            *saved,
+        ]
+    }
+    what = "the sorted list of the state dict's keys"
+    assert_equal(entry(report, "saved"), saved, what=what, mistakes=both)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("2 rows with the mean [2, 0] and 1 row [8, 6] have the mean [4, 2].")
+def test_example_forward(student: Student) -> None:
+    """After two rows and one row running_mean is their mean, and it is subtracted."""
+    report = student.run("after", BATCHES)
+    assert_close(
+        entry(report, "tensors", "running_mean"),
+        torch.tensor([4.0, 2.0]),
+        what="running_mean",
+        mistakes={
+            "running_mean is the mean of the batch means: every row counts the same.": torch.tensor(
+                [5.0, 3.0]
+            ),
+            "running_mean is a moving average: every row counts the same.": torch.tensor(
+                [0.98, 0.6]
+            ),
+            "running_mean is the mean of the last batch.": torch.tensor([8.0, 6.0]),
+        },
+    )
+    assert_equal(entry(report, "tensors", "num_samples"), torch.tensor(3), what="num_samples")
+    results = [torch.tensor([[-1.0, 0.0], [1.0, 0.0]]), torch.tensor([[4.0, 4.0]])]
+    batch = {"Your result is that with the batch's own mean.": [results[0], torch.zeros(1, 2)]}
+    assert_close(entry(report, "results"), results, what="the list of both results", mistakes=batch)
+
+
+@pytest.mark.place("state_kinds")
+@pytest.mark.hint("named_parameters(), named_buffers(), state_dict().")
+def test_example_kinds(student: Student) -> None:
+    """The model has a parameter, a buffer and a non-persistent buffer."""
+    right = {"1.weight": "parameter", "1.mean": "buffer", "1.scratch": "non-persistent buffer"}
+    wrong = {
+        "A buffer that is not saved is a non-persistent buffer.": {**right, "1.scratch": "buffer"}
+    }
+    answer = student.function("state_kinds")(student.made("model"))
+    assert_equal(answer, right, what="the answer of state_kinds", mistakes=wrong, ordered=False)
+
+
+@pytest.mark.place("forgotten_tensors")
+@pytest.mark.hint("vars(submodule) for each of named_modules().")
+def test_example_forgotten(student: Student) -> None:
+    """Its mask is a plain attribute, which is neither saved nor moved."""
+    answer = student.function("forgotten_tensors")(student.made("model"))
+    scratch = {"A buffer that is not saved still moves with the module.": ["1.scratch", "1.mask"]}
+    assert_equal(answer, ["1.mask"], what="the answer of forgotten_tensors", mistakes=scratch)

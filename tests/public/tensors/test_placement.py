@@ -1,0 +1,58 @@
+"""Small examples for moving batches and for finding tensors that were left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.judge.checks import assert_equal
+from grader.judge.student import Student
+
+
+@pytest.mark.place("to_device")
+@pytest.mark.hint(
+    "Call to_device again for what is inside a container, and build the same kind of one."
+)
+def test_example_batch(student: Student) -> None:
+    """A dict with a NamedTuple, a list and a string comes back as such, on meta, labels still int64."""
+    fields = ["torch.float64 on meta", "torch.int64 on meta"]
+    sample = {"type": "Sample", "fields": fields}
+    right = {"sample": sample, "views": ["torch.float64 on meta"], "name": "left"}
+    cast = {"type": "Sample", "fields": ["torch.float64 on meta"] * 2}
+    mistakes = {
+        "Labels are cast to float: only floating-point tensors take the dtype.": {
+            **right,
+            "sample": cast,
+        },
+        "The NamedTuple came back as a plain tuple or list.": {**right, "sample": fields},
+    }
+    assert_equal(student.run("moved"), right, what="the batch", mistakes=mistakes)
+
+
+@pytest.mark.place("unregistered")
+@pytest.mark.hint("vars(submodule) holds the plain attributes of a module.")
+def test_example_unregistered(student: Student) -> None:
+    """Of a model with a Linear encoder, a buffer mean and encoder.table = tensor: encoder.table."""
+    names = student.run("names", "unregistered", "cpu")
+    mistakes = {
+        "Only the module itself is searched: go through named_modules().": [],
+        "Names lack the submodule: it is encoder.table.": ["table"],
+        "A buffer moves along: it is registered.": ["encoder.table", "mean"],
+    }
+    assert_equal(names, ["encoder.table"], what="the list of names", mistakes=mistakes)
+
+
+@pytest.mark.place("misplaced")
+@pytest.mark.hint("Parameters, buffers, plain attributes: compare the device of each.")
+def test_example_misplaced(student: Student) -> None:
+    """After model.to("meta") encoder.table is still on cpu, and on cpu all is right for "cpu:0"."""
+    names = student.run("names", "misplaced", "meta", "meta")
+    forgotten: dict[str, list[str]] = {
+        "Plain attributes are forgotten: they are the ones that .to() leaves behind.": []
+    }
+    what = "the list of names of what is not on meta"
+    assert_equal(names, ["encoder.table"], what=what, mistakes=forgotten)
+    names = student.run("names", "misplaced", "cpu", "cpu:0")
+    told = 'torch.device("cpu:0") is not equal to torch.device("cpu"), but it is the same device.'
+    everything = ["encoder.bias", "encoder.table", "encoder.weight", "mean"]
+    what = "the list of names of what is not on cpu:0"
+    assert_equal(names, [], what=what, mistakes={told: everything})
