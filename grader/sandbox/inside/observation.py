@@ -105,6 +105,8 @@ def facts(value: Any, depth: int = 0) -> Any:
         return _tensor(value.get_state())
     if _is(value, "torch.optim.lr_scheduler", "LRScheduler"):
         return facts(value.state_dict(), depth)
+    if (names := getattr(type(value), "__dataclass_fields__", None)) is not None:
+        value = {name: getattr(value, name, None) for name in names}
     if isinstance(value, (list, tuple, dict)) and depth < _DEEPEST and len(value) <= _MOST:
         items = value.values() if isinstance(value, dict) else value
         found = {
@@ -113,8 +115,9 @@ def facts(value: Any, depth: int = 0) -> Any:
             "items": [facts(i, depth + 1) for i in items],
         }
         return {**found, "keys": list(value)} if isinstance(value, dict) else found
-    plain = value is None or isinstance(value, (bool, int, float, str, bytes))
-    return {"kind": "object", "id": id(value), "value": value if plain else type(value).__name__}
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return {"kind": "object", "value": value}  # which object a number is says nothing
+    return {"kind": "object", "id": id(value), "value": type(value).__name__}
 
 
 def _is(value: Any, module: str, name: str) -> bool:
@@ -144,7 +147,8 @@ def _tensor(tensor: Any) -> dict[str, Any]:
     else:
         found["sources"] = [_copy(leaf.grad) for leaf in _leaves(tensor) if leaf.grad is not None]
     if tensor.layout is torch.strided and not tensor.is_meta:
-        found["storage"] = tensor.untyped_storage().data_ptr()
+        storage = tensor.untyped_storage()
+        found["storage"] = [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
     return found
 
 
@@ -186,14 +190,11 @@ def _optimizer(optimizer: Any, depth: int) -> dict[str, Any]:
     """Its options and state, and which parameters it holds: by their objects."""
     groups = optimizer.param_groups
     options = [{name: v for name, v in group.items() if name != "params"} for group in groups]
+    states = [dict(optimizer.state.get(p, {})) for group in groups for p in group["params"]]
     return {
         "kind": "optimizer",
         "id": id(optimizer),
         "options": facts(options, depth + 1),
         "parameters": [[id(parameter) for parameter in group["params"]] for group in groups],
-        "state": [
-            facts(dict(optimizer.state.get(parameter, {})), depth + 1)
-            for group in groups
-            for parameter in group["params"]
-        ],
+        "state": facts(states, depth + 1),
     }

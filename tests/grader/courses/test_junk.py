@@ -70,6 +70,13 @@ ODD = {
     "an expanded tensor": "import torch; return torch.ones(1).expand(3, 4).T",
     "an array": "import numpy; return numpy.ones((2, 3), dtype='>i2')",
     "an array of objects": "import numpy; return numpy.array([None, 'x'], dtype=object)",
+    # What == makes a tensor or an array of, which is neither true nor false.
+    "tensors in a list": "import torch; return [torch.ones(2, 3), torch.zeros(3)]",
+    "tensors in a dict": "import torch; return {'x': torch.ones(2), 1: torch.zeros(3), 2: torch.ones(2)}",
+    "arrays in a list": "import numpy; return [numpy.ones(3), numpy.zeros((2, 2))]",
+    "arrays in a dict": "import numpy; return {'x': numpy.ones(2), 1: numpy.zeros(3), 2: numpy.ones(2)}",
+    "words in an array": "import numpy; return numpy.array(['x', 'y'])",
+    "numbers in an array": "import numpy; return numpy.array([1.0, 2.0])",
     "a named tuple": "from collections import namedtuple; return namedtuple('Record', 'shape values')(None, 1)",
 }
 # Behind a right answer: some of what it answers is changed on its way to the judge.
@@ -77,6 +84,7 @@ CHANGING = """
 
 def _change(rate, seed):
     import random
+    import numpy
     import torch
     from grader.sandbox.wire.packing import Packing
 
@@ -103,7 +111,9 @@ def _change(rate, seed):
             ))(value)
         return draw.choice((
             None, True, 0, -1, 7, 2**63, 10**400, 0.5, float("nan"), float("inf"), "", "x" * 300, chr(0xD800),
-            b"x", [], [None], [[]], {}, {0: None}, {"x": 1}, (), object(), 1j, str(value)[:50], [value],
+            torch.ones(2, 3), [torch.ones(2), torch.zeros(2)], {"x": torch.ones(3)}, numpy.ones(3),
+            [numpy.ones(2)] * 3, numpy.array(["x", "y"]), b"x", [], [None], [[]], {}, {0: None}, {"x": 1},
+            (), object(), 1j, str(value)[:50], [value],
         ))
 
     def changed(self, value, depth=0):

@@ -322,10 +322,12 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
-def judged_law(judge: Judge, course: Path, law: str, source: str) -> tuple[Outcome, str]:
+def judged_law(
+    judge: Judge, course: Path, law: str, source: str, example: str = ""
+) -> tuple[Outcome, str]:
     suite = (
         "import pytest\nimport torch\nfrom grader.judge.checks import laws\n"
-        f"def test_law(student):\n    '''The law'''\n    {EXAMPLES[law]}\n"
+        f"def test_law(student):\n    '''The law'''\n    {example or EXAMPLES[law]}\n"
     )
     for name, text in {
         # Time enough: a busy machine imports matplotlib in more than two seconds.
@@ -363,6 +365,90 @@ def test_a_law_fails_in_words(
     outcome, message = judged_law(judge, tmp_path, law, RIGHT.replace(old, new))
     assert outcome in (Outcome.FAILED, Outcome.ERROR), message
     assert words in message
+
+
+# Steps with an optimizer that has state, and puts everything back.
+STEPPING = """
+import copy
+import dataclasses
+import typing
+import torch
+
+@dataclasses.dataclass
+class Result:
+    losses: torch.Tensor
+
+class Pair(typing.NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+def step(model, optimizer):
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    state = copy.deepcopy(optimizer.state_dict())
+    model(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    optimizer.param_groups[0]["lr"] = 0.5
+    optimizer.load_state_dict(state)
+    model.load_state_dict(kept)
+
+def read(result):
+    return float(result.losses[0])
+
+def pair(tensors):
+    return Pair(tensors[0] + 0, tensors[1].clone())
+"""
+STEP = (
+    'net = student.made("network"); laws.check_restores(student, "step", net, '
+    'laws.shipped(student, "optimizer").made("Adam", net, lr=0.1), '
+    'only=("values", "options", "state"))'
+)
+READ = 'laws.check_changes_nothing(student, "read", student.own("Result", torch.ones(3)))'
+PAIR = 'laws.check_shares_no_memory(student, "pair", [torch.ones(3), torch.ones(2)])'
+
+
+@pytest.mark.parametrize("example", [STEP, READ, PAIR])
+def test_laws_look_into_what_they_are_given(judge: Judge, tmp_path: Path, example: str) -> None:
+    judged = judged_law(judge, tmp_path, "check_restores", STEPPING, example)
+    assert judged == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("example", "old", "new", "words"),
+    [
+        (STEP, "    optimizer.load_state_dict(state)\n", "", "options of optimizer"),
+        (
+            STEP,
+            "    optimizer.load_state_dict(state)\n",
+            '    optimizer.param_groups[0]["lr"] = 0.1\n',
+            "the state of optimizer",
+        ),
+        (READ, "    return float", "    result.losses.add_(1)\n    return float", "losses"),
+        (
+            READ,
+            "    return float",
+            "    result.losses = torch.zeros(3)\n    return float",
+            "losses",
+        ),
+        (PAIR, "tensors[1].clone()", "tensors[1][1:]", "shares its memory with argument 0"),
+    ],
+)
+def test_laws_tell_what_changed_in_there(
+    judge: Judge, tmp_path: Path, example: str, old: str, new: str, words: str
+) -> None:
+    assert STEPPING.count(old) == 1
+    source = STEPPING.replace(old, new)
+    outcome, message = judged_law(judge, tmp_path, "check_restores", source, example)
+    assert outcome is Outcome.FAILED
+    assert words in message
+
+
+def test_a_call_that_is_not_refused_is_shown(judge: Judge, tmp_path: Path) -> None:
+    call = "([(torch.ones(3, 2).double(), 1), torch.ones(0)],)"
+    example = f'laws.check_errors(student, "pair", {{"tensors": [{call}]}})'
+    source = "def pair(tensors): return 0\n"
+    _, message = judged_law(judge, tmp_path, "check_errors", source, example)
+    shown = "[(a float64 tensor of shape (3, 2), 1), a float32 tensor of shape (0,)]"
+    assert f"pair({shown}) returned normally" in message
 
 
 GARBAGE = [

@@ -11,7 +11,6 @@ import pickle
 import random
 import sys
 import types
-from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ from torch.utils.data import (
     default_collate,
     get_worker_info,
 )
-
-FIELDS = ("sequences", "lengths", "mask", "labels")
 
 
 class Items(Dataset[Any]):
@@ -61,48 +58,6 @@ class Witness(Dataset[torch.Tensor]):
         self.before += 1
         who = 0 if worker is None else worker.id + 1
         return torch.tensor([int(index) + 64 * who + 256 * self.before])
-
-
-# --- pad_collate --------------------------------------------------------------------------------
-
-
-def memory(module: Any, batches: list[Any]) -> list[dict[str, Any]]:
-    """For each batch where its items lie in memory, and the parts of its result: [begin, end]."""
-    found: list[dict[str, Any]] = []
-    for batch in batches:
-        items = [_memory(each) for item in batch for each in _tensors(item)]
-        parts = _parts(module.pad_collate(batch))
-        places = {
-            name: [_memory(each) for each in _tensors(value)] for name, value in parts.items()
-        }
-        found.append({"items": items, "parts": places})
-    return found
-
-
-def left_behind(module: Any, batch: list[Any]) -> list[Any]:
-    """The batch as `pad_collate` leaves it."""
-    module.pad_collate(batch)
-    return batch
-
-
-def _parts(result: Any) -> dict[str, Any]:
-    values = list(result) if isinstance(result, (tuple, list)) else []
-    return dict(zip(FIELDS, values, strict=False))
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return (
-        [each for each in value if torch.is_tensor(each)]
-        if isinstance(value, (tuple, list))
-        else []
-    )
-
-
-def _memory(tensor: torch.Tensor) -> list[int]:
-    storage = tensor.untyped_storage()
-    return [storage.data_ptr(), storage.data_ptr() + storage.nbytes()]
 
 
 # --- make_loader: batches and orders ------------------------------------------------------------
@@ -160,22 +115,9 @@ def repetitions(module: Any, length: int, options: dict[str, Any]) -> dict[str, 
     return found
 
 
-def random_states(module: Any, length: int, options: dict[str, Any]) -> list[dict[str, Any]]:
-    """The global random states while two loaders are made and run, and the epochs.
-
-    before and made: the states before and after a loader is made. Then they are set, for each of the
-    loaders to others; run: the states after an epoch from there.
-    """
-    found: list[dict[str, Any]] = []
-    for number in (1, 2):
-        _set_states(number)
-        before = _states()
-        loader = _numbers(module, length, options)
-        made = _states()
-        _set_states(number + 10)
-        epoch = _epoch(loader)
-        found.append({"before": before, "made": made, "run": _states(), "epoch": epoch})
-    return found
+def one_epoch(module: Any, loader: Any) -> None:
+    for _ in loader:
+        pass
 
 
 def _numbers(module: Any, length: int, options: dict[str, Any]) -> Any:
@@ -201,15 +143,6 @@ def _set_states(number: int) -> None:
     torch.manual_seed(number)
     random.seed(number)
     numpy.random.seed(number)
-
-
-def _states() -> dict[str, bytes]:
-    state: Any = numpy.random.get_state()
-    return {
-        "torch": torch.default_generator.get_state().numpy().tobytes(),
-        "numpy": state[1].tobytes() + state[2].to_bytes(4, "little"),
-        "random": array("I", random.getstate()[1]).tobytes(),
-    }
 
 
 # --- make_loader: pickles, pinning, workers -----------------------------------------------------

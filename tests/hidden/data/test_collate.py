@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import (
-    assert_close,
-    assert_equal,
-    assert_tensor,
-    entry,
-    fields,
-    must_raise,
-)
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
@@ -36,6 +29,13 @@ NO_COLLATE_FUNCTION = (
     "The loader has no collate function of yours: DataLoader's own one stacks the items, which "
     "fails where their lengths differ."
 )
+
+
+IN_FRONT = "The padding stands in front of the steps, it belongs behind them."
+SORTS: dict[str, Callable[[list[Tensor]], list[Tensor]]] = {
+    "from long to short": lambda batch: sorted(batch, key=lambda s: -len(s)),
+    "from short to long": lambda batch: sorted(batch, key=len),
+}
 
 
 # --- the expected values, and what is read from a result ------------------------------------------
@@ -53,6 +53,13 @@ def padded(sequences: Sequence[Tensor], value: float = 0, front: bool = False) -
         start = steps - len(sequence) if front else 0
         row[start : start + len(sequence)] = sequence
     return box
+
+
+def each_of(
+    inputs: Sequence[Any], changes: Mapping[str, Callable[[Any], Any]]
+) -> Callable[[], dict[str, list[Any]]]:
+    """What each change makes of all inputs, by what to say of it."""
+    return lambda: {told: [change(x) for x in inputs] for told, change in changes.items()}
 
 
 def mask_of(lengths: Sequence[int]) -> Tensor:
@@ -78,7 +85,7 @@ def cropped(result: Any, name: str, steps: int) -> Any:
 
 def loosely(value: Any) -> Any:
     """Numbers as an int64 tensor, whatever they came in: their dtypes have tests of their own."""
-    if isinstance(value, list) and value and all(isinstance(each, (int, float)) for each in value):
+    if isinstance(value, list) and value and all(isinstance(n, (int, float)) for n in value):
         value = torch.tensor(value)
     return value.long() if isinstance(value, Tensor) and not value.is_complex() else value
 
@@ -144,9 +151,6 @@ def test_padding(student: Student) -> None:
     for result, batch in zip(results, batches, strict=True):
         check_steps(result, batch)
 
-    def each(change: Callable[[list[Tensor]], Tensor]) -> list[Tensor]:
-        return [change(batch) for batch in batches]
-
     first = part(results[0], "sequences")
     # Where the second of the first batch's sequences, of length 1, is padded.
     default = first[1, -1].item() if first.shape == (5, 6) and not first.is_complex() else 0
@@ -154,36 +158,35 @@ def test_padding(student: Student) -> None:
     def last_steps_repeated(batch: list[Tensor]) -> Tensor:
         return torch.stack([torch.cat([s, s[-1:].expand(longest(batch) - len(s))]) for s in batch])
 
+    wrong: dict[str, Callable[[list[Tensor]], Tensor]] = {
+        IN_FRONT: functools.partial(padded, front=True),
+        "The layout is (time, batch), it should be (batch, time).": lambda batch: padded(batch).T,
+        "The last step of each sequence is repeated; padding_value should stand there.": (
+            last_steps_repeated
+        ),
+        "The order of the sequences is reversed.": lambda batch: padded(batch[::-1]),
+        "The steps of each sequence are reversed.": (
+            lambda batch: padded([s.flip(0) for s in batch])
+        ),
+        f"Without padding_value the padding is {default:g}, it should be 0.": (
+            lambda batch: padded(batch, default)
+        ),
+        "There is padding only: the sequences are not copied into it.": (
+            lambda batch: torch.zeros_like(padded(batch))
+        ),
+    }
     assert_close(
         [part(result, "sequences") for result in results],
-        each(padded),
+        [padded(batch) for batch in batches],
         what="sequences",
         mistakes=lambda: {
-            "The padding stands in front of the steps, it belongs behind them.": each(
-                lambda batch: padded(batch, front=True)
-            ),
-            "The sequences are sorted from long to short, they should keep their order.": each(
-                lambda batch: padded(sorted(batch, key=lambda s: -len(s)))
-            ),
-            "The sequences are sorted from short to long, they should keep their order.": each(
-                lambda batch: padded(sorted(batch, key=len))
-            ),
-            "The layout is (time, batch), it should be (batch, time).": each(
-                lambda batch: padded(batch).T
-            ),
-            "The last step of each sequence is repeated; padding_value should stand there.": each(
-                last_steps_repeated
-            ),
-            "The order of the sequences is reversed.": each(lambda batch: padded(batch[::-1])),
-            "The steps of each sequence are reversed.": each(
-                lambda batch: padded([s.flip(0) for s in batch])
-            ),
-            f"Without padding_value the padding is {default:g}, it should be 0.": each(
-                lambda batch: padded(batch, default)
-            ),
-            "There is padding only: the sequences are not copied into it.": each(
-                lambda batch: torch.zeros_like(padded(batch))
-            ),
+            **each_of(batches, wrong)(),
+            **{
+                f"The sequences are sorted {how}, they should keep their order.": [
+                    padded(sort(batch)) for batch in batches
+                ]
+                for how, sort in SORTS.items()
+            },
         },
     )
 
@@ -199,28 +202,19 @@ def test_padding_value(student: Student) -> None:
     cases = [(floats, -1.5), (integers, -100), (floats, math.inf)]
     results = [pad_collate(floats, -1.5), pad_collate(integers, padding_value=-100)]
     results.append(pad_collate(floats, padding_value=math.inf))
-    assert_close(
-        [
-            cropped(result, "sequences", steps)
-            for result, steps in zip(results, (4, 2, 4), strict=True)
-        ],
-        [padded(batch, value) for batch, value in cases],
-        what="sequences",
-        mistakes=lambda: {
-            "Padding is 0 whatever padding_value is.": [padded(batch) for batch, _ in cases],
-            "padding_value is cut to a whole number.": [
-                padded(batch, math.trunc(value) if math.isfinite(value) else value)
-                for batch, value in cases
-            ],
-            "padding_value is rounded to a whole number.": [
-                padded(batch, round(value) if math.isfinite(value) else value)
-                for batch, value in cases
-            ],
-            "The padding stands in front of the steps, it belongs behind them.": [
-                padded(batch, value, front=True) for batch, value in cases
-            ],
-        },
-    )
+    found = [cropped(result, "sequences", n) for result, n in zip(results, (4, 2, 4), strict=True)]
+
+    def whole(way: Callable[[float], int]) -> Callable[[tuple[list[Tensor], float]], Tensor]:
+        return lambda case: padded(case[0], way(case[1]) if math.isfinite(case[1]) else case[1])
+
+    wrong: dict[str, Callable[[tuple[list[Tensor], float]], Tensor]] = {
+        "Padding is 0 whatever padding_value is.": lambda case: padded(case[0]),
+        "padding_value is cut to a whole number.": whole(math.trunc),
+        "padding_value is rounded to a whole number.": whole(round),
+        IN_FRONT: lambda case: padded(*case, front=True),
+    }
+    right = [padded(*case) for case in cases]
+    assert_close(found, right, what="sequences", mistakes=each_of(cases, wrong))
 
 
 @pytest.mark.points(6)
@@ -240,15 +234,13 @@ def test_trailing_dimensions(student: Student) -> None:
             padded(batch),
             what=f"sequences of {shapes}",
             mistakes=lambda: {
-                "Trailing dimensions are flattened, they should be kept.": padded(
-                    [each.flatten(1) for each in batch]
+                "Trailing dimensions are flattened, they should be kept.": (
+                    padded([sequence.flatten(1) for sequence in batch])
                 ),
                 "The layout is (time, batch, ...), it should be (batch, time, ...).": (
                     padded(batch).transpose(0, 1)
                 ),
-                "The padding stands in front of the steps, it belongs behind them.": padded(
-                    batch, front=True
-                ),
+                IN_FRONT: padded(batch, front=True),
             },
         )
         assert_equal(
@@ -256,8 +248,8 @@ def test_trailing_dimensions(student: Student) -> None:
             own,
             what=f"lengths of {shapes}, as against those of (length,) sequences",
             mistakes=lambda: {
-                "Lengths count all elements, they should count steps.": torch.tensor(
-                    [each.numel() for each in batch]
+                "Lengths count all elements, they should count steps.": (
+                    torch.tensor([sequence.numel() for sequence in batch])
                 )
             },
         )
@@ -297,9 +289,22 @@ def test_lengths(student: Student) -> None:
     wanted = [[2, 5, 3], [4, 1, 1, 6]]
     results = [student.function("pad_collate")([torch.randn(n) for n in ns]) for ns in wanted]
 
-    def each(change: Callable[[list[int]], list[int] | list[float]]) -> list[Tensor]:
-        return [torch.tensor(change(ns)) for ns in wanted]
-
+    wrong: dict[str, Callable[[list[int]], list[int] | list[float]]] = {
+        "Lengths are floats, they should be int64.": lambda ns: [float(n) for n in ns],
+        "Lengths are those of the rows after padding, all the same.": lambda ns: (
+            [max(ns)] * len(ns)
+        ),
+        "Lengths are one too small, like the index of the last step.": lambda ns: [
+            n - 1 for n in ns
+        ],
+        "Lengths count the padding, they should count the real steps.": (
+            lambda ns: [max(ns) - n for n in ns]
+        ),
+        "Lengths are sorted from long to short, they should keep the items' order.": (
+            lambda ns: sorted(ns, reverse=True)
+        ),
+        "Lengths are sorted from short to long, they should keep the items' order.": sorted,
+    }
     assert_close(
         [part(result, "lengths") for result in results],
         [torch.tensor(ns) for ns in wanted],
@@ -308,22 +313,7 @@ def test_lengths(student: Student) -> None:
             "Lengths are a list, they should be an int64 tensor.": wanted,
             "Where the lengths should be there is the mask: the fields of a PaddedBatch are "
             "sequences, lengths, mask, labels.": [mask_of(ns) for ns in wanted],
-            "Lengths are floats, they should be int64.": each(lambda ns: [float(n) for n in ns]),
-            "Lengths are those of the rows after padding, all the same.": each(
-                lambda ns: [max(ns)] * len(ns)
-            ),
-            "Lengths are one too small, like the index of the last step.": each(
-                lambda ns: [n - 1 for n in ns]
-            ),
-            "Lengths count the padding, they should count the real steps.": each(
-                lambda ns: [max(ns) - n for n in ns]
-            ),
-            "Lengths are sorted from long to short, they should keep the items' order.": each(
-                lambda ns: sorted(ns, reverse=True)
-            ),
-            "Lengths are sorted from short to long, they should keep the items' order.": each(
-                sorted
-            ),
+            **{told: [torch.tensor(f(ns)) for ns in wanted] for told, f in wrong.items()},
         },
     )
 
@@ -337,29 +327,20 @@ def test_mask(student: Student) -> None:
     results = [student.function("pad_collate")([torch.rand(n) + 9 for n in ns]) for ns in wanted]
     masks = [mask_of(ns) for ns in wanted]
     opposite = "The mask is True on padding and False on real steps, it should be the opposite"
-    assert_close(
-        [cropped(result, "mask", max(ns)) for result, ns in zip(results, wanted, strict=True)],
-        masks,
-        what="the mask",
-        mistakes=lambda: {
-            f"{opposite}.": [~mask for mask in masks],
-            f"{opposite}, and bool.": [(~mask).float() for mask in masks],
-            "The mask is one step too long in each row: < or <= ?": [
-                mask_of([n + 1 for n in ns])[:, : max(ns)] for ns in wanted
-            ],
-            "The mask is True everywhere, also on padding.": [
-                torch.ones_like(mask) for mask in masks
-            ],
-            "The mask says that padding stands in front of the steps.": [
-                mask.flip(1) for mask in masks
-            ],
-            "The layout of the mask is (time, batch), it should be (batch, time).": [
-                mask.T for mask in masks
-            ],
-            "The mask is a float tensor, it should be bool.": [mask.float() for mask in masks],
-            "The mask is an integer tensor, it should be bool.": [mask.long() for mask in masks],
-        },
-    )
+    wrong: dict[str, Callable[[Tensor], Tensor]] = {
+        f"{opposite}.": torch.logical_not,
+        f"{opposite}, and bool.": lambda mask: (~mask).float(),
+        "The mask is one step too long in each row: < or <= ?": (
+            lambda mask: mask_of([n + 1 for n in mask.sum(1).tolist()])[:, : mask.shape[1]]
+        ),
+        "The mask is True everywhere, also on padding.": torch.ones_like,
+        "The mask says that padding stands in front of the steps.": lambda mask: mask.flip(1),
+        "The layout of the mask is (time, batch), it should be (batch, time).": torch.t,
+        "The mask is a float tensor, it should be bool.": Tensor.float,
+        "The mask is an integer tensor, it should be bool.": Tensor.long,
+    }
+    found = [cropped(r, "mask", max(ns)) for r, ns in zip(results, wanted, strict=True)]
+    assert_close(found, masks, what="the mask", mistakes=each_of(masks, wrong))
 
 
 @pytest.mark.points(16)
@@ -371,10 +352,7 @@ def test_mask_ignores_values(student: Student) -> None:
     zeros = [torch.zeros(4), torch.tensor([0.0, 1.0, 0.0]), torch.tensor([2.0, 0.0])]
     minus = [torch.full((3,), -1), torch.tensor([2, -1]), torch.tensor([-1])]
     for batch, value in ((zeros, 0), (minus, -1)):
-        ordinary, result = (
-            pad_collate([each + 7 for each in batch], value),
-            pad_collate(batch, value),
-        )
+        ordinary, result = (pad_collate([s + k for s in batch], value) for k in (7, 0))
         real = padded(batch, value) != value
         what = f"of a batch with {value} in real steps, as against any other values"
         mask = assert_tensor(part(ordinary, "mask"), what="the mask")
@@ -420,22 +398,23 @@ def test_labels(student: Student) -> None:
         wanted,
         what="labels",
         mistakes=lambda: {
-            "Labels are a float tensor, they should be int64.": [each.float() for each in wanted],
-            "Labels are int32, they should be int64.": [each.int() for each in wanted],
-            "Labels are rounded to float32 on their way to int64.": [
-                each.float().long() for each in wanted
-            ],
             "Labels are a list, they should be an int64 tensor.": given,
             "Labels are None, though the items are (sequence, label) pairs.": [None, None],
             "Labels are None where all of them are 0; 0 is a label, too.": [wanted[0], None],
-            "Labels have shape (batch, 1), it should be (batch,).": [
-                each.unsqueeze(1) for each in wanted
-            ],
-            "Labels are in the order of the sorted lengths, not in that of the items.": [
-                each[[1, 3, 0, 2]] for each in wanted
-            ],
+            **each_of(wanted, WRONG_LABELS)(),
         },
     )
+
+
+WRONG_LABELS: dict[str, Callable[[Tensor], Tensor]] = {
+    "Labels are a float tensor, they should be int64.": Tensor.float,
+    "Labels are int32, they should be int64.": Tensor.int,
+    "Labels are rounded to float32 on their way to int64.": lambda labels: labels.float().long(),
+    "Labels have shape (batch, 1), it should be (batch,).": lambda labels: labels.unsqueeze(1),
+    "Labels are in the order of the sorted lengths, not in that of the items.": (
+        lambda labels: labels[[1, 3, 0, 2]]
+    ),
+}
 
 
 @pytest.mark.place("pad_collate")
@@ -587,23 +566,9 @@ def test_memory(student: Student) -> None:
         [torch.randn(4), torch.randn(1)],
     ]
     check_taken(student.function("pad_collate"), batches[0])
-    found = student.run("memory", batches)
-    assert isinstance(found, list) and len(found) == len(batches), "It could not be looked at."
-    for batch, each in zip(batches, found, strict=True):
-        items, parts = facts(each, "items", "parts")
-        assert isinstance(parts, dict), "The result could not be looked at."
-        items = [places(item) for item in listed(items)]
-        own = {name: [places(at) for at in listed(value)] for name, value in parts.items()}
-        assert items and own.get("sequences"), "The result could not be looked at."
-        shared = [
-            name
-            for name, ours in own.items()
-            if any(max(x[0], y[0]) < min(x[1], y[1]) for x in ours for y in items)
-        ]
-        assert not shared, (
-            f"In a batch of {len(batch)}, the result shares memory with an item (its {shared}): "
-            "whoever changes the batch in place changes the dataset."
-        )
+    told = "The result shares memory with an item: whoever changes the batch in place changes the dataset."
+    for batch in batches:
+        laws.check_shares_no_memory(student, "pad_collate", batch, told=told)
 
 
 @pytest.mark.place("pad_collate")
@@ -611,14 +576,10 @@ def test_memory(student: Student) -> None:
 def test_arguments(student: Student) -> None:
     """The batch and its tensors stay as they were."""
     bare = [torch.randn(n) for n in (1, 3, 2)]
-    pairs = [(each, len(each)) for each in bare]
-    lists = [[each, len(each)] for each in bare]
-    result = student.function("pad_collate")(bare)
-    check_holds(result, bare)
-    assert not student.mutated, "pad_collate changed the tensors of its batch in place."
-    for batch in (bare, pairs, lists):
-        left = student.run("left_behind", batch)
-        assert_equal(left, batch, what="the batch that was given, which was changed in place,")
+    pairs = [(sequence, len(sequence)) for sequence in bare]
+    check_holds(student.function("pad_collate")(bare), bare)
+    for batch in (bare, pairs, [list(pair) for pair in pairs]):
+        laws.check_changes_nothing(student, "pad_collate", batch, only=("values", "version"))
 
 
 # --- pad_collate: refusals ------------------------------------------------------------------------
@@ -629,18 +590,15 @@ def test_arguments(student: Student) -> None:
 def test_empty_batch(student: Student) -> None:
     """An empty batch is a ValueError."""
     check_taken(student.function("pad_collate"), [torch.randn(2), torch.randn(3)])
-    empties: tuple[Any, ...] = ([], ())
-    for empty in empties:
-        with must_raise(ValueError, mentions="batch", call=f"pad_collate({empty})"):
-            student.function("pad_collate")(empty)
+    refused(student, [], ())
 
 
-def refused(student: Student, *batches: list[tuple[int, ...]]) -> None:
-    """Check that batches of sequences of these shapes are refused."""
-    for shapes in batches:
-        call = f"pad_collate of sequences of shapes {', '.join(map(str, shapes))}"
-        with must_raise(ValueError, mentions="batch", call=call):
-            student.function("pad_collate")([torch.ones(shape) for shape in shapes])
+def refused(student: Student, *batches: Sequence[Any]) -> None:
+    laws.check_errors(student, "pad_collate", {"batch": [(batch,) for batch in batches]})
+
+
+def ones(*shapes: tuple[int, ...]) -> list[Tensor]:
+    return [torch.ones(shape) for shape in shapes]
 
 
 @pytest.mark.place("pad_collate")
@@ -648,9 +606,9 @@ def refused(student: Student, *batches: list[tuple[int, ...]]) -> None:
 def test_trailing_dimensions_differ(student: Student) -> None:
     """Trailing dimensions that differ are a ValueError."""
     check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(2, 2)])
-    refused(student, [(2, 2), (3, 1)], [(3, 2), (2, 3)], [(3, 2), (2,)], [(2,), (2, 1)])
-    refused(student, [(2, 2, 1), (2, 2, 3)], [(3, 2), (3, 2), (1, 1)], [(2, 1, 2), (2, 2)])
-    refused(student, [(2, 2), (2, 3), (2, 2)])
+    refused(student, ones((2, 2), (3, 1)), ones((3, 2), (2, 3)), ones((3, 2), (2,)))
+    refused(student, ones((2,), (2, 1)), ones((2, 2, 1), (2, 2, 3)), ones((3, 2), (3, 2), (1, 1)))
+    refused(student, ones((2, 1, 2), (2, 2)), ones((2, 2), (2, 3), (2, 2)))
 
 
 @pytest.mark.place("pad_collate")
@@ -658,16 +616,15 @@ def test_trailing_dimensions_differ(student: Student) -> None:
 def test_trailing_dimensions_of_empty_sequences(student: Student) -> None:
     """Trailing dimensions of sequences of length 0 count too."""
     check_taken(student.function("pad_collate"), [torch.randn(3, 2), torch.randn(0, 2)])
-    refused(student, [(3, 2), (0, 3)], [(0, 3), (3, 2)], [(2, 2), (0, 1)], [(2, 2), (0,)])
-    refused(student, [(0,), (2, 1)], [(0, 2), (0, 3)])
+    refused(student, ones((3, 2), (0, 3)), ones((0, 3), (3, 2)), ones((2, 2), (0, 1)))
+    refused(student, ones((2, 2), (0,)), ones((0,), (2, 1)), ones((0, 2), (0, 3)))
 
 
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("Compare the dtype of each sequence with that of the first.")
 def test_dtypes_differ(student: Student) -> None:
     """Dtypes that differ are a ValueError."""
-    pad_collate = student.function("pad_collate")
-    check_taken(pad_collate, [torch.randn(2), torch.randn(1)])
+    check_taken(student.function("pad_collate"), [torch.randn(2), torch.randn(1)])
     for dtypes in (
         (torch.float32, torch.float64),
         (torch.int64, torch.float32),
@@ -676,12 +633,8 @@ def test_dtypes_differ(student: Student) -> None:
         (torch.int64, torch.int32),
         (torch.bool, torch.uint8),
     ):
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-        with must_raise(ValueError, mentions="batch", call=f"pad_collate of dtypes {names}"):
-            pad_collate([torch.ones(2, dtype=dtype) for dtype in dtypes])
-    call = "pad_collate of a float32 sequence and a float64 sequence of length 0"
-    with must_raise(ValueError, mentions="batch", call=call):
-        pad_collate([torch.ones(2), torch.ones(0, dtype=torch.float64)])
+        refused(student, [torch.ones(2, dtype=dtype) for dtype in dtypes])
+    refused(student, [torch.ones(2), torch.ones(0, dtype=torch.float64)])
 
 
 @pytest.mark.place("pad_collate")
@@ -690,15 +643,12 @@ def test_mixed_batch(student: Student) -> None:
     """Pairs mixed with bare tensors are a ValueError."""
     tensors = [torch.randn(2), torch.randn(3)]
     check_taken(student.function("pad_collate"), tensors)
-    check_taken(student.function("pad_collate"), [(each, 1) for each in tensors])
+    check_taken(student.function("pad_collate"), [(sequence, 1) for sequence in tensors])
     for steps in (2, 3):
         bare = torch.ones(steps)
         pair = (bare, 1)
-        triple = [pair, bare, pair]
-        for batch in ([pair, bare], [bare, pair], [pair, pair, bare], [bare, list(pair)], triple):
-            kinds = ", ".join("tensor" if isinstance(each, Tensor) else "pair" for each in batch)
-            with must_raise(ValueError, mentions="batch", call=f"pad_collate([{kinds}])"):
-                student.function("pad_collate")(batch)
+        refused(student, [pair, bare], [bare, pair], [pair, pair, bare], [bare, list(pair)])
+        refused(student, [pair, bare, pair])
 
 
 # --- what the probes report -----------------------------------------------------------------------
@@ -713,60 +663,24 @@ def plain(found: Any) -> Any:
     raise AssertionError(f"Your code returned {kind_of(found)}, which is of no use here.")
 
 
-def listed(found: Any) -> list[Any]:
-    """A list in a probe's report; refuses anything else."""
-    assert isinstance(found, list), "The result could not be looked at."
-    return found
-
-
-def places(found: Any) -> list[int]:
-    """Where a tensor begins and ends in memory."""
-    assert isinstance(found, list) and len(found) == 2, "The result could not be looked at."
-    assert all(isinstance(each, int) for each in found), "The result could not be looked at."
-    return found
-
-
 def entries(found: Any, count: int) -> list[Any]:
     """The entries of a list of this length in a probe's report; refuses anything else."""
-    found = plain(found)
-    assert isinstance(found, list) and len(found) == count, "The result could not be looked at."
-    return found
+    return list(entry(plain(found), kind=list, count=count))
 
 
-# The named values of a probe's report, all of which have to be there.
-facts = functools.partial(fields, told="It could not be looked at.")
+def batches_of(epoch: Any) -> list[list[int]]:
+    """The numbers that the probe read from each batch of an epoch; refuses anything else."""
+    batches = []
+    for batch in epoch if isinstance(epoch, list) else [epoch]:
+        numbers = batch if isinstance(batch, list) else [batch]
+        if not all(type(n) is int or (type(n) is float and math.isfinite(n)) for n in numbers):
+            raise AssertionError(f"A batch of the loader holds no sequences but {batch}.")
+        batches.append([int(n) for n in numbers])
+    return batches
 
 
 def indices_of(epoch: Any) -> list[int]:
-    """The numbers that the probe read from the batches of an epoch; refuses anything else."""
-    seen = []
-    for batch in epoch if isinstance(epoch, list) else [epoch]:
-        numbers = batch if isinstance(batch, list) else [batch]
-        if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in numbers):
-            raise AssertionError(f"A batch of the loader holds no sequences but {batch}.")
-        seen += [int(each) for each in numbers]
-    return seen
-
-
-def sizes_of(epoch: Any) -> list[int]:
-    """The number of items in each batch."""
-    batches = epoch if isinstance(epoch, list) else []
-    return [len(batch) if isinstance(batch, list) else 0 for batch in batches]
-
-
-def check_once(epoch: Any, length: int, when: str = "in one epoch") -> list[int]:
-    """Check that an epoch holds every item exactly once, and return the order."""
-    order = indices_of(epoch)
-    missing = sorted(set(range(length)) - set(order))
-    assert len(order) == len(set(order)), (
-        f"Of {length} items some come twice {when}; every item should come exactly once."
-    )
-    assert not missing, (
-        f"Of {length} items, {len(missing)} do not come {when} (such as number {missing[-1]}); "
-        "every item should come exactly once, the last short batch included."
-    )
-    assert len(order) == length, f"There are {length} items, but {len(order)} come {when}."
-    return order
+    return [index for batch in batches_of(epoch) for index in batch]
 
 
 def check_some(epoch: Any) -> list[int]:
@@ -784,31 +698,23 @@ def check_some(epoch: Any) -> list[int]:
 @pytest.mark.hint("DataLoader(dataset, batch_size=..., ...); drop_last stays False.")
 def test_loader_batches(student: Student) -> None:
     """Without shuffling, items come once and in their order, the last short batch included."""
-    for length, size, wanted in ((10, 4, [4, 4, 2]), (6, 3, [3, 3]), (3, 8, [3])):
-        call = f"batches over {length} items with batch_size={size}"
-        epochs = entries(student.run("epochs", length, {"batch_size": size}, 2), 2)
-        for epoch, when in zip(epochs, ("in the first epoch", "in the second epoch"), strict=True):
-            order = check_once(epoch, length, when)
-            assert_equal(
-                sizes_of(epoch),
-                wanted,
-                what=f"the list of sizes of {call}",
-                mistakes=lambda: {"batch_size does not reach the loader.": [1] * length},
-            )
-            assert order == sorted(order), (
-                f"Without shuffle=True the items do not come in the dataset's order {when}."
-            )
+    for length, size in ((10, 4), (6, 3), (3, 8)):
+        found = entries(student.run("epochs", length, {"batch_size": size}, 2), 2)
+        epochs = [batches_of(epoch) for epoch in found]
+        sizes = [len(batch) for batch in epochs[0]]
+        assert sizes != [1] * length, "batch_size does not reach the loader."
+        laws.check_epochs(epochs, list(range(length)), batch_size=size)
 
 
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("The defaults stand in the signature of the stub; return the DataLoader.")
 def test_loader_defaults(student: Student) -> None:
     """make_loader returns a DataLoader, with batches of 32 and no workers by default."""
-    kind, number = facts(student.run("idle_loader", LENGTH, {}), "not_a_loader", "workers")
+    kind, number = fields(student.run("idle_loader", LENGTH, {}), "not_a_loader", "workers")
     assert kind is None, f"make_loader returns a {plain(kind)}, it should return a DataLoader."
     assert_equal(number, 0, what="the number of workers by default")
     (epoch,) = entries(student.run("epochs", 64, {}), 1)
-    sizes = sizes_of(epoch)
+    sizes = [len(batch) for batch in batches_of(epoch)]
     assert sizes == [32, 32], (
         f"Without batch_size, 64 items come in {len(sizes)} batches, the first ones of sizes "
         f"{sizes[:3]}; the default is 32."
@@ -818,7 +724,7 @@ def test_loader_defaults(student: Student) -> None:
 def loaded(student: Student, items: list[Any], options: list[dict[str, Any]]) -> Any:
     """The batches of one epoch of a loader for each of these options."""
     found = student.run("batches", items, options)
-    assert found != "default_collate", NO_COLLATE_FUNCTION
+    assert not laws.same(found, "default_collate"), NO_COLLATE_FUNCTION
     return found
 
 
@@ -837,27 +743,27 @@ def test_loader_collates(student: Student) -> None:
 
     without_labels = [pad_collate(batch) for batch in bare]
     assert_tensor(part(without_labels[0], "sequences"), what="sequences")
+
+    def in_batches(sort: Callable[[list[Tensor]], list[Tensor]]) -> Any:
+        return [[pad_collate(sort(batch)) for batch in bare]]
+
+    def in_all(sort: Callable[[list[Tensor]], list[Tensor]]) -> Any:
+        return [paired_up(sort(chain))]
+
+    def padded_with(value: int) -> Any:
+        return [[pad_collate(batch, value) for batch in bare]]
+
     mistakes: dict[str, Callable[[], Any]] = {
-        "The items of each batch are sorted from long to short, they should keep their order.": (
-            lambda: [[pad_collate(sorted(each, key=lambda s: -len(s))) for each in bare]]
-        ),
-        "The items of each batch are sorted from short to long, they should keep their order.": (
-            lambda: [[pad_collate(sorted(each, key=len)) for each in bare]]
-        ),
-        "The items come sorted from short to long, they should come in the dataset's order.": (
-            lambda: [paired_up(sorted(chain, key=len))]
-        ),
-        "The items come sorted from long to short, they should come in the dataset's order.": (
-            lambda: [paired_up(sorted(chain, key=lambda s: -len(s)))]
-        ),
-        "By default the loader pads with -1, it should be 0.": (
-            lambda: [[pad_collate(each, -1) for each in bare]]
-        ),
-        "By default the loader pads with -100, it should be 0.": (
-            lambda: [[pad_collate(each, -100) for each in bare]]
-        ),
-        "The labels are lost on the way to pad_collate.": lambda: [without_labels],
+        "The labels are lost on the way to pad_collate.": lambda: [without_labels]
     }
+    for how, sort in SORTS.items():
+        told = f"The items of each batch are sorted {how}, they should keep their order."
+        mistakes[told] = functools.partial(in_batches, sort)
+        told = f"The items come sorted {how}, they should come in the dataset's order."
+        mistakes[told] = functools.partial(in_all, sort)
+    for value in (-1, -100):
+        told = f"By default the loader pads with {value}, it should be 0."
+        mistakes[told] = functools.partial(padded_with, value)
     for batches in (bare, pairs):
         items = [item for batch in batches for item in batch]
         assert_equal(
@@ -900,6 +806,7 @@ def shuffled(seed: int | None, size: int = SIZE) -> dict[str, Any]:
 
 
 def check_shuffled(order: list[int], seed: int | None) -> None:
+    check_some(order)
     assert order != sorted(order), (
         f"With shuffle=True and seed={seed} the items come in the dataset's order."
     )
@@ -912,13 +819,21 @@ def test_shuffle(student: Student) -> None:
     """With shuffle=True every item comes once an epoch, in a random order."""
     for seed in (None, 7):
         (epoch,) = entries(student.run("epochs", LENGTH, shuffled(seed)), 1)
-        check_shuffled(check_once(epoch, LENGTH), seed)
-        most = max(sizes_of(epoch), default=0)
+        order, batches = indices_of(epoch), batches_of(epoch)
+        check_shuffled(order, seed)
+        assert len(order) == len(set(order)), (
+            f"Of {LENGTH} items some come twice; every item should come exactly once."
+        )
+        assert set(order) == set(range(LENGTH)), (
+            f"Of {LENGTH} items only {len(order)} come; every item should come exactly once, those of the "
+            "last short batch included."
+        )
+        most = max(map(len, batches))
         assert most in (SIZE, 1), (
             f"Shuffled batches have up to {most} items, but batch_size={SIZE}."
         )
-        blocks = [batch for batch in epoch if isinstance(batch, list) and len(batch) > 1]
-        assert not blocks or not all(max(each) - min(each) == len(each) - 1 for each in blocks), (
+        blocks = [batch for batch in batches if len(batch) > 1]
+        assert not blocks or not all(max(b) - min(b) == len(b) - 1 for b in blocks), (
             "Each shuffled batch holds neighbors of the dataset: shuffle the items, "
             "not only whole batches or the inside of each."
         )
@@ -945,7 +860,7 @@ def test_each_epoch(student: Student) -> None:
 def check_repeats(student: Student, seed: int, size: int) -> None:
     """Check that two loaders with this seed agree in each of two epochs."""
     options = shuffled(seed, size)
-    situations = facts(
+    situations = fields(
         student.run("repetitions", LENGTH, options), "alone", "disturbed", "together"
     )
     alone, disturbed, together = (
@@ -1008,7 +923,7 @@ def test_seed_without_shuffle(student: Student) -> None:
     """A seed alone does not shuffle."""
     # With shuffle, it does.
     (epoch,) = entries(student.run("epochs", LENGTH, shuffled(5)), 1)
-    check_shuffled(check_some(epoch), 5)
+    check_shuffled(indices_of(epoch), 5)
     (epoch,) = entries(student.run("epochs", LENGTH, {"batch_size": SIZE, "seed": 5}), 1)
     order = indices_of(epoch)
     assert order and order == sorted(order), (
@@ -1016,43 +931,27 @@ def test_seed_without_shuffle(student: Student) -> None:
     )
 
 
-STATES = ("torch", "numpy", "random")
-
-
-def states(found: Any) -> dict[str, bytes]:
-    """The global random states that the probe saw."""
-    values = facts(found, *STATES)
-    assert all(isinstance(each, bytes) and each for each in values), "They could not be looked at."
-    return dict(zip(STATES, values, strict=True))
-
-
 @pytest.mark.points(3)
 @pytest.mark.place("make_loader")
 @pytest.mark.hint("torch.manual_seed changes the random numbers of the whole program.")
 def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
+    own = "A generator of the loader's own would leave it alone."
     for options in (shuffled(3, LENGTH), {"batch_size": 12}):
-        loaders = listed(student.run("random_states", LENGTH, options))
-        assert len(loaders) == 2, "The loaders could not be looked at."
-        seen = [facts(loader, "before", "made", "run") for loader in loaders]
-        befores, mades, runs = ([states(each) for each in kind] for kind in zip(*seen, strict=True))
-        for loader in loaders:
-            order = check_some(plain(facts(loader, "epoch")[0]))
-            if "shuffle" in options:
-                check_shuffled(order, 3)
-        made = sorted(
-            name
-            for name in STATES
-            if any(b[name] != m[name] for b, m in zip(befores, mades, strict=True))
+        (epoch,) = entries(student.run("epochs", LENGTH, options), 1)
+        order = check_some(epoch)
+        if "shuffle" in options:
+            check_shuffled(order, 3)
+        items = laws.dataset_of(student, [torch.tensor([i]) for i in range(LENGTH)])
+        laws.check_changes_nothing(
+            student, "make_loader", items, only=("random",), told=own, **options
         )
-        run = [name for name in STATES if runs[0][name] == runs[1][name]]
-        assert made == [], (
-            f"make_loader changes the global random state of {made}; "
-            "a generator of the loader's own would leave it alone."
-        )
-        assert run == [], (
-            f"An epoch of the loader seeds the global random state of {run}; "
-            "a generator of the loader's own would leave it alone."
+        # An epoch may draw a number. The same numbers come next twice only where it seeds.
+        loader, run = student.own("make_loader", items, **options), student.probe("one_epoch")
+        one, two = (laws.observe(student, run, loader).checked().draws for _ in range(2))
+        seeded = [str(library) for library in one if laws.same(one[library], two.get(library))]
+        assert not seeded, (
+            f"An epoch of the loader seeds the global random state of {seeded}. {own}"
         )
 
 
@@ -1068,8 +967,8 @@ def test_pickling(student: Student) -> None:
     zeros = None
     for value in (0, 0.5):
         found = student.run("through_pickle", items, value)
-        assert found != "default_collate", NO_COLLATE_FUNCTION
-        error, before, after = facts(found, "error", "before", "after")
+        assert not laws.same(found, "default_collate"), NO_COLLATE_FUNCTION
+        error, before, after = fields(found, "error", "before", "after")
         assert error is None, (
             f"A spawned worker cannot work with the collate function of a loader with "
             f"padding_value={value}; it does not pickle: {plain(error)}"
@@ -1111,7 +1010,7 @@ def test_pin_memory(student: Student) -> None:
 def test_workers(student: Student) -> None:
     """Workers load the items, persist, and repeat the order of a seed."""
     options = {**shuffled(4), "num_workers": 2}
-    number, in_order = facts(student.run("idle_loader", LENGTH, options), "workers", "in_order")
+    number, in_order = fields(student.run("idle_loader", LENGTH, options), "workers", "in_order")
     assert_equal(number, 2, what="the number of workers of a loader with num_workers=2")
     assert in_order is True, (
         "With in_order=False, the order of the batches is that in which the workers are ready."

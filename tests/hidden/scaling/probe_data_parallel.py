@@ -158,19 +158,16 @@ def train(
     return {"returned": returned, "weights": weights}
 
 
-def train_modes(module: ModuleType, modes: list[bool]) -> dict[str, Any]:
-    """The modes of a model's modules after a train step, from those before it.
-
-    Reports also the weights before and after.
-    """
+def moded(module: ModuleType, modes: list[bool]) -> nn.Module:
+    """A model whose modules are in these modes."""
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.Sequential(nn.Linear(2, 1)))
-    for each, mode in zip(model.modules(), modes, strict=True):
-        each.training = mode
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    before = _values(model)
-    module.train_step(model, _loss, optimizer, torch.ones(3, 2), torch.ones(3, 1))
-    after = [each.training for each in model.modules()]
-    return {"modes": after, "before": before, "after": _values(model)}
+    for part, mode in zip(model.modules(), modes, strict=True):
+        part.training = mode
+    return model
+
+
+def loss(module: ModuleType) -> Callable[[Tensor, Tensor], Tensor]:
+    return _loss
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
@@ -318,17 +315,6 @@ def real_throughput(module: ModuleType) -> Any:
         return 3
 
     return module.throughput(step, steps=2, warmup=1)
-
-
-# ---- efficiency and report -----------------------------------------------------------------------
-
-
-def efficiency(module: ModuleType, throughputs: dict[int, float]) -> dict[str, Any]:
-    """The efficiencies, and what became of the throughputs."""
-    given = dict(throughputs)
-    result = module.scaling_efficiency(given)
-    keys = list(result) if isinstance(result, dict) else None
-    return {"result": result, "keys": keys, "after": given}
 
 
 # ---- measure_overheads and benchmark -------------------------------------------------------------
@@ -502,6 +488,13 @@ def overheads(
             "gradients": _gradients(model),
             "training": model.training,
         }
+
+
+def real_overheads(module: ModuleType) -> Any:
+    """Measure one rank by the clock that is the default."""
+    _be_patient(module)
+    model = _Net({"weight": torch.ones(2, 2), "bias": torch.zeros(2)}, [])
+    return module.measure_overheads(model, torch.ones(2, 2), 1)
 
 
 def benchmark(

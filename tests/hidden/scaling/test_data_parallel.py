@@ -9,28 +9,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge import checks
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
+from grader.judge.checks import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    fields,
+    laws,
+    must_raise,
+)
 from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
 
 
-class _Seen(dict[str, Any]):
-    """What a probe reports; it came from the student's process, so nothing of it is certain."""
-
-    def __missing__(self, key: str) -> Any:
-        raise AssertionError(f"What your code did cannot be read ({key} is missing).")
-
-    def entries(self, key: str) -> list[Any]:
-        assert isinstance(self[key], list), f"What your code did cannot be read ({key})."
-        return self[key]  # type: ignore[no-any-return]  # a list, as just checked
-
-
-def _run(student: Student, probe: str, *arguments: Any, **keywords: Any) -> _Seen:
-    seen = student.run(probe, *arguments, **keywords)
-    assert isinstance(seen, dict), "What your code did cannot be read."
-    return _Seen(seen)
+def _listed(seen: Any, name: str) -> list[Any]:
+    return list(entry(seen, name, kind=list))
 
 
 # ---- shard ---------------------------------------------------------------------------------------
@@ -46,12 +40,19 @@ def _parts(student: Student, batches: list[Tensor], sizes: list[int]) -> list[li
     ]
 
 
-def _cut(batches: list[Tensor], sizes: list[int], lengths: Callable[[int, int], list[int]]) -> Any:
+# What each rank gets, or the lengths of the parts, from a batch or its rows and the world size.
+Parts = Callable[[Tensor, int], list[Tensor]]
+Lengths = Callable[[int, int], list[int]]
+
+
+def _cut(lengths: Lengths) -> Parts:
     """Consecutive parts of the lengths that `lengths(rows, world_size)` gives."""
-    return [
-        list(batch[: sum(lengths(len(batch), n))].split(lengths(len(batch), n)))
-        for batch, n in zip(batches, sizes, strict=True)
-    ]
+
+    def parts(batch: Tensor, n: int) -> list[Tensor]:
+        sizes = lengths(len(batch), n)
+        return list(batch[: sum(sizes)].split(sizes))
+
+    return parts
 
 
 def _even(rows: int, world_size: int) -> list[int]:
@@ -59,9 +60,7 @@ def _even(rows: int, world_size: int) -> list[int]:
 
 
 def _rest_last(rows: int, world_size: int) -> list[int]:
-    return [rows // world_size] * (world_size - 1) + [
-        rows // world_size + rows % world_size,
-    ]
+    return [*[rows // world_size] * (world_size - 1), rows // world_size + rows % world_size]
 
 
 def _rounded(rows: int, world_size: int) -> list[int]:
@@ -84,62 +83,59 @@ def test_shard(student: Student) -> None:
     """The parts are consecutive rows, and no two sizes differ by more than one."""
     sizes = [world_size for _, world_size in _SPLITS]
     batches = [torch.randn(rows, 2) for rows, _ in _SPLITS]
+
+    def of_all(parts: Parts) -> list[list[Tensor]]:
+        return [parts(batch, n) for batch, n in zip(batches, sizes, strict=True)]
+
     assert_close(
         _parts(student, batches, sizes),
-        _cut(batches, sizes, _even),
+        of_all(_cut(_even)),
         what="the list of all parts",
-        mistakes=lambda: {
-            "The remainder of the rows all goes to the last rank; "
-            "the sizes may differ by one at most.": _cut(batches, sizes, _rest_last),
-            "The remainder of the rows all goes to the first rank; "
-            "the sizes may differ by one at most.": _cut(
-                batches, sizes, lambda n, w: _rest_last(n, w)[::-1]
-            ),
-            "Rows are given twice: a rank takes one row more only if its number is below the "
-            "remainder.": [
-                [
-                    batch[start : start + len(batch) // n + (len(batch) % n > 0)]
-                    for start in itertools.accumulate([0, *_even(len(batch), n)[:-1]])
-                ]
-                for batch, n in zip(batches, sizes, strict=True)
-            ],
-            "Parts overlap: each one begins where the one before ends, not at rank * (rows // "
-            "world_size).": [
-                [
-                    batch[rank * (len(batch) // n) :][:size]
-                    for rank, size in enumerate(_even(len(batch), n))
-                ]
-                for batch, n in zip(batches, sizes, strict=True)
-            ],
-            "Rows are dropped: what remains of rows / world_size belongs to the first ranks, "
-            "one row each.": _cut(batches, sizes, lambda n, w: [n // w] * w),
-            "The larger parts come last, they come first.": _cut(
-                batches, sizes, lambda n, w: _even(n, w)[::-1]
-            ),
-            "Sizes differ by more than one: slices of ceil(rows / world_size) rows, as torch.chunk "
-            "cuts them, leave too little for the last ranks.": _cut(batches, sizes, _chunked),
-            "The larger parts do not come first: bounds such as rank * rows // world_size put them "
-            "anywhere.": _cut(batches, sizes, _rounded),
-            "Each rank gets every world_size-th row; it gets consecutive rows.": [
-                [batch[rank::n] for rank in range(n)]
-                for batch, n in zip(batches, sizes, strict=True)
-            ],
-            "The batch is cut along its last dimension: its rows are the first one.": [
-                list(batch.tensor_split(n, dim=-1)) for batch, n in zip(batches, sizes, strict=True)
-            ],
-            "Every rank gets the whole batch.": [
-                [batch] * n for batch, n in zip(batches, sizes, strict=True)
-            ],
-            "Each rank gets the part of its neighbor: ranks count from 0.": [
-                [parts[-1], *parts[:-1]] for parts in _cut(batches, sizes, _even)
-            ],
-            "The parts are in the reverse order of the ranks.": [
-                parts[::-1] for parts in _cut(batches, sizes, _even)
-            ],
-        },
+        mistakes=lambda: {told: of_all(parts) for told, parts in _WRONG_PARTS.items()},
     )
     changed = ", ".join(student.mutated)
     assert not student.mutated, f"shard changed its argument in place: {changed}."
+
+
+_REST = "The remainder of the rows all goes to the {} rank; the sizes may differ by one at most."
+_WRONG_PARTS: dict[str, Parts] = {
+    _REST.format("last"): _cut(_rest_last),
+    _REST.format("first"): _cut(lambda rows, n: _rest_last(rows, n)[::-1]),
+    "Rows are given twice: a rank takes one row more only if its number is below the remainder.": (
+        lambda batch, n: [
+            batch[start : start + len(batch) // n + (len(batch) % n > 0)]
+            for start in itertools.accumulate([0, *_even(len(batch), n)[:-1]])
+        ]
+    ),
+    "Parts overlap: each one begins where the one before ends, not at rank * (rows // world_size).": (
+        lambda batch, n: [
+            batch[rank * (len(batch) // n) :][:size]
+            for rank, size in enumerate(_even(len(batch), n))
+        ]
+    ),
+    "Rows are dropped: what remains of rows / world_size belongs to the first ranks, one row each.": (
+        _cut(lambda rows, n: [rows // n] * n)
+    ),
+    "The larger parts come last, they come first.": _cut(lambda rows, n: _even(rows, n)[::-1]),
+    "Sizes differ by more than one: slices of ceil(rows / world_size) rows, as torch.chunk cuts them, "
+    "leave too little for the last ranks.": _cut(_chunked),
+    "The larger parts do not come first: bounds such as rank * rows // world_size put them anywhere.": (
+        _cut(_rounded)
+    ),
+    "Each rank gets every world_size-th row; it gets consecutive rows.": (
+        lambda batch, n: [batch[rank::n] for rank in range(n)]
+    ),
+    "The batch is cut along its last dimension: its rows are the first one.": (
+        lambda batch, n: list(batch.tensor_split(n, dim=-1))
+    ),
+    "Every rank gets the whole batch.": lambda batch, n: [batch] * n,
+    "Each rank gets the part of its neighbor: ranks count from 0.": (
+        lambda batch, n: [_cut(_even)(batch, n)[rank - 1] for rank in range(n)]
+    ),
+    "The parts are in the reverse order of the ranks.": (
+        lambda batch, n: _cut(_even)(batch, n)[::-1]
+    ),
+}
 
 
 @pytest.mark.requires("test_shard")
@@ -155,9 +151,8 @@ def test_shard_shapes(student: Student) -> None:
         torch.empty(4, 0),
     ]
     sizes = [2, 3, 3, 2, 3]
-    assert_close(
-        _parts(student, batches, sizes), _cut(batches, sizes, _even), what="the list of all parts"
-    )
+    right = [_cut(_even)(batch, n) for batch, n in zip(batches, sizes, strict=True)]
+    assert_close(_parts(student, batches, sizes), right, what="the list of all parts")
 
 
 @pytest.mark.points(2)
@@ -168,18 +163,12 @@ def test_shard_refuses(student: Student) -> None:
     shard = student.function("shard")
     # A function that refuses everything proves nothing.
     assert_tensor(shard(torch.randn(4, 2), 1, 2), what="shard(batch, rank=1, world_size=2)")
-    for world_size in (0, -2):
-        call = f"shard(batch, rank=0, world_size={world_size})"
-        with must_raise(ValueError, mentions="world_size", call=call):
-            shard(torch.randn(4, 2), 0, world_size)
-    for rank in (-1, 2, 5):
-        call = f"shard(batch, rank={rank}, world_size=2)"
-        with must_raise(ValueError, mentions="rank", call=call):
-            shard(torch.randn(6, 2), rank, 2)
-    for rows, rank in ((2, 0), (2, 2), (0, 0)):
-        call = f"shard of a batch with {rows} rows over 3 ranks (rank={rank})"
-        with must_raise(ValueError, mentions="batch", call=call):
-            shard(torch.randn(rows, 2), rank, 3)
+    table = {
+        "world_size": [(torch.randn(4, 2), 0, world_size) for world_size in (0, -2)],
+        "rank": [(torch.randn(6, 2), rank, 2) for rank in (-1, 2, 5)],
+        "batch": [(torch.randn(rows, 2), rank, 3) for rows, rank in ((2, 0), (2, 2), (0, 0))],
+    }
+    laws.check_errors(student, "shard", table)
 
 
 # ---- wrap ----------------------------------------------------------------------------------------
@@ -211,15 +200,15 @@ class _Problem:
 def test_wrap_alone(student: Student) -> None:
     """Without a process group the model is wrapped in DataParallel"""
     given = _Problem()
-    seen = _run(student, "wrap_alone", given.weight, given.bias, given.x)
+    seen = student.run("wrap_alone", given.weight, given.bias, given.x)
     assert_equal(
-        seen["kind"],
+        entry(seen, "kind"),
         "DataParallel",
         what="the kind of wrapper without a process group",
         mistakes=lambda: {"The model came back without a wrapper.": "the model itself"},
     )
     expected = given.x @ given.weight + given.bias
-    assert_close(seen["output"], expected, what="the output of the wrapped model")
+    assert_close(entry(seen, "output"), expected, what="the output of the wrapped model")
 
 
 @pytest.mark.points(2)
@@ -241,30 +230,27 @@ def test_wrap_in_group(student: Student) -> None:
         )
 
 
-def _in_group(student: Student) -> tuple[_Problem, list[dict[str, Any]], _Seen]:
+def _in_group(student: Student) -> tuple[_Problem, list[dict[str, Any]], Any]:
     """What goes into the one launch that many tests share, and what the probe reports of it."""
 
-    def ask() -> tuple[_Problem, list[dict[str, Any]], _Seen]:
+    def ask() -> tuple[_Problem, list[dict[str, Any]], Any]:
         given, cases = _Problem(), _cases()
         batches = [(given.x[rows], given.y[rows]) for rows in _ROWS]
         step = {**given.start, "lr": _LR, "batches": batches}
-        return given, cases, _run(student, "group", step, cases)
+        return given, cases, student.run("group", step, cases)
 
     return student.once("group", ask)
 
 
 def _group(student: Student, wanted: str) -> list[Any]:
     """What the three ranks report of a part of it."""
-    attempts = _in_group(student)[-1][wanted]
-    assert isinstance(attempts, list), "What your code did cannot be read."
+    attempts = _listed(_in_group(student)[-1], wanted)
     assert len(attempts) == _RANKS, (
         f"launch returned {len(attempts)} results, promised is one of each of the {_RANKS} ranks."
     )
-    for attempt in [
-        each for rank in attempts for each in (rank if isinstance(rank, list) else [rank])
-    ]:
+    for attempt in [a for rank in attempts for a in (rank if isinstance(rank, list) else [rank])]:
         error = attempt.get("error") if isinstance(attempt, dict) else None
-        if isinstance(error, dict) and error.get("type") == "NotImplementedError":
+        if isinstance(error, dict) and str(error.get("type")) == "NotImplementedError":
             # What is still to be written is that here, too, and no failure.
             student.run("unwritten", str(error.get("message")))
     return attempts
@@ -352,37 +338,40 @@ def test_train_step(student: Student) -> None:
             (torch.randn(rows, 3, dtype=dtype), torch.randn(rows, 2, dtype=dtype))
             for rows in (5, 4, 6)
         ]
-        seen = _run(student, "train", start["weight"], start["bias"], 1.5, _LR, batches)
-
-        def mistake(**options: Any) -> Callable[[], list[Parameters]]:
-            return lambda: _training(start, batches, 1.5, **options)
+        seen = student.run("train", start["weight"], start["bias"], 1.5, _LR, batches)
 
         assert_close(
-            seen["weights"],
+            entry(seen, "weights"),
             _training(start, batches, 1.5),
             what="the weights after each of 3 steps",
             mistakes=lambda: {
-                "The gradients of earlier steps still count: call zero_grad in every "
-                "step.": mistake(zero="never"),
-                "The first step still counts the gradients that the model came with: zero them "
-                "before the backward pass, not after the step.": mistake(zero="after"),
                 "The weights never change: is optimizer.step() called, with gradients that are "
                 "not zeroed before it?": [start] * 3,
-                "loss_fn got targets and outputs swapped: outputs come first.": mistake(
-                    swapped=True
-                ),
-                "The optimizer steps before the backward pass, with the gradients of the step "
-                "before.": mistake(late=True, zero="before"),
-                "The optimizer steps twice.": mistake(times=lambda rows: 2.0),
-                "The loss is multiplied by the number of rows: it is loss_fn(outputs, targets) as "
-                "it comes.": mistake(times=float),
-                "The loss is divided by the number of rows: it is loss_fn(outputs, targets) as "
-                "it comes.": mistake(times=lambda rows: 1 / rows),
-                "The weights go uphill: the step is against the gradient.": mistake(
-                    times=lambda rows: -1.0
-                ),
+                **{
+                    told: _training(start, batches, 1.5, **options)
+                    for told, options in _WRONG_TRAINING.items()
+                },
             },
         )
+
+
+_WRONG_TRAINING: dict[str, dict[str, Any]] = {
+    "The gradients of earlier steps still count: call zero_grad in every step.": {"zero": "never"},
+    "The first step still counts the gradients that the model came with: zero them before the backward "
+    "pass, not after the step.": {"zero": "after"},
+    "loss_fn got targets and outputs swapped: outputs come first.": {"swapped": True},
+    "The optimizer steps before the backward pass, with the gradients of the step before.": {
+        "late": True
+    },
+    "The optimizer steps twice.": {"times": lambda rows: 2.0},
+    "The loss is multiplied by the number of rows: it is loss_fn(outputs, targets) as it comes.": {
+        "times": float
+    },
+    "The loss is divided by the number of rows: it is loss_fn(outputs, targets) as it comes.": {
+        "times": lambda rows: 1 / rows
+    },
+    "The weights go uphill: the step is against the gradient.": {"times": lambda rows: -1.0},
+}
 
 
 @pytest.mark.place("train_step")
@@ -393,10 +382,10 @@ def test_train_step_rows(student: Student) -> None:
     # One row of targets for all rows of inputs: the loss broadcasts.
     batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in rows]
     start = {"weight": torch.randn(3, 2), "bias": torch.randn(2)}
-    seen = _run(student, "train", *start.values(), 0.0, _LR, batches)
-    weights = seen["weights"]
+    seen = student.run("train", *start.values(), 0.0, _LR, batches)
+    weights = entry(seen, "weights")
     _check_moved(start, weights[0] if isinstance(weights, list) and weights else None)
-    returned = seen.entries("returned")
+    returned = _listed(seen, "returned")
     numbers = [each.item() if _is_scalar(each) else each for each in returned]
     assert not any(isinstance(n, float) and n != int(n) for n in numbers if _is_finite(n)), (
         "train_step returned the loss, or another number with a fraction: it promises the number "
@@ -427,19 +416,28 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def _weights_in(model: Any) -> dict[str, Any]:
+    facts = entry(model, "parameters", kind=dict)
+    return {name: entry(fact, "values", default=None) for name, fact in facts.items()}
+
+
 @pytest.mark.place("train_step")
 @pytest.mark.hint("Whoever calls train_step decides on train() and eval().")
 def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode"""
     # The model, its Linear, its Dropout, its Sequential, that one's Linear.
+    names = ["", "0", "1", "2", "2.0"]
     for modes in ([False, False, True, False, False], [True, False, True, False, True]):
-        seen = _run(student, "train_modes", modes)
-        _check_moved(seen["before"], seen["after"])
+        call = student.made("moded", modes), student.made("loss")
+        stepper = laws.shipped(student, "optimizer").made("SGD", call[0], lr=0.1)
+        data = torch.ones(3, 2), torch.ones(3, 1)
+        seen = laws.observe(student, "train_step", *call, stepper, *data).checked()
+        _check_moved(*(_weights_in(model) for model in (seen.before(0), seen.after(0))))
         assert_equal(
-            seen["modes"],
+            [entry(seen.after(0), "training", name, default=None) for name in names],
             modes,
             what="the list of modes after the step (True is train)",
-            mistakes=lambda: {
+            mistakes={
                 "The mode was changed, as by train(): train_step leaves it alone.": [True] * 5,
                 "The mode was changed, as by eval() or train(mode), for all submodules at once: "
                 "each keeps its own.": [False] * 5,
@@ -549,11 +547,11 @@ def _held(student: Student, which: int) -> tuple[dict[str, Any], list[Any], list
     for rank, attempts in enumerate(_group(student, "averages")):
         complete = isinstance(attempts, list) and len(attempts) > which
         assert complete, f"Rank {rank} did not come to an end."
-        value = _value(attempts[which], rank, "average_gradients")
-        assert isinstance(value, dict), f"Rank {rank} did not come to an end."
-        values.append(_Seen(value))
-    cases = _in_group(student)[1]
-    return cases[which], [v["gradients"] for v in values], [v["parameters"] for v in values]
+        values.append(_value(attempts[which], rank, "average_gradients"))
+    gradients, parameters = zip(
+        *(fields(v, "gradients", "parameters") for v in values), strict=True
+    )
+    return _in_group(student)[1][which], list(gradients), list(parameters)
 
 
 def _column(case: dict[str, Any], name: str) -> list[Tensor]:
@@ -597,10 +595,9 @@ def test_average_gradients(student: Student) -> None:
             before,
             what="the list of the ranks' parameters after average_gradients",
             mistakes=lambda: {
-                "The parameters were averaged over the ranks: average their .grad, and leave "
-                "the parameters alone.": _everywhere(case, lambda n: case["parameters"][n] + 1),
-                "The parameters were summed over the ranks: average their .grad, and leave "
-                "the parameters alone.": _everywhere(case, lambda n: 3 * case["parameters"][n] + 3),
+                f"The parameters were {how} over the ranks: average their .grad, and leave the "
+                "parameters alone.": _everywhere(case, lambda n: k * (case["parameters"][n] + 1))
+                for how, k in {"averaged": 1, "summed": 3}.items()
             },
         )
         assert_close(
@@ -774,7 +771,9 @@ def test_launch(student: Student) -> None:
     """Launch still returns results in the order of the ranks, and raises what a rank raises"""
     seen = _in_group(student)[-1]
     order = list(range(_RANKS))
-    assert_equal(seen["order"], order, what="the list of ranks whose results launch returned")
+    assert_equal(
+        entry(seen, "order"), order, what="the list of ranks whose results launch returned"
+    )
     raised = student.run("launched_error")
     assert raised is not None, (
         "A rank raised a ZeroDivisionError, and launch returned normally: it raises that, too."
@@ -803,15 +802,15 @@ def _error_text(error: Any) -> str:
     return f"{str(error.get('type'))[:80]}: {str(error.get('message'))[:400]}"
 
 
-def _rate(seen: _Seen, how: str) -> Any:
+def _rate(seen: Any, how: str) -> Any:
     """The result of throughput, which must not have raised."""
-    error = seen["error"]
+    error = entry(seen, "error")
     if error is not None:
-        done = ", ".join(map(str, seen.entries("events")[:20])) or "nothing"
+        done = ", ".join(map(str, _listed(seen, "events")[:20])) or "nothing"
         raise AssertionError(
             f"throughput with {how} raised {_error_text(error)}. What it did before: {done}."
         )
-    return seen["result"]
+    return entry(seen, "result")
 
 
 @pytest.mark.points(3)
@@ -820,7 +819,7 @@ def _rate(seen: _Seen, how: str) -> Any:
 def test_throughput(student: Student) -> None:
     """Throughput is the timed steps' samples divided by their seconds"""
     counts, seconds = _steps()
-    seen = _run(student, "throughput", counts, seconds, _OPTIONS)
+    seen = student.run("throughput", counts, seconds, _OPTIONS)
     (*warm, first, middle, last), every = counts, sum(counts)
     samples, time, whole = first + middle + last, sum(seconds[2:]), sum(seconds)
     rate = samples / time
@@ -832,26 +831,27 @@ def test_throughput(student: Student) -> None:
             "The warm-up is timed and counted.": every / whole,
             "The warm-up is timed: read the clock after it.": samples / whole,
             "The warm-up's samples are counted, its time is not.": every / time,
-            "Only the last step's samples are counted: sum up what all timed steps return.": last
-            / time,
-            "The last step's samples stand for all steps': sum up what each returns.": 3
-            * last
-            / time,
-            "The first step's samples stand for all steps': sum up what each returns.": 3
-            * first
-            / time,
+            "Only the last step's samples are counted: sum up what all timed steps return.": (
+                last / time
+            ),
+            "The last step's samples stand for all steps': sum up what each returns.": (
+                3 * last / time
+            ),
+            "The first step's samples stand for all steps': sum up what each returns.": (
+                3 * first / time
+            ),
             "It is steps per second, samples per second are promised.": 3 / time,
             "It is seconds per sample, samples per second are promised.": time / samples,
             "It is seconds per step, samples per second are promised.": time / 3,
-            "It is the mean of the steps' rates: divide all samples by all seconds.": sum(
-                n / s for n, s in zip(counts[2:], seconds[2:], strict=True)
-            )
-            / 3,
+            "It is the mean of the steps' rates: divide all samples by all seconds.": (
+                sum(n / s for n, s in zip(counts[2:], seconds[2:], strict=True)) / 3
+            ),
             "It is the samples of a step, divided by the seconds of all: sum them up.": rate / 3,
             "The samples are not divided by the seconds.": float(samples),
             "It is the seconds that the steps took.": time,
-            "There is no warm-up: the first steps are timed.": (sum(warm) + first)
-            / sum(seconds[:3]),
+            "There is no warm-up: the first steps are timed.": (
+                (sum(warm) + first) / sum(seconds[:3])
+            ),
             "All samples are divided by the seconds of the last step.": samples / seconds[-1],
             "It is rounded to a whole number.": float(round(rate)),
             "It is rounded: return it as it is.": round(rate, 2),
@@ -870,10 +870,10 @@ def test_throughput_order(student: Student) -> None:
         ({"steps": 1, "warmup": 0}, 0, 1),
     ]
     for options, warmup, steps in [*runs, ({}, 5, 20)]:
-        seen = _run(student, "throughput", [4], [0.5], options)
+        seen = student.run("throughput", [4], [0.5], options)
         given = ", ".join(f"{name}={value}" for name, value in options.items()) or "the defaults"
         _rate(seen, given)
-        events = [str(event) for event in seen.entries("events")]
+        events = [str(event) for event in _listed(seen, "events")]
         readings = events.count("clock")
         assert readings == 2, (
             f"The clock was read {readings} times with {given}: it is read exactly twice, "
@@ -906,8 +906,8 @@ def test_throughput_order(student: Student) -> None:
 @pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
 def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock"""
-    seen = _run(student, "throughput", *_steps(), _OPTIONS, asynchronous=True)
-    events = [str(event) for event in seen.entries("events")]
+    seen = student.run("throughput", *_steps(), _OPTIONS, asynchronous=True)
+    events = [str(event) for event in _listed(seen, "events")]
     assert "synchronize" in events, "synchronize was never called."
     readings = [i for i, event in enumerate(events) if event == "clock"]
     assert readings, "The clock was never read."
@@ -935,17 +935,17 @@ def test_throughput_synchronize(student: Student) -> None:
 @pytest.mark.hint("Check both arguments before the first step.")
 def test_throughput_refuses(student: Student) -> None:
     """Too few steps or a negative warm-up is a ValueError before any step runs"""
-    good = _run(student, "throughput", [4], [0.5], {"steps": 1, "warmup": 0})
+    good = student.run("throughput", [4], [0.5], {"steps": 1, "warmup": 0})
     _rate(good, "steps=1, warmup=0")
-    assert "step" in good["events"], "With steps=1 and warmup=0, no step runs."
+    assert "step" in map(str, _listed(good, "events")), "With steps=1 and warmup=0, no step runs."
     for options, name in (
         ({"steps": 0, "warmup": 1}, "steps"),
         ({"steps": -1, "warmup": 0}, "steps"),
         ({"steps": 2, "warmup": -1}, "warmup"),
     ):
-        seen = _run(student, "throughput", [4], [0.5], options)
-        _check_refusal(seen["error"], name, f"throughput({name}={options[name]})")
-        ran = "step" in seen.entries("events")
+        seen = student.run("throughput", [4], [0.5], options)
+        _check_refusal(entry(seen, "error"), name, f"throughput({name}={options[name]})")
+        ran = "step" in map(str, _listed(seen, "events"))
         assert not ran, f"With {name}={options[name]} steps ran before the ValueError."
 
 
@@ -971,9 +971,9 @@ def _check_refusal(error: Any, name: str | None, call: str) -> None:
 def test_throughput_clock(student: Student) -> None:
     """A clock that does not advance is a ValueError; the default clock does"""
     for stuck in (0.0, -1.0):
-        seen = _run(student, "throughput", [4], [0.5], _OPTIONS, stuck=stuck)
+        seen = student.run("throughput", [4], [0.5], _OPTIONS, stuck=stuck)
         moved = "stands still" if stuck == 0 else "runs backwards"
-        _check_refusal(seen["error"], "clock", f"throughput with a clock that {moved}")
+        _check_refusal(entry(seen, "error"), "clock", f"throughput with a clock that {moved}")
     result = student.run("real_throughput")
     sane = isinstance(result, float) and math.isfinite(result) and result > 0
     assert sane, "With the default clock, throughput did not return a finite positive float."
@@ -991,45 +991,47 @@ def test_scaling_efficiency(student: Student) -> None:
     one, *jitter = (1 + torch.rand(4, dtype=torch.float64) / 10).tolist()
     one, two = 90.0 * one, 0.9 + jitter[0] / 5
     given = {4: 2.5 * one * jitter[1], 1: one, 8: 5.0 * one * jitter[2], 2: 2 * one * two}
-    seen = _run(student, "efficiency", given)
-    expected = {n: rate / (n * one) for n, rate in given.items()}
-    result = seen["result"]
+    result = laws.check_changes_nothing(student, "scaling_efficiency", given)
     assert_close(
         result,
-        expected,
+        {n: t / (n * one) for n, t in given.items()},
         what="the efficiencies",
         mistakes=lambda: {
-            "It is the speed-up T_n / T_1: divide by n, too.": {
-                n: t / one for n, t in given.items()
+            **{
+                told: {n: formula(n, t / one, one) for n, t in given.items()}
+                for told, formula in _WRONG_EFFICIENCIES.items()
             },
-            "It is in percent, a fraction is promised.": {n: 100 * e for n, e in expected.items()},
-            "It is the inverse, n T_1 / T_n.": {n: n * one / t for n, t in given.items()},
-            "It is T_1 / (n T_n): the throughputs are swapped.": {
-                n: one / (n * t) for n, t in given.items()
-            },
-            "It is n T_n / T_1: divide by n.": {n: n * t / one for n, t in given.items()},
             "It compares with the first entry, not with that for 1.": {
                 n: t / (n * given[4]) for n, t in given.items()
             },
             "It compares with the largest throughput, not with that for 1.": {
                 n: t / (n * given[8]) for n, t in given.items()
             },
-            "It is T_n / n: divide by T_1, too.": {n: t / n for n, t in given.items()},
-            "It is cut off at 1: more than perfect scaling is possible, too.": {
-                n: min(1.0, e) for n, e in expected.items()
-            },
-            "It is rounded: return it as it is.": {n: round(e, 2) for n, e in expected.items()},
-            "It is rounded: return it as it comes.": {n: round(e, 3) for n, e in expected.items()},
-            "The entry for 1 is missing.": {n: e for n, e in expected.items() if n != 1},
+            "The entry for 1 is missing.": {n: t / (n * one) for n, t in given.items() if n != 1},
         },
     )
     assert_equal(
-        seen["keys"],
+        list(result),
         list(given),
         what="the list of keys",
-        mistakes=lambda: {"The keys are sorted: keep the order of throughputs.": sorted(given)},
+        mistakes={"The keys are sorted: keep the order of throughputs.": sorted(given)},
     )
-    assert_equal(seen["after"], given, what="the throughputs that were given, after the call")
+
+
+# From the world size, the speed-up and the throughput of 1.
+_WRONG_EFFICIENCIES: dict[str, Callable[[int, float, float], float]] = {
+    "It is the speed-up T_n / T_1: divide by n, too.": lambda n, s, one: s,
+    "It is in percent, a fraction is promised.": lambda n, s, one: 100 * s / n,
+    "It is the inverse, n T_1 / T_n.": lambda n, s, one: n / s,
+    "It is T_1 / (n T_n): the throughputs are swapped.": lambda n, s, one: 1 / (n * s),
+    "It is n T_n / T_1: divide by n.": lambda n, s, one: n * s,
+    "It is T_n / n: divide by T_1, too.": lambda n, s, one: s * one / n,
+    "It is cut off at 1: more than perfect scaling is possible, too.": (
+        lambda n, s, one: min(1.0, s / n)
+    ),
+    "It is rounded: return it as it is.": lambda n, s, one: round(s / n, 2),
+    "It is rounded: return it as it comes.": lambda n, s, one: round(s / n, 3),
+}
 
 
 @pytest.mark.points(2)
@@ -1049,16 +1051,10 @@ def test_scaling_efficiency_refuses(student: Student) -> None:
             "scaling_efficiency refuses {1: 0.5, 2: 0.75}: a slow machine may take longer than a second "
             "for a sample."
         ) from error
-    call = "scaling_efficiency without an entry for 1"
-    with must_raise(ValueError, mentions="throughputs", call=call):
-        scaling_efficiency({2: 10.0, 4: 20.0})
-    with must_raise(ValueError, mentions="throughputs", call="scaling_efficiency({})"):
-        scaling_efficiency({})
-    for bad in (0.0, -5.0, math.inf, -math.inf, math.nan):
-        for given in ({1: 10.0, 2: bad, 4: 30.0}, {1: bad, 2: 10.0}):
-            call = f"scaling_efficiency({given})"
-            with must_raise(ValueError, mentions="throughputs", call=call):
-                scaling_efficiency(given)
+    bad = [({2: 10.0, 4: 20.0},), ({},)]
+    for rate in (0.0, -5.0, math.inf, -math.inf, math.nan):
+        bad += [({1: 10.0, 2: rate, 4: 30.0},), ({1: rate, 2: 10.0},)]
+    laws.check_errors(student, "scaling_efficiency", {"throughputs": bad})
 
 
 # ---- measure_overheads ---------------------------------------------------------------------------
@@ -1080,33 +1076,31 @@ class _Measured:
         self.ticks = (ticks * (1 + torch.rand_like(ticks) / 4)).tolist()
 
 
-def _overheads(student: Student) -> tuple[_Measured, _Seen]:
-    def ask() -> tuple[_Measured, _Seen]:
+def _overheads(student: Student) -> tuple[_Measured, Any]:
+    def ask() -> tuple[_Measured, Any]:
         given = _Measured()
         arguments = (given.model, ["scale"], given.inputs, given.ticks)
-        return given, _run(student, "overheads", *arguments)
+        return given, student.run("overheads", *arguments)
 
     return student.once("overheads", ask)
 
 
-def _entries(seen: _Seen, kind: str, rank: int, world_size: int = 2) -> list[dict[str, Any]]:
+def _diary(seen: Any, kind: str, rank: int, world_size: int = 2) -> list[dict[str, Any]]:
     """What a rank wrote down, as far as it can be read."""
-    diary = seen.get("diary")
-    assert isinstance(diary, list), "What the ranks did cannot be read."
     return [
-        entry
-        for entry in diary
-        if isinstance(entry, dict)
-        and entry.keys() >= {"kind", "rank", "world_size"}
-        and [*map(type, (entry["kind"], entry["rank"], entry["world_size"]))] == [str, int, int]
-        and (entry["kind"], entry["rank"], entry["world_size"]) == (kind, rank, world_size)
-        and isinstance(entry.get("at"), float)
+        note
+        for note in _listed(seen, "diary")
+        if isinstance(note, dict)
+        and note.keys() >= {"kind", "rank", "world_size"}
+        and [*map(type, (note["kind"], note["rank"], note["world_size"]))] == [str, int, int]
+        and (note["kind"], note["rank"], note["world_size"]) == (kind, rank, world_size)
+        and isinstance(note.get("at"), float)
     ]
 
 
-def _readings(seen: _Seen) -> list[list[dict[str, Any]]]:
+def _readings(seen: Any) -> list[list[dict[str, Any]]]:
     """The six readings of each rank's clock."""
-    return [_entries(seen, "reading", rank)[:6] for rank in range(2)]
+    return [_diary(seen, "reading", rank)[:6] for rank in range(2)]
 
 
 def _counts(reading: dict[str, Any], what: str) -> int:
@@ -1123,10 +1117,10 @@ def _counts(reading: dict[str, Any], what: str) -> int:
 def test_overheads_clock(student: Student) -> None:
     """Every rank reads the clock before and after the calls of each of the three"""
     _, seen = _overheads(student)
-    parent = len(_entries(seen, "reading", -1, 0))
+    parent = len(_diary(seen, "reading", -1, 0))
     assert parent == 0, "The clock was read in the parent: it is read in the ranks, under launch."
     for rank in range(2):
-        number = len(_entries(seen, "reading", rank))
+        number = len(_diary(seen, "reading", rank))
         assert number == 6, (
             f"With world_size=2, rank {rank} read the clock {number} times: it is read six times, "
             "before and after the 10 calls of each of the three."
@@ -1156,7 +1150,7 @@ def test_overheads(student: Student) -> None:
         return named(values[shift:] + values[:shift])
 
     assert_close(
-        seen["result"],
+        entry(seen, "result"),
         over_ranks(max),
         what="the overheads",
         mistakes=lambda: {
@@ -1178,7 +1172,7 @@ def test_overheads(student: Student) -> None:
         },
     )
     assert_equal(
-        seen["keys"],
+        entry(seen, "keys"),
         _NAMES,
         what="the list of keys",
         mistakes=lambda: {"The keys are sorted or in another order.": sorted(_NAMES, reverse=True)},
@@ -1194,9 +1188,13 @@ def test_overheads_of_one(student: Student) -> None:
     """One rank is measured like several"""
     given = _Measured()
     ticks = given.ticks[0]
-    seen = _run(student, "overheads", given.model, ["scale"], given.inputs, [ticks])
+    seen = student.run("overheads", given.model, ["scale"], given.inputs, [ticks])
     expected = dict(zip(_NAMES, [ticks[1] / 10, ticks[3] / 10, ticks[5] / 10], strict=True))
-    assert_close(seen["result"], expected, what="the overheads with world size 1")
+    assert_close(entry(seen, "result"), expected, what="the overheads with world size 1")
+    measured = [entry(student.run("real_overheads"), name) for name in _NAMES]
+    assert all(_is_finite(seconds) and seconds >= 0 for seconds in measured), (
+        f"By the default clock the overheads are {str(measured)[:200]}, promised are seconds."
+    )
 
 
 @pytest.mark.points(3)
@@ -1206,56 +1204,50 @@ def test_overheads_of_one(student: Student) -> None:
 def test_overheads_calls(student: Student) -> None:
     """Each overhead is one untimed call and ten timed ones, of that alone"""
     for rank, readings in enumerate(_readings(_overheads(student)[1])):
-        for place, (what, call) in enumerate(
-            (("shard", "shard"), ("average", "average_gradients"))
-        ):
-            warm, timed = readings[2 * place], readings[2 * place + 1]
-            assert _counts(warm, what) > 0, (
-                f"On rank {rank}, {call} was not called once, untimed, before the clock was read."
+        on = f"On rank {rank},"
+        calls = (("shard", "shard"), ("average", "average_gradients"))
+        for place, (what, call) in enumerate(calls):
+            assert _counts(readings[2 * place], what) > 0, (
+                f"{on} {call} was not called once, untimed, before the clock was read."
             )
-            count = _counts(timed, what)
+            count = _counts(readings[2 * place + 1], what)
             assert count == 10, (
-                f"On rank {rank}, {call} was called {count} times between the two readings of the "
-                f'clock for "{_NAMES[place]}", promised are 10.'
+                f"{on} {call} was called {count} times between the two readings of the clock for "
+                f'"{_NAMES[place]}", promised are 10.'
             )
-        other = _counts(readings[1], "shard of another rank")
-        assert other == 0, (
-            f"On rank {rank}, the shard of another rank was timed: it is shard(inputs, rank, "
-            "world_size), for this rank."
-        )
         count = _counts(readings[2], "average")
         assert count == 1, (
-            f"On rank {rank}, average_gradients was called {count} times before it was timed, "
-            "promised is one untimed call."
+            f"{on} average_gradients was called {count} times before it was timed, promised is one "
+            "untimed call."
         )
-        for place in (1, 3, 5):
-            forward = _counts(readings[place], "forward")
-            assert forward == 0, (
-                f'On rank {rank}, the model ran {forward} times while "{_NAMES[place // 2]}" was '
-                "timed: forward and backward are not timed."
-            )
-            barriers = _counts(readings[place], "barrier")
-            assert barriers == 0, (
-                f'On rank {rank}, a barrier was called while "{_NAMES[place // 2]}" was timed: '
-                "only the 10 calls stand between the two readings."
-            )
+        for place, what, told in _NEVER_TIMED:
+            assert _counts(readings[place], what) == 0, f"{on} {told}"
         # The elements that were broadcast; none by a broadcast that goes by another name.
         once, often = _counts(readings[4], "broadcast"), _counts(readings[5], "broadcast")
         assert once > 0 or often == 0, (
-            f"On rank {rank}, the parameters were not broadcast once, untimed, before the clock "
-            "was read."
+            f"{on} the parameters were not broadcast once, untimed, before the clock was read."
         )
         assert often == 10 * once, (
-            f"On rank {rank}, the parameters were broadcast {often / max(once, 1):g} times between "
-            f'the two readings of the clock for "{_NAMES[2]}", promised are 10.'
+            f"{on} the parameters were broadcast {often / max(once, 1):g} times between the two "
+            f'readings of the clock for "{_NAMES[2]}", promised are 10.'
         )
-        assert _counts(readings[3], "shard") == 0, (
-            f'On rank {rank}, shard was called while "gradient_reduction" was timed.'
-        )
-        assert _counts(readings[5], "average") == 0, (
-            f'On rank {rank}, average_gradients was called while "parameter_synchronization" '
-            "was timed."
-        )
+
+
+_OTHER_SHARD = (
+    "the shard of another rank was timed: it is shard(inputs, rank, world_size), for this rank."
+)
+_FORWARD = 'the model ran while "{}" was timed: forward and backward are not timed.'
+_BARRIER = (
+    'a barrier was called while "{}" was timed: only the 10 calls stand between the two readings.'
+)
+# At which reading, what must not have been done since the one before, and what to say.
+_NEVER_TIMED = [
+    (1, "shard of another rank", _OTHER_SHARD),
+    (3, "shard", 'shard was called while "gradient_reduction" was timed.'),
+    (5, "average", 'average_gradients was called while "parameter_synchronization" was timed.'),
+    *((place, "forward", _FORWARD.format(_NAMES[place // 2])) for place in (1, 3, 5)),
+    *((place, "barrier", _BARRIER.format(_NAMES[place // 2])) for place in (1, 3, 5)),
+]
 
 
 @pytest.mark.points(2)
@@ -1268,15 +1260,16 @@ def test_overheads_gradients(student: Student) -> None:
     inputs, parts = given.inputs, given.parts
     fed, held = [], []
     for rank in range(2):
-        passes = [entry.get("x") for entry in _entries(seen, "forward", rank)]
+        passes = [note.get("x") for note in _diary(seen, "forward", rank)]
         # More than one pass is no mistake, as long as they are alike.
-        fed.append(passes[:1] if all(each == passes[0] for each in passes) else passes)
-        first = _entries(seen, "gradients", rank)[:1]
+        alike = all(laws.same(given_to, passes[0]) for given_to in passes)
+        fed.append(passes[:1] if alike else passes)
+        first = _diary(seen, "gradients", rank)[:1]
         gradients = first[0].get("gradients") if first else None
         assert isinstance(gradients, dict), f"On rank {rank}, average_gradients got no model."
         held.append({name: gradients.get(name) for name in ("weight", "bias")})
     assert_equal(
-        seen["gradients"],
+        entry(seen, "gradients"),
         dict.fromkeys(given.model),
         what="the dict of the caller's gradients after measure_overheads",
     )
@@ -1387,27 +1380,26 @@ def _check_refused(
     """A ValueError before anything is launched; `function(options)` is called in the sandbox."""
     shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
     call = f"{function}({shown}) with {options['rows']} rows of inputs"
-    seen = _run(student, "refused", function, options)
-    assert seen["launched"] == 0, (
+    seen = student.run("refused", function, options)
+    assert laws.same(entry(seen, "launched"), 0), (
         f"{call} launched ranks: it should raise a ValueError before anything is launched."
     )
-    _check_refusal(seen["error"], name, call)
+    _check_refusal(entry(seen, "error"), name, call)
 
 
 def _check_launched(student: Student, function: str, options: dict[str, Any]) -> None:
     """Good arguments are not refused: they are launched, which ends there."""
     shown = ", ".join(f"{key}={value}" for key, value in options.items() if key != "rows")
-    seen = _run(student, "refused", function, options)
-    error = seen["error"]
+    seen = student.run("refused", function, options)
+    error = entry(seen, "error")
     told = f", it raised {error.get('type')}" if isinstance(error, dict) else ""
-    launched = seen["launched"]
+    launched = entry(seen, "launched")
     assert isinstance(launched, int) and launched > 0, (
         f"With arguments that are in order ({shown}), {function} launched nothing{told}."
     )
     sizes = options.get("world_sizes", [options.get("world_size")])
     # Where a rank's launch was reached under another name, it is not seen.
-    reached = seen["sizes"]
-    assert isinstance(reached, list), f"What {function} launched cannot be read."
+    reached = _listed(seen, "sizes")
     assert not reached or (type(reached[0]) is int and reached[0] == sizes[0]), (
         f"{function} ({shown}) launched {str(reached[0])[:20]} ranks: under launch work as many "
         "as were asked for."
@@ -1439,8 +1431,8 @@ class _Benchmarked(_Problem):
         self.rates = {1: [float(alone)], 2: [float(first), float(second)]}
 
 
-def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
-    def ask() -> tuple[_Benchmarked, _Seen]:
+def _benchmark(student: Student) -> tuple[_Benchmarked, Any]:
+    def ask() -> tuple[_Benchmarked, Any]:
         given = _Benchmarked()
         options = {"world_sizes": [2, 1], "steps": 4, "warmup": 3}
         return given, _benchmark_with(student, given, options, _TAKEN)
@@ -1450,12 +1442,11 @@ def _benchmark(student: Student) -> tuple[_Benchmarked, _Seen]:
 
 def _benchmark_with(
     student: Student, given: _Benchmarked, options: dict[str, Any], taken: int
-) -> _Seen:
+) -> Any:
     arguments = (given.weight, given.bias, given.x, given.y, given.rates, taken, options)
     observed = laws.observe(student, student.probe("benchmark"), *arguments)
-    seen = _Seen(checks.entry(observed.checked().value, kind=dict))
-    seen["random"] = [change.words for change in observed.changes() if change.part == "random"]
-    return seen
+    changed = [change.words for change in observed.changes() if change.part == "random"]
+    return {**entry(observed.checked().value, kind=dict), "random": changed}
 
 
 @pytest.mark.place("benchmark")
@@ -1464,8 +1455,8 @@ def test_benchmark_launches(student: Student) -> None:
     """Every rank measures its own throughput"""
     _, seen = _benchmark(student)
     for rank in range(2):
-        measured = _entries(seen, "throughput", rank)
-        parent = _entries(seen, "throughput", -1, 0)
+        measured = _diary(seen, "throughput", rank)
+        parent = _diary(seen, "throughput", -1, 0)
         assert measured or not parent, (
             f"With world size 2, rank {rank} did not call throughput: it was called in the parent, "
             "outside of launch."
@@ -1492,9 +1483,9 @@ def test_benchmark_random_state(student: Student) -> None:
 @pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
 def test_benchmark_steps(student: Student) -> None:
     """The steps and the warm-up asked for are those of throughput"""
-    measured = _entries(_benchmark(student)[1], "throughput", 0)
+    measured = _diary(_benchmark(student)[1], "throughput", 0)
     assert_equal(
-        [[entry.get("steps"), entry.get("warmup")] for entry in measured],
+        [[note.get("steps"), note.get("warmup")] for note in measured],
         [[4, 3]],
         what="the list of [steps, warmup] that rank 0 called throughput with",
         mistakes=lambda: {
@@ -1513,8 +1504,10 @@ def test_benchmark_steps(student: Student) -> None:
 def test_benchmark_defaults(student: Student) -> None:
     """Without being asked, it tries world sizes 1 and 2, with 20 steps after 5"""
     seen = _benchmark_with(student, _Benchmarked(), {}, 1)
-    assert_equal(seen["keys"], [1, 2], what="the list of keys of benchmark without world_sizes")
-    asked = _entries(seen, "throughput", 0)
+    assert_equal(
+        entry(seen, "keys"), [1, 2], what="the list of keys of benchmark without world_sizes"
+    )
+    asked = _diary(seen, "throughput", 0)
     assert asked, "Rank 0 did not call throughput."
     for name, default in (("steps", 20), ("warmup", 5)):
         value = asked[0].get(name)
@@ -1534,30 +1527,29 @@ def test_benchmark(student: Student) -> None:
     given, seen = _benchmark(student)
     # What throughput returned: in the one rank alone; on each of two ranks.
     (alone,), (first, second) = given.rates[1], given.rates[2]
+    whole = "the throughput of the whole is the sum over the ranks."
 
     def told(two: Any) -> dict[int, Any]:
         return {2: two, 1: alone}
 
     assert_close(
-        seen["result"],
+        entry(seen, "result"),
         told(first + second),
         what="the throughputs",
-        mistakes=lambda: {
-            "It is the ranks' mean: the throughput of the whole is their sum.": told(
-                (first + second) / 2
+        mistakes={
+            "It is the ranks' mean: the throughput of the whole is their sum.": (
+                told((first + second) / 2)
             ),
-            "It is rank 0's or the fastest rank's: the throughput of the whole is the sum over "
-            "the ranks.": told(first),
-            "It is the last or the slowest rank's: the throughput of the whole is the sum over "
-            "the ranks.": told(second),
-            "It is the slowest rank's times the number of ranks, their sum is promised.": told(
-                2 * second
+            f"It is rank 0's or the fastest rank's: {whole}": told(first),
+            f"It is the last or the slowest rank's: {whole}": told(second),
+            "It is the slowest rank's times the number of ranks, their sum is promised.": (
+                told(2 * second)
             ),
-            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": told(
-                2 * first
+            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": (
+                told(2 * first)
             ),
-            "It is the sum times the number of ranks, the sum is promised.": told(
-                2 * (first + second)
+            "It is the sum times the number of ranks, the sum is promised.": (
+                told(2 * (first + second))
             ),
             "It is the list of the ranks' throughputs, their sum is promised.": {
                 2: [first, second],
@@ -1566,7 +1558,7 @@ def test_benchmark(student: Student) -> None:
         },
     )
     assert_equal(
-        seen["keys"],
+        entry(seen, "keys"),
         [2, 1],
         what="the list of keys",
         mistakes=lambda: {
@@ -1582,7 +1574,7 @@ def test_benchmark_models(student: Student) -> None:
     """Every rank builds its own model"""
     _, seen = _benchmark(student)
     for rank in range(2):
-        built, parent = len(_entries(seen, "build", rank)), _entries(seen, "build", -1, 0)
+        built, parent = len(_diary(seen, "build", rank)), _diary(seen, "build", -1, 0)
         assert built or not parent, (
             f"With world size 2, rank {rank} did not build its model: it was built in the parent, "
             "before launch."
@@ -1598,12 +1590,12 @@ def test_benchmark_models(student: Student) -> None:
 def test_benchmark_of_one(student: Student) -> None:
     """World size 1 is launched and wrapped like every other"""
     _, seen = _benchmark(student)
-    assert _entries(seen, "throughput", 0, 1), (
+    assert _diary(seen, "throughput", 0, 1), (
         "World size 1 is launched like the others: its throughput was not measured in a rank."
     )
-    for entry in _entries(seen, "wrap", 0, 1):
+    for note in _diary(seen, "wrap", 0, 1):
         assert_equal(
-            entry.get("wrapper"),
+            note.get("wrapper"),
             "DistributedDataParallel",
             what="the kind of wrapper in a process group of one rank",
             mistakes=lambda: {
@@ -1622,12 +1614,12 @@ def test_benchmark_trains(student: Student) -> None:
     given, seen = _benchmark(student)
     x, y = given.x, given.y
     shards = [(x[:3], y[:3]), (x[3:], y[3:])]
-    forward = [_entries(seen, "forward", rank) for rank in range(2)]
-    losses = [_entries(seen, "loss", rank) for rank in range(2)]
-    for entries, key, whole, which in ((forward, "x", x, 0), (losses, "targets", y, 1)):
+    forward = [_diary(seen, "forward", rank) for rank in range(2)]
+    losses = [_diary(seen, "loss", rank) for rank in range(2)]
+    for notes, key, whole, which in ((forward, "x", x, 0), (losses, "targets", y, 1)):
         name = ("inputs", "targets")[which]
         assert_equal(
-            [[entry.get(key) for entry in own] for own in entries],
+            [[note.get(key) for note in own] for own in notes],
             [[shard[which].tolist()] * _TAKEN for shard in shards],
             what=f"the list of the {name} of each rank's steps",
             mistakes=lambda: {
@@ -1671,7 +1663,7 @@ def _check_training(
 
     still = {name: value.tolist() for name, value in start.items()}
     assert_close(
-        [[entry.get("values") for entry in entries] for entries in forward],
+        [[note.get("values") for note in notes] for notes in forward],
         [descent() for _ in ranks],
         what="the list of the weights with which each rank's steps began",
         mistakes=lambda: {
@@ -1701,9 +1693,9 @@ def _check_training(
 def test_benchmark_rows(student: Student) -> None:
     """Each rank counts the rows of its own shard"""
     _, seen = _benchmark(student)
-    steps = [_entries(seen, "step", rank) for rank in range(2)]
+    steps = [_diary(seen, "step", rank) for rank in range(2)]
     assert_equal(
-        [[entry.get("rows") for entry in entries] for entries in steps],
+        [[note.get("rows") for note in notes] for notes in steps],
         [[3] * _TAKEN] * 2,
         what="the list of what each rank's steps returned",
         mistakes=lambda: {
@@ -1722,7 +1714,7 @@ def test_benchmark_rows(student: Student) -> None:
 def test_benchmark_barrier(student: Student) -> None:
     """The ranks wait for each other before they measure"""
     _, seen = _benchmark(student)
-    ahead, behind = _entries(seen, "throughput", 0), _entries(seen, "wrap", 1)
+    ahead, behind = _diary(seen, "throughput", 0), _diary(seen, "wrap", 1)
     if ahead and behind:
         assert ahead[0]["at"] >= behind[0]["at"], (
             "Rank 0 began to measure while rank 1 was still getting ready: a barrier belongs "
@@ -1799,70 +1791,67 @@ def _check_report(
     text = student.function("report")(throughputs, overheads)
     assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
 
-    def mistake(**options: Any) -> str:
-        return "\n".join(_lines(throughputs, overheads, **options))
-
     right = _lines(throughputs, overheads)
-    gap = right.index("")
+    first, second = right[: right.index("")], right[right.index("") + 1 :]
+    options: dict[str, dict[str, Any]] = {
+        "The rows are in the order of throughputs: sort them by world size.": {"by_size": None},
+        "The rows are sorted by world size as text: 16 comes after 4.": {"by_size": str},
+        "The rows are sorted by world size, but downward.": {"by_size": lambda n: -n},
+        "The efficiency is a fraction, it is promised in percent.": {"fraction": True},
+        "The share is a fraction, it is promised in percent.": {"share_fraction": True},
+        "The overheads are in seconds, ms are promised.": {"scale": 1},
+        "The overheads are in microseconds, ms are promised.": {"scale": 1e6},
+        "The rows of the overheads are sorted by name: keep the order of the mapping.": {
+            "sort": str
+        },
+        "The rows of the overheads are sorted by cost: keep the order of the mapping.": {
+            "sort": lambda name: -overheads[name]
+        },
+        "The speed-up has another number of decimals than .2f.": {"speed_up": ".1f"},
+        "The speed-up has another number of decimals than .2f: it has 3.": {"speed_up": ".3f"},
+        "Samples/s and efficiency have two decimals, one (.1f) is promised.": {"formats": ".2f"},
+        "The milliseconds have another number of decimals than .3f.": {"ms": ".2f"},
+        "The milliseconds have another number of decimals than .3f: one.": {"ms": ".1f"},
+        "The speed-up is that over the lowest throughput, not over that of size 1.": {
+            "base": min(throughputs.values())
+        },
+        "The speed-up is that over the first throughput, not over that of size 1.": {
+            "base": next(iter(throughputs.values()))
+        },
+        "The share is that of the largest overhead, not of their sum.": {
+            "total": max(overheads.values())
+        },
+    }
+    others = {
+        "The blank line between the tables is missing: Markdown would join them.": first + second,
+        "There is more than one blank line between the tables.": [*first, "", "", *second],
+        "The rows have no outer pipes.": [
+            line.removeprefix("| ").removesuffix(" |") for line in right
+        ],
+        "The lines of dashes are not as promised: | --- | --- |.": [
+            line.replace(" --- ", "---") for line in right
+        ],
+        "The percentages have a percent sign; their columns' heads have it.": [
+            line if "-" in line or "(" in line or not line else f"{line[:-2]}% |" for line in right
+        ],
+        "The columns of numbers are aligned to the right: the dashes are | --- |.": [
+            line.replace(" --- ", " ---: ") for line in right
+        ],
+        "The second table is missing.": first,
+        "The tables are in the wrong order.": [*second, "", *first],
+    }
     assert_equal(
         text.strip("\n"),
         "\n".join(right),
         what="the report",
         mistakes=lambda: {
-            "The rows are in the order of throughputs: sort them by world size.": mistake(
-                by_size=None
-            ),
-            "The rows are sorted by world size as text: 16 comes after 4.": mistake(by_size=str),
-            "The rows are sorted by world size, but downward.": mistake(by_size=lambda n: -n),
-            "The efficiency is a fraction, it is promised in percent.": mistake(fraction=True),
-            "The share is a fraction, it is promised in percent.": mistake(share_fraction=True),
-            "The overheads are in seconds, ms are promised.": mistake(scale=1),
-            "The overheads are in microseconds, ms are promised.": mistake(scale=1e6),
-            "The rows of the overheads are sorted by name: keep the order of the mapping.": mistake(
-                sort=str
-            ),
-            "The rows of the overheads are sorted by cost: keep the order of the mapping.": mistake(
-                sort=lambda name: -overheads[name]
-            ),
-            "The speed-up has another number of decimals than .2f.": mistake(speed_up=".1f"),
-            "The speed-up has another number of decimals than .2f: it has 3.": mistake(
-                speed_up=".3f"
-            ),
-            "Samples/s and efficiency have two decimals, one (.1f) is promised.": mistake(
-                formats=".2f"
-            ),
-            "The milliseconds have another number of decimals than .3f.": mistake(ms=".2f"),
-            "The milliseconds have another number of decimals than .3f: one.": mistake(ms=".1f"),
-            "The blank line between the tables is missing: Markdown would join them.": "\n".join(
-                right[:gap] + right[gap + 1 :]
-            ),
-            "There is more than one blank line between the tables.": "\n".join(
-                [*right[:gap], "", *right[gap:]]
-            ),
-            "The rows have no outer pipes.": "\n".join(
-                line.removeprefix("| ").removesuffix(" |") for line in right
-            ),
-            "The lines of dashes are not as promised: | --- | --- |.": "\n".join(
-                line.replace(" --- ", "---") for line in right
-            ),
-            "The percentages have a percent sign; their columns' heads have it.": "\n".join(
-                line if "-" in line or "(" in line or not line else f"{line[:-2]}% |"
-                for line in right
-            ),
-            "The speed-up is that over the lowest throughput, not over that of size 1.": mistake(
-                base=min(throughputs.values())
-            ),
-            "The speed-up is that over the first throughput, not over that of size 1.": mistake(
-                base=next(iter(throughputs.values()))
-            ),
-            "The share is that of the largest overhead, not of their sum.": mistake(
-                total=max(overheads.values())
-            ),
-            "The columns of numbers are aligned to the right: the dashes are | --- |.": (
-                "\n".join(right).replace(" --- ", " ---: ")
-            ),
-            "The second table is missing.": "\n".join(right[:gap]),
-            "The tables are in the wrong order.": "\n".join([*right[gap + 1 :], "", *right[:gap]]),
+            told: "\n".join(lines)
+            for told, lines in {
+                **{
+                    told: _lines(throughputs, overheads, **wrong) for told, wrong in options.items()
+                },
+                **others,
+            }.items()
         },
     )
 
@@ -1912,9 +1901,6 @@ def test_report_refuses(student: Student) -> None:
     report = student.function("report")
     text = report({1: 10.0, 2: 15.0}, {"only": 0.5})
     assert isinstance(text, str) and text, "Of throughputs in order, report returned no text."
-    with must_raise(ValueError, mentions="throughputs", call="report without an entry for 1"):
-        report({2: 10.0, 4: 20.0}, {"only": 0.5})
-    for bad in (0.0, -1.0, math.inf, math.nan):
-        given = {1: 10.0, 2: bad}
-        with must_raise(ValueError, mentions="throughputs", call=f"report of {given}"):
-            report(given, {"only": 0.5})
+    bad = [({1: 10.0, 2: rate}, {"only": 0.5}) for rate in (0.0, -1.0, math.inf, math.nan)]
+    bad.append(({2: 10.0, 4: 20.0}, {"only": 0.5}))
+    laws.check_errors(student, "report", {"throughputs": bad})

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-import random
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import matplotlib.pyplot as plt
-import numpy as np
 import torch
-from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from torch import Tensor, nn
-
-STALE = 7.0
 
 # --- gradient_norm -------------------------------------------------------------------------------
 
 
-def norm(
-    module: Any, values: list[Tensor], gradients: list[Tensor | None], form: str = "list"
-) -> dict[str, Any]:
-    """The norm of parameters with these values and gradients, and their gradients afterwards.
-
-    They come as a list, from a generator, or frozen: with requires_grad switched off.
-    """
-    parameters = [nn.Parameter(value) for value in values]
-    for parameter, gradient in zip(parameters, gradients, strict=True):
+def parameters(module: Any, values: list[Tensor], gradients: list[Tensor | None], form: str) -> Any:
+    """Parameters with these values and gradients: a list, a generator, or a list of frozen ones."""
+    made = [nn.Parameter(value) for value in values]
+    for parameter, gradient in zip(made, gradients, strict=True):
         parameter.grad = None if gradient is None else gradient.clone()
         parameter.requires_grad_(form != "frozen")
-    given = (each for each in parameters) if form == "generator" else parameters
-    answer = module.gradient_norm(given)
-    return {"norm": answer, "gradients": [each.grad for each in parameters]}
+    return (parameter for parameter in made) if form == "generator" else made
 
 
 # --- initialize ----------------------------------------------------------------------------------
@@ -75,68 +59,19 @@ _MODELS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def initialize(
-    module: Any,
-    model: str,
-    schemes: list[str],
-    *,
-    facts: list[str],
-    frozen: list[str] | None = None,
-    catching: bool = False,
-) -> dict[str, Any]:
-    """What initialize makes, for each scheme, of a model that holds other numbers beforehand.
-
-    Every gradient is full of STALE. `facts` are those to report of the model before and after, and
-    gradients afterwards alone. With `catching`, an exception is reported beside what it leaves, but
-    for an unwritten part.
-    """
-    network = _MODELS[model]()
-    parameters = dict(network.named_parameters())
-    for name, parameter in parameters.items():
-        parameter.requires_grad_(name not in (frozen or []))
-        parameter.grad = torch.full_like(parameter, STALE)
+def model(module: Any, kind: str, frozen: tuple[str, ...] = ()) -> nn.Module:
+    """A model that holds numbers between 2 and 3, with gradients and half of it evaluating."""
+    network = _MODELS[kind]()
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+        parameter.grad = torch.full_like(parameter, 7.0)
     for index, submodule in enumerate(network.modules()):
         submodule.training = index % 2 == 1
-    reports = {}
-    for scheme in schemes:
-        with torch.no_grad():
-            for tensor in network.state_dict().values():
-                if tensor.is_floating_point():
-                    tensor.uniform_(2.0, 3.0)
-        before, raised = _facts(network, [each for each in facts if each != "gradients"]), None
-        try:
-            module.initialize(network, scheme)
-        except NotImplementedError:
-            raise
-        except Exception as error:
-            if not catching:
-                raise
-            raised = type(error).__name__
-        now = dict(network.named_parameters())
-        same = {name: now.get(name) is each for name, each in parameters.items()}
-        reports[scheme] = {
-            "raised": raised,
-            "before": before,
-            "after": _facts(network, facts),
-            "same": same,
-        }
-    return reports
-
-
-def refuse(module: Any, model: str, scheme: str) -> None:
-    """Ask initialize for a scheme, and let it raise whatever it raises."""
-    module.initialize(_MODELS[model](), scheme)
-
-
-def _facts(network: nn.Module, facts: list[str]) -> dict[str, Any]:
-    parameters = dict(network.named_parameters())
-    known: dict[str, Callable[[], dict[str, Any]]] = {
-        "values": lambda: {n: each.detach().clone() for n, each in network.state_dict().items()},
-        "requires_grad": lambda: {name: each.requires_grad for name, each in parameters.items()},
-        "gradients": lambda: {name: each.grad for name, each in parameters.items()},
-        "training": lambda: {name: each.training for name, each in network.named_modules()},
-    }
-    return {fact: known[fact]() for fact in facts}
+    with torch.no_grad():
+        for tensor in network.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.uniform_(2.0, 3.0)
+    return network
 
 
 def initialize_twice(module: Any, scheme: str) -> list[Tensor]:
@@ -192,13 +127,6 @@ def _evaluated(closure: Any) -> Any:
         return None if closure is None else closure()
 
 
-_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "sgd": torch.optim.SGD,
-    "fading": Fading,
-    "robust": Robust,
-}
-
-
 class Scaled(nn.Module):
     """A linear layer behind a parameter that building draws and initialize leaves alone."""
 
@@ -246,181 +174,66 @@ class Passes:
         return iter([[inputs.clone(), targets.clone()] for inputs, targets in batches])
 
 
-def loss_of(outputs: Tensor, targets: Tensor) -> Tensor:
+def loader(module: Any, passes: list[list[Any]], shuffled: bool = False) -> Passes:
+    return Passes(passes, shuffled=shuffled)
+
+
+def loss(module: Any) -> Callable[[Tensor, Tensor], Tensor]:
     """A loss that is another one with its arguments swapped."""
-    return ((outputs - 2 * targets) ** 2).mean()
+    return lambda outputs, targets: ((outputs - 2 * targets) ** 2).mean()
 
 
-def train(
+def trainable(
     module: Any,
-    model: str,
+    kind: str,
     state: dict[str, Tensor],
-    passes: list[list[Any]],
-    epochs: int,
-    *,
-    optimizer: str = "sgd",
-    options: dict[str, float],
     training: bool = True,
     stale: float | None = None,
-    held: str = "",
-    seed: int = 0,
-) -> dict[str, Any]:
-    """What train_with_monitor records, how it leaves the model, and what is drawn next.
-
-    The random states are seeded with `seed` before. `stale` fills the gradients beforehand; the
-    optimizer holds the parameters whose names begin with `held`.
-    """
-    network = _TRAINABLE[model]().to(next(iter(state.values())).dtype)
+) -> nn.Module:
+    """A model in this state; `stale` fills its gradients."""
+    network = _TRAINABLE[kind]().to(next(iter(state.values())).dtype)
     network.load_state_dict(state)
-    network.train(training)
     for parameter in network.parameters():
         parameter.grad = None if stale is None else torch.full_like(parameter, stale)
-    learning = [each for name, each in network.named_parameters() if name.startswith(held)]
-    stepper = _OPTIMIZERS[optimizer](learning, **options)
-    torch.default_generator.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed)
-    norms = module.train_with_monitor(network, Passes(passes), loss_of, stepper, epochs)
-    return {
-        "norms": norms,
-        "state": {name: each.detach() for name, each in network.state_dict().items()},
-        "training": {name: each.training for name, each in network.named_modules()},
-        "draws": {
-            "torch": torch.rand(2, dtype=torch.float64).tolist(),
-            "Python": [random.random()],
-            "NumPy": [np.random.random_sample()],
-        },
-    }
+    return network.train(training)
+
+
+def stepper(
+    module: Any, network: nn.Module, kind: str, held: str, options: dict[str, float]
+) -> torch.optim.Optimizer:
+    """An optimizer of the parameters whose names begin with `held`."""
+    held_ones = [p for name, p in network.named_parameters() if name.startswith(held)]
+    own: dict[str, Any] = {"SGD": torch.optim.SGD, "Fading": Fading, "Robust": Robust}
+    made: torch.optim.Optimizer = own[kind](held_ones, **options)
+    return made
 
 
 # --- compare_initializations ---------------------------------------------------------------------
 
 
-def starts(
-    module: Any, model: str, seed: int, schemes: list[str], *, orders: int = 0, count: int = 0
-) -> dict[str, dict[str, Tensor]]:
-    """The parameters of a seeded, newly built model after the student's own initialize.
+def builder(module: Any, kind: str) -> Callable[[], nn.Module]:
+    """What builds a model of this kind, in double precision."""
+    return lambda: _TRAINABLE[kind]().double()
 
-    With them come the next `orders` permutations of `count` batches that the random state gives.
+
+def starts(module: Any, kind: str, seed: int, schemes: list[str]) -> dict[str, dict[str, Any]]:
+    """The state of a seeded, newly built model after the student's own initialize, for each scheme.
+
+    With it come the next two permutations of five batches that the random state gives.
     """
-    states = {}
+    begun = {}
     for scheme in schemes:
         torch.manual_seed(seed)
-        network = _TRAINABLE[model]().double()
+        network = _TRAINABLE[kind]().double()
         module.initialize(network, scheme)
-        states[scheme] = {name: each.detach() for name, each in network.state_dict().items()}
-        drawn = [torch.randperm(count) for _ in range(orders)]
-        states[scheme]["orders"] = torch.stack(drawn) if drawn else torch.empty(0)
-    return states
-
-
-def compare(
-    module: Any,
-    model: str,
-    batches: list[Any],
-    *,
-    before: int = 0,
-    shuffled: bool = False,
-    **options: Any,
-) -> Any:
-    """What compare_initializations returns, called in the random state of the seed `before`."""
-    torch.manual_seed(before)
-    return module.compare_initializations(
-        lambda: _TRAINABLE[model]().double(),
-        Passes([batches], shuffled=shuffled),
-        loss_of,
-        **options,
-    )
-
-
-def default_of(module: Any, function: str, parameter: str) -> Any:
-    """The default of a parameter as the signature has it, None where it has none."""
-    try:
-        return inspect.signature(getattr(module, function)).parameters[parameter].default
-    except (KeyError, TypeError, ValueError):
-        return None
+        state = {name: tensor.detach() for name, tensor in network.state_dict().items()}
+        orders = torch.stack([torch.randperm(5) for _ in range(2)])
+        begun[scheme] = {"state": state, "orders": orders}
+    return begun
 
 
 # --- diagnose ------------------------------------------------------------------------------------
 
 
-def diagnose(module: Any, histories: list[list[float]]) -> dict[str, Any]:
-    """What diagnose says of each history, in both dtypes, and what is then in the tensors."""
-    answers: dict[str, list[Any]] = {}
-    given: dict[str, list[Tensor]] = {}
-    for dtype in (torch.float64, torch.float32):
-        name = str(dtype).removeprefix("torch.")
-        given[name] = [torch.tensor(history, dtype=dtype) for history in histories]
-        answers[name] = [module.diagnose(each) for each in given[name]]
-    return {"answers": answers, "given": given}
-
-
-# --- plot_gradient_norms -------------------------------------------------------------------------
-
-
-def plot(module: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
-    """What the figure of these histories holds."""
-    plt.close("all")  # whoever draws on the current figure is told so by another test
-    figure = module.plot_gradient_norms(histories)
-    facts = _figure_facts(figure)
-    facts["histories"] = list(histories.values())
-    plt.close("all")
-    return facts
-
-
-def _figure_facts(figure: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {"type": type(figure).__name__, "figure": isinstance(figure, Figure)}
-    if not facts["figure"]:
-        return facts
-    axes = figure.axes
-    facts["axes"] = len(axes)
-    facts["lines"] = [_line_facts(line) for each in axes for line in each.get_lines()]
-    facts["x scales"] = [each.get_xscale() for each in axes]
-    facts["y scales"] = [each.get_yscale() for each in axes]
-    facts["x labels"] = [each.get_xlabel() or figure.get_supxlabel() for each in axes]
-    facts["y labels"] = [each.get_ylabel() or figure.get_supylabel() for each in axes]
-    artists = [child for each in (*axes, figure) for child in each.get_children()]
-    legends = [artist for artist in artists if isinstance(artist, Legend)]
-    facts["legends"] = [[text.get_text() for text in legend.get_texts()] for legend in legends]
-    return facts
-
-
-def _line_facts(line: Any) -> dict[str, Any]:
-    return {
-        "label": line.get_label(),
-        "x": _numbers(line.get_xdata(orig=False)),
-        "y": _numbers(line.get_ydata(orig=False)),
-    }
-
-
-def _numbers(data: Any) -> list[float]:
-    return [float(number) for number in np.ma.filled(np.ma.asarray(data, dtype=float), np.nan)]
-
-
-def pyplot(module: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
-    """How a caller's figures fare in pyplot, which figures are new there, and what was shown."""
-    plt.close("all")
-    callers = [plt.figure(), plt.figure()]
-    for figure in callers:
-        figure.text(0.5, 0.5, "mine")
-    before = {"open": plt.get_fignums(), "contents": [_contents(each) for each in callers]}
-    shown: list[str] = []
-    shows = plt.show, Figure.show
-    plt.show = lambda *_, **__: shown.append("plt.show")
-    Figure.show = lambda *_, **__: shown.append("Figure.show")  # type: ignore[method-assign]  # a spy
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            module.plot_gradient_norms(histories)
-    finally:
-        plt.show, Figure.show = shows  # type: ignore[method-assign]  # the spies go
-    # Whoever imported the function show itself is told by the backend that it cannot show.
-    if any("cannot be shown" in str(warning.message) for warning in caught):
-        shown.append("show")
-    after = {"open": plt.get_fignums(), "contents": [_contents(each) for each in callers]}
-    plt.close("all")
-    return {"before": before, "after": after, "shown": shown}
-
-
-def _contents(figure: Figure) -> list[str]:
-    return [type(child).__name__ for child in figure.get_children()]
+def diagnoses(module: Any, histories: list[Tensor]) -> list[Any]:
+    return [module.diagnose(history) for history in histories]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import random
-from array import array
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -37,7 +33,7 @@ class Passes:
 
 
 class EndlessError(Exception):
-    """A loader that yields nothing was begun anew again and again."""
+    """What ends a test that begins a loader anew again and again."""
 
 
 class Empty(Passes):
@@ -48,7 +44,7 @@ class Empty(Passes):
 
     def __iter__(self) -> Iterator[Batch]:
         if self.begun == 50:
-            raise EndlessError
+            raise EndlessError("it begins a loader that yields nothing anew for ever")
         return super().__iter__()
 
 
@@ -208,213 +204,67 @@ def run_gauges(module: Any, readings: list[float], training: bool) -> dict[str, 
     )
 
 
-def run_empty(module: Any) -> str:
-    """Run a range test over a loader that yields nothing, and say what came of it."""
+def run_empty(module: Any) -> None:
+    """Run a range test over a loader that yields nothing."""
     model = Line(torch.zeros(2, 1), torch.zeros(1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    try:
-        module.lr_range_test(model, optimizer, script, Empty(), 0.01, 1.0, 5)
-    except EndlessError:
-        return "endless"
-    return "returned"
+    module.lr_range_test(model, optimizer, script, Empty(), 0.01, 1.0, 5)
 
 
-def leave_as_found(
-    module: Any,
-    parameters: dict[str, Tensor],
-    buffers: dict[str, Tensor],
-    frozen: list[str],
-    modes: dict[str, bool],
-    optimizer_name: str,
-    groups: list[dict[str, Any]],
-    state: dict[int, dict[str, Tensor]],
-    losses: list[float],
-) -> dict[str, Any]:
-    """Put a network and its optimizer into this state, run a range test, and report the state.
-
-    The optimizer has two groups with the options of `groups`, the network's body and its head, and
-    `state` for some of the parameters, by their numbers. Reported are also the outputs that each
-    loss was computed from, and which objects (by id) the parameters are before and after, and those
-    that the optimizer holds.
-    """
-    model = Network()
+def network(module: Any, modes: dict[str, bool]) -> Network:
+    """A network of random numbers with one frozen parameter, whose modules are in these modes."""
+    made = Network()
     with torch.no_grad():
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            tensor.copy_({**parameters, **buffers}[name])
-    for name in frozen:
-        model.get_parameter(name).requires_grad_(False)
-    for name, each in model.named_modules():
-        each.training = modes[name]
-    parts = (model.body, model.head)
-    optimizer = getattr(torch.optim, optimizer_name)(
-        [{**group, "params": part.parameters()} for group, part in zip(groups, parts, strict=True)],
-        lr=0.1,
-    )
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    groups_before = copy.deepcopy(optimizer.state_dict()["param_groups"])
-    # Kept until the end, so that no id is given twice.
-    objects = list(model.parameters())
-    batches = [(x.float(), y.float()) for x, y in scripted(losses)]
+        for tensor in [*made.parameters(), *made.buffers()]:
+            tensor.copy_(torch.randint(3, 9, tensor.shape) + torch.rand(tensor.shape))
+    made.get_parameter("body.0.bias").requires_grad_(False)
+    for name, part in made.named_modules():
+        part.training = modes.get(name, True)
+    return made
+
+
+def stepper(module: Any, model: Network, kind: str, used: list[str]) -> torch.optim.Optimizer:
+    """An optimizer of two groups, the network's body and head, with Adam's state for those `used`."""
+    rates = {"lr": 0.25, "weight_decay": 0.125}, {"lr": 0.0625, "weight_decay": 0.0}
+    own: dict[str, Any] = {"momentum": 0.875} if kind == "SGD" else {}
+    made: torch.optim.Optimizer = getattr(torch.optim, kind)(
+        [{**rates[0], **own, "params": model.body.parameters()},
+         {**rates[1], **own, "params": model.head.parameters()}], lr=0.1,
+    )  # fmt: skip
+    state = {
+        number: {
+            "step": torch.tensor(5.0),
+            "exp_avg": torch.randn(parameter.shape),
+            "exp_avg_sq": torch.rand(parameter.shape),
+        }
+        for number, (name, parameter) in enumerate(model.named_parameters())
+        if name in used
+    }
+    made.load_state_dict({**made.state_dict(), "state": state})
+    return made
+
+
+def range_test(
+    module: Any, model: nn.Module, optimizer: torch.optim.Optimizer, losses: list[float]
+) -> dict[str, Any]:
+    """Run a range test that records these losses.
+
+    Reported are also the outputs that each loss was computed from, and the optimizer's groups and the
+    parameters that it has state for.
+    """
     outputs: list[Tensor] = []
 
-    def loss_fn(found: Tensor, targets: Tensor) -> Tensor:
-        outputs.append(found.detach().clone())
-        return script(found, targets)
+    def loss_fn(predictions: Tensor, targets: Tensor) -> Tensor:
+        outputs.append(predictions.detach().clone())
+        return script(predictions, targets)
 
-    result = module.lr_range_test(
-        model, optimizer, loss_fn, Passes([batches]), lr_min=0.01, lr_max=0.5, steps=len(losses)
-    )
+    loader = Passes([[(x.float(), y.float()) for x, y in scripted(losses)]])
+    options = {"lr_min": 0.01, "lr_max": 0.5, "steps": len(losses)}
+    result = module.lr_range_test(model, optimizer, loss_fn, loader, **options)
+    after = optimizer.state_dict()
     return {
         "result": report(result),
         "outputs": outputs[:10],
-        "parameters": {name: each.detach() for name, each in model.named_parameters()},
-        "frozen": [name for name, each in model.named_parameters() if not each.requires_grad],
-        "objects_before": [id(each) for each in objects],
-        "objects": [id(each) for each in model.parameters()],
-        "held": [id(each) for group in optimizer.param_groups for each in group["params"]],
-        "buffers": dict(model.named_buffers()),
-        "modes": {name: each.training for name, each in model.named_modules()},
-        "optimizer_before": {"param_groups": groups_before},
-        "optimizer": optimizer.state_dict(),
-    }
-
-
-def global_random_state(module: Any) -> list[dict[str, bytes]]:
-    """Run a range test that nothing random belongs to; the states of generators before and after."""
-    before = random_states()
-    options = {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}
-    run_script(module, [[4.0, 3.0, 2.0, 1.0]], options)
-    return [before, random_states()]
-
-
-def random_states() -> dict[str, bytes]:
-    state: Any = np.random.get_state()
-    return {
-        "torch": torch.default_generator.get_state().numpy().tobytes(),
-        "numpy": state[1].tobytes() + state[2].to_bytes(4, "little"),
-        "random": array("I", random.getstate()[1]).tobytes(),
-    }
-
-
-# --- suggest_lr ----------------------------------------------------------------------------------
-
-
-def suggest(module: Any, cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """Call suggest_lr for each case of `rates`, `losses` and `options`; report what it left."""
-    suggestions, left = [], []
-    for case in cases:
-        result = module.LRRangeTest(case["rates"], case["losses"])
-        suggestions.append(module.suggest_lr(result, **case["options"]))
-        left.append([result.learning_rates, result.losses])
-    return {"suggestions": suggestions, "left": left}
-
-
-def suggest_error(module: Any, rates: Tensor, losses: Tensor) -> str | None:
-    """The message of the ValueError of suggest_lr, None if there is none."""
-    try:
-        module.suggest_lr(module.LRRangeTest(rates, losses))
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def empty_error(module: Any) -> str | None:
-    """The message of the ValueError over a loader that yields nothing, None if there is none."""
-    try:
-        run_empty(module)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-# --- plot_lr_range_test --------------------------------------------------------------------------
-
-
-def plot(module: Any, rates: Tensor, losses: Tensor, *suggestion: float | None) -> dict[str, Any]:
-    """Plot a result, with a suggestion or without the argument, and read the figure."""
-    result = module.LRRangeTest(rates, losses)
-    figure = module.plot_lr_range_test(result, *suggestion)
-    return {**read_figure(figure), "left": [result.learning_rates, result.losses]}
-
-
-def read_figure(figure: Any) -> dict[str, Any]:
-    from matplotlib.figure import Figure
-
-    if not isinstance(figure, Figure):
-        return {"type": None if figure is None else type(figure).__name__, "axes": []}
-    axes = [read_axes(each) for each in figure.axes]
-    if len(axes) == 1:
-        # A label of the whole figure labels its only Axes.
-        axes[0]["xlabel"] = axes[0]["xlabel"] or figure.get_supxlabel()
-        axes[0]["ylabel"] = axes[0]["ylabel"] or figure.get_supylabel()
-    return {"type": "Figure", "axes": axes}
-
-
-def read_axes(axes: Any) -> dict[str, Any]:
-    from matplotlib.collections import LineCollection, PathCollection
-
-    # Without a style and without markers nothing of a line is to be seen.
-    drawn = [
-        line
-        for line in axes.lines
-        if line.get_linestyle() != "None" or line.get_marker() not in ("None", "none", "", " ")
-    ]
-    curves = [points(line.get_xydata()) for line in drawn]
-    for each in axes.collections:
-        if isinstance(each, LineCollection):
-            curves += [points(segment) for segment in each.get_segments()]
-        elif isinstance(each, PathCollection):
-            curves.append(points(each.get_offsets()))
-    return {
-        "xscale": axes.get_xscale(),
-        "yscale": axes.get_yscale(),
-        "xlabel": axes.get_xlabel(),
-        "ylabel": axes.get_ylabel(),
-        "curves": curves,
-    }
-
-
-def points(pairs: Any) -> Tensor:
-    """A tensor (points, 2) of what matplotlib holds; NaN where it masks a point."""
-    filled = np.ma.filled(np.ma.asarray(pairs, dtype=np.float64), np.nan)
-    return torch.from_numpy(np.array(filled, dtype=np.float64).reshape(-1, 2))
-
-
-def plot_beside_others(
-    module: Any, rates: Tensor, losses: Tensor, suggestion: float
-) -> dict[str, Any]:
-    """Plot while the caller has figures open, of one text each.
-
-    Reports pyplot's registry before and after, the figure, which object it and each of the caller's
-    is (by id), how many Axes and texts the latter have afterwards, and how often `show` was called.
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.figure import Figure
-
-    plt.close("all")
-    theirs = [plt.figure(), plt.figure()]
-    for figure in theirs:
-        figure.text(0.5, 0.5, "a figure of the caller")
-    before = plt.get_fignums()
-    shown: list[bool] = []
-    owners: list[Any] = [plt, Figure]
-    originals = [owner.show for owner in owners]
-    for owner in owners:
-        # By hand: unittest.mock would bring asyncio into every sandbox.
-        owner.show = lambda *_, **__: shown.append(True)
-    try:
-        figure = module.plot_lr_range_test(module.LRRangeTest(rates, losses), suggestion)
-        after = plt.get_fignums()
-        facts = read_figure(figure)
-    finally:
-        for owner, original in zip(owners, originals, strict=True):
-            owner.show = original
-        plt.close("all")
-    return {
-        "before": before,
-        "after": after,
-        "theirs": [[id(each), len(each.axes), len(each.texts)] for each in theirs],
-        "returned": id(figure),
-        "shown": len(shown),
-        "figure": facts,
+        "groups": after["param_groups"],
+        "state": list(after["state"]),
     }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
 
 Batch = tuple[Tensor, Tensor]
 State = dict[str, Tensor]
@@ -40,9 +40,6 @@ OTHERS = {
 }
 
 
-# An entry of what a probe reported, None where it is not there: the report may be anything.
-fact = functools.partial(entry, default=None)
-
 # --- gradient_norm -------------------------------------------------------------------------------
 
 
@@ -53,82 +50,83 @@ def test_gradient_norm(student: Student) -> None:
     """The norm is the L2 norm of all gradients as one vector."""
     shapes: list[list[tuple[int, ...]]] = [[(3, 4), (), (5,)], [(2, 3, 2), (4,)], [(6,)]]
     for dtype, rtol, atol in [(torch.float64, None, None), (torch.float32, 1.3e-6, 1e-5)]:
-        given = [[torch.randn(shape, dtype=dtype) for shape in each] for each in shapes]
-        values = [[torch.randn(shape, dtype=dtype) for shape in each] for each in shapes]
-        answers = [
-            fact(student.run("norm", value, gradients), "norm")
-            for value, gradients in zip(values, given, strict=True)
-        ]
-        mistakes = {
-            told: [measure(each) for each in given] for told, measure in WRONG_NORMS.items()
-        }
+        given, values = ([[torch.randn(n, dtype=dtype) for n in m] for m in shapes] for _ in "gv")
+        answers = [norm(student, v, g) for v, g in zip(values, given, strict=True)]
+        mistakes = {told: [measure(g) for g in given] for told, measure in WRONG_NORMS.items()}
         mistakes["Your norm is that of the parameters themselves, not of their .grad."] = [
-            norm_of(each) for each in values
+            norm_of(v) for v in values
         ]
-        assert_close(
-            answers,
-            [norm_of(each) for each in given],
-            what=f"the list of norms ({str(dtype).removeprefix('torch.')} gradients)",
-            mistakes=mistakes,
-            rtol=rtol,
-            atol=atol,
-        )
+        what = f"the list of norms ({str(dtype).removeprefix('torch.')} gradients)"
+        right = [norm_of(g) for g in given]
+        assert_close(answers, right, what=what, mistakes=mistakes, rtol=rtol, atol=atol)
     # Their squares are beyond float32, and within float64.
     huge = torch.randn(4, dtype=torch.float64) * 1e25
     assert_close(
-        fact(student.run("norm", [torch.ones(4).double()], [huge]), "norm"),
+        norm(student, [torch.ones(4).double()], [huge]),
         norm_of([huge]),
         what="the norm of float64 gradients of about 1e25",
-        mistakes=lambda: {
-            "The norm is infinite: the gradients are turned into float32, keep their dtype.": INF,
+        mistakes={
+            "The norm is infinite: the gradients are turned into float32, keep their dtype.": INF
         },
     )
 
 
+def parameters(
+    student: Student, values: list[Tensor], gradients: list[Any], form: str = "list"
+) -> Made:
+    return student.made("parameters", values, gradients, form)
+
+
+def norm(student: Student, values: list[Tensor], gradients: list[Any], form: str = "list") -> Any:
+    return student.function("gradient_norm")(parameters(student, values, gradients, form))
+
+
 def norm_of(tensors: list[Tensor]) -> float:
-    return math.sqrt(sum(float(each.double().square().sum()) for each in tensors))
+    return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in tensors))
 
 
 def flat(tensors: list[Tensor]) -> Tensor:
-    return torch.cat([each.double().flatten() for each in tensors])
+    return torch.cat([tensor.double().flatten() for tensor in tensors])
 
 
+def norms_of(tensors: list[Tensor]) -> list[float]:
+    return [norm_of([tensor]) for tensor in tensors]
+
+
+LARGEST = "The norm is the largest norm of any one parameter."
 WRONG_NORMS: dict[str, Callable[[list[Tensor]], float]] = {
-    "Your norm is the sum of the norms of the parameters: their squares add up, not they "
-    "themselves.": lambda g: sum(norm_of([each]) for each in g),
-    "Your norm is the mean of the norms of the parameters.": lambda g: (
-        sum(norm_of([each]) for each in g) / len(g)
-    ),
-    "Your norm is the norm of the sums: each gradient is summed up before it is squared.": (
-        lambda g: norm_of([each.sum() for each in g])
-    ),
-    "Your norm is the sum of all gradients, without squares.": lambda g: float(flat(g).sum()),
-    "Your norm is squared: the square root is missing.": lambda g: norm_of(g) ** 2,
-    "Your norm is the largest norm of any one parameter.": lambda g: max(
-        norm_of([each]) for each in g
-    ),
-    "Your norm is the largest element: that is the maximum norm, not the L2 norm.": lambda g: float(
-        flat(g).abs().max()
-    ),
-    "Your norm is the L1 norm: the sum of the magnitudes.": lambda g: float(flat(g).abs().sum()),
-    "Your norm is the mean magnitude of the gradients' elements.": lambda g: float(
-        flat(g).abs().mean()
-    ),
-    "Your norm is the root mean square: the squares are to be summed, not averaged.": lambda g: (
-        float(flat(g).square().mean().sqrt())
-    ),
-    "Your norm is the mean of the squares.": lambda g: float(flat(g).square().mean()),
-    "Your norm is the square root of the norm: the root is taken twice.": lambda g: math.sqrt(
-        norm_of(g)
-    ),
-    "Your norm is the square root of the sum of the norms, which are not squared.": lambda g: (
-        math.sqrt(sum(norm_of([each]) for each in g))
-    ),
-    "Your norm is that of the last parameter alone.": lambda g: norm_of(g[-1:]),
-    "Your norm is that of the first parameter alone.": lambda g: norm_of(g[:1]),
-    "Your norm is that of the weights alone: the gradients of vectors, such as biases, "
-    "are missing.": lambda g: norm_of([each for each in g if each.dim() > 1]),
-    "Your norm is the standard deviation of the gradients.": lambda g: float(flat(g).std()),
+    f"Your norm is {told}.": measure
+    for told, measure in {
+        "the sum of the norms of the parameters: their squares add up, not they themselves": (
+            lambda g: sum(norms_of(g))
+        ),
+        "the mean of the norms of the parameters": lambda g: sum(norms_of(g)) / len(g),
+        "the norm of the sums: each gradient is summed up before it is squared": (
+            lambda g: norm_of([tensor.sum() for tensor in g])
+        ),
+        "the sum of all gradients, without squares": lambda g: float(flat(g).sum()),
+        "squared: the square root is missing": lambda g: norm_of(g) ** 2,
+        "the largest norm of any one parameter": lambda g: max(norms_of(g)),
+        "the largest element: that is the maximum norm, not the L2 norm": (
+            lambda g: float(flat(g).abs().max())
+        ),
+        "the L1 norm: the sum of the magnitudes": lambda g: float(flat(g).abs().sum()),
+        "the mean magnitude of the gradients' elements": lambda g: float(flat(g).abs().mean()),
+        "the root mean square: the squares are to be summed, not averaged": (
+            lambda g: float(flat(g).square().mean().sqrt())
+        ),
+        "the mean of the squares": lambda g: float(flat(g).square().mean()),
+        "the square root of the norm: the root is taken twice": lambda g: math.sqrt(norm_of(g)),
+        "the square root of the sum of the norms, which are not squared": (
+            lambda g: math.sqrt(sum(norms_of(g)))
+        ),
+        "that of the last parameter alone": lambda g: norm_of(g[-1:]),
+        "that of the first parameter alone": lambda g: norm_of(g[:1]),
+        "that of the weights alone: the gradients of vectors, such as biases, are missing": (
+            lambda g: norm_of([tensor for tensor in g if tensor.dim() > 1])
+        ),
+        "the standard deviation of the gradients": lambda g: float(flat(g).std()),
+    }.items()
 }
 
 
@@ -139,36 +137,31 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
     values = [torch.ones(2), torch.ones(3), torch.ones(2, 2)]
     # The last one is the largest, so that no slip looks like another one.
     first, last = torch.rand(2, dtype=torch.float64), torch.rand(2, 2, dtype=torch.float64) + 2
-    gradients = [first, None, last]
-    norm = fact(student.run("norm", [each.double() for each in values], gradients), "norm")
     assert_close(
-        norm,
+        norm(student, [value.double() for value in values], [first, None, last]),
         norm_of([first, last]),
         what="the norm of three gradients of which the second is None",
         mistakes=lambda: {
-            "The norm ends at the first parameter without a gradient: go on behind it.": norm_of(
-                [first]
+            "The norm ends at the first parameter without a gradient: go on behind it.": (
+                norm_of([first])
             ),
-            "The norm is the largest norm of any one parameter.": norm_of([last]),
+            LARGEST: norm_of([last]),
             "The norm is 0.0 as soon as one gradient is None: only that one adds nothing.": 0.0,
-            "A gradient that is None counts as one full of ones.": norm_of(
-                [first, torch.ones(3), last]
+            "A gradient that is None counts as one full of ones.": (
+                norm_of([first, torch.ones(3), last])
             ),
         },
     )
-    norm = fact(student.run("norm", values, [None, None, None]), "norm")
-    assert_close(norm, 0.0, what="the norm of three gradients that are all None")
-    norm = fact(student.run("norm", [], []), "norm")
-    assert_close(norm, 0.0, what="the norm of no parameters")
-    given = [first.float(), last.float()]
-    norm = fact(student.run("norm", values[::2], given, form="frozen"), "norm")
+    of_none = norm(student, values, [None, None, None])
+    assert_close(of_none, 0.0, what="the norm of three gradients that are all None")
+    assert_close(norm(student, [], []), 0.0, what="the norm of no parameters")
     assert_close(
-        norm,
+        norm(student, values[::2], [first.float(), last.float()], "frozen"),
         norm_of([first, last]),
         what="the norm of parameters that are frozen and still have gradients",
         rtol=1.3e-6,
         atol=1e-5,
-        mistakes=lambda: {
+        mistakes={
             "The gradients of frozen parameters are left out: ask whether .grad is None, not "
             "whether requires_grad is True.": 0.0,
         },
@@ -179,36 +172,41 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
 @pytest.mark.hint("A generator can be iterated once, and has no length: go through it once.")
 def test_gradient_norm_of_a_generator(student: Student) -> None:
     """The parameters may come from a generator, as those of model.parameters() do."""
-    gradients: list[Tensor | None]
     # The first one is the larger, so that no slip looks like another one.
     gradients = [torch.rand(2, dtype=torch.float64) + 2, torch.rand(3, 2, dtype=torch.float64)]
-    present = [each for each in gradients if each is not None]
-    values = [torch.ones_like(each) for each in present]
-    answer = run_generator(student, values, gradients)
+    values = [torch.ones_like(gradient) for gradient in gradients]
+    with explained(
+        TypeError,
+        "A generator has no length and no indices; iterate it, or make a list of it first.",
+        "With a generator of parameters",
+        "generator",
+    ):
+        answer = norm(student, values, gradients, "generator")
     assert_close(
-        fact(answer, "norm"),
-        norm_of(present),
+        answer,
+        norm_of(gradients),
         what="the norm of parameters from a generator",
         mistakes=lambda: {
             "With a generator your norm is 0.0: it was iterated before, and is used up then. "
             "Iterate it once, or make a list of it first.": 0.0,
             "With a generator the first parameter is lost: it was taken out before the sum "
-            "begins. Make a list of the generator first.": norm_of(present[1:]),
-            "The norm is the largest norm of any one parameter.": norm_of(present[:1]),
+            "begins. Make a list of the generator first.": norm_of(gradients[1:]),
+            LARGEST: norm_of(gradients[:1]),
         },
     )
 
 
-def run_generator(student: Student, values: list[Tensor], gradients: list[Tensor | None]) -> Any:
+@contextlib.contextmanager
+def explained(
+    errors: type[Exception] | tuple[type[Exception], ...], why: str, where: str, word: str = ""
+) -> Iterator[None]:
+    """Say of an error of the student's code, if it has the word, where it came up and why."""
     try:
-        return student.run("norm", values, gradients, form="generator")
-    except TypeError as error:
-        if "generator" not in str(error):
+        yield
+    except errors as error:
+        if word not in str(error):
             raise
-        raise AssertionError(
-            f"With a generator of parameters your code raised {error}. A generator has no length "
-            "and no indices; iterate it, or make a list of it first."
-        ) from None
+        raise AssertionError(f"{where} your code raised {error}. {why}") from None
 
 
 @pytest.mark.points(2)
@@ -220,11 +218,11 @@ def test_gradient_norm_non_finite(student: Student) -> None:
         spoiled, sound = torch.randn(3, 2, dtype=torch.float64), torch.randn(2).double()
         spoiled[1, 0] = bad
         values = [torch.ones(3, 2).double(), torch.ones(2).double()]
-        norm = fact(student.run("norm", values, [spoiled, sound]), "norm")
-        assert not (isinstance(norm, float) and math.isfinite(norm)), (
-            f"A gradient of {bad} is hidden: the norm is {norm:.4g}, it should be {expected}."
+        answer = norm(student, values, [spoiled, sound])
+        assert not (isinstance(answer, float) and math.isfinite(answer)), (
+            f"A gradient of {bad} is hidden: the norm is {answer:.4g}, it should be {expected}."
         )
-        assert_close(norm, expected, what=f"the norm with a gradient of {bad}")
+        assert_close(answer, expected, what=f"the norm with a gradient of {bad}")
 
 
 @pytest.mark.requires("test_gradient_norm")
@@ -233,80 +231,100 @@ def test_gradient_norm_non_finite(student: Student) -> None:
 def test_gradient_norm_changes_nothing(student: Student) -> None:
     """The gradients stay as they are, also where they are None, infinite or NaN."""
     first, last = torch.randn(3, 2).double() + 3, torch.randn(2).double() + 3
-    norm = norm_of([first, last])
+    length = norm_of([first, last])
     values = [torch.ones(3, 2).double(), torch.ones(3).double(), torch.ones(2).double()]
-    after = fact(student.run("norm", values, [first, None, last]), "gradients")
-    assert_close(
-        after,
+    changed = "The gradients have changed: they are"
+    check_gradients_stay(
+        student,
+        values,
         [first, None, last],
-        what="the list of gradients after gradient_norm",
-        mistakes=lambda: {
+        "the list of gradients after gradient_norm",
+        {
             "A gradient that was None is not None any more: it was filled with zeros.": [
                 first,
                 torch.zeros(3).double(),
                 last,
             ],
-            "The gradients have changed: they are squared in place.": [first**2, None, last**2],
-            "The gradients are cleared.": [None, None, None],
-            "The gradients are set to zero.": [first * 0, None, last * 0],
-            "The gradients are clipped to norm 1: clip_grad_norm_ changes them.": [
-                first / (norm + 1e-6),
+            f"{changed} squared in place.": [first**2, None, last**2],
+            f"{changed} cleared.": [None, None, None],
+            f"{changed} set to zero.": [first * 0, None, last * 0],
+            f"{changed} clipped to norm 1 by clip_grad_norm_.": [
+                first / (length + 1e-6),
                 None,
-                last / (norm + 1e-6),
+                last / (length + 1e-6),
             ],
-            "The gradients are divided by their norm.": [first / norm, None, last / norm],
         },
     )
     for bad in (INF, NAN):
         spoiled, sound = torch.tensor([1.0, bad]), torch.tensor([2.0, 3.0])
-        after = fact(student.run("norm", [torch.ones(2)] * 2, [spoiled, sound]), "gradients")
-        assert_close(
-            after,
+        replaced = "Elements that are not finite are {} in the gradients themselves."
+        check_gradients_stay(
+            student,
+            [torch.ones(2)] * 2,
             [spoiled, sound],
-            what=f"the list of gradients [1, {bad}] and [2, 3] after gradient_norm",
-            mistakes=lambda: {
+            f"the list of gradients [1, {bad}] and [2, 3] after gradient_norm",
+            {
                 "All gradients are NaN after gradient_norm, where one element was not finite: "
                 "clip_grad_norm_ multiplies by max_norm / norm, even with an infinite max_norm.": [
                     spoiled * NAN,
                     sound * NAN,
                 ],
-                "Elements that are not finite are replaced in the gradients themselves.": [
-                    spoiled.nan_to_num(),
-                    sound,
-                ],
-                "Elements that are not finite are set to 0 in the gradients themselves.": [
-                    spoiled.nan_to_num(0.0, 0.0, 0.0),
-                    sound,
-                ],
+                replaced.format("replaced"): [spoiled.nan_to_num(), sound],
+                replaced.format("set to 0"): [spoiled.nan_to_num(0.0, 0.0, 0.0), sound],
             },
         )
+
+
+def check_gradients_stay(
+    student: Student, values: list[Tensor], gradients: list[Any], what: str, mistakes: Any
+) -> None:
+    seen = laws.observe(student, "gradient_norm", parameters(student, values, gradients))
+    left = entry(seen.checked().after(0), "items", kind=list)
+    after = [entry(fact, "grad", default=None) for fact in left]
+    assert_close(after, gradients, what=what, mistakes=mistakes)
 
 
 # --- initialize ----------------------------------------------------------------------------------
 
 
-def initialized(student: Student) -> Any:
-    """What initialize makes of the probe's Network with each scheme, which several tests look at."""
-    return student.once("network", lambda: run_initialize(student, "network", SCHEMES))
+def initialize(student: Student, model: str, scheme: str, *frozen: str) -> laws.Observation:
+    """What initialize makes of a model of the probe that holds other numbers beforehand."""
+    return laws.observe(student, "initialize", student.made("model", model, frozen), scheme)
+
+
+def initialized(student: Student) -> dict[str, laws.Observation]:
+    """What it makes of the probe's Network with each scheme, which several tests look at."""
+    return student.once(
+        "network", lambda: {s: initialize(student, "network", s).checked() for s in SCHEMES}
+    )
 
 
 def check_initializes(student: Student) -> None:
     """That initialize fills the first layer: until then, what it leaves alone is no merit."""
-    weight = fact(initialized(student), "ones", "after", "values", "first.weight")
-    assert same(weight, torch.ones(3, 4)), (
+    seen = initialized(student)["ones"]
+    weight = entry(seen.after(0), "parameters", "first.weight", "values", default=None)
+    assert laws.same(weight, torch.ones(3, 4)), (
         'initialize(model, "ones") does not fill the weight of the first nn.Linear with ones yet: '
         "that comes first."
     )
 
 
-def run_initialize(
-    student: Student,
-    model: str,
-    schemes: list[str],
-    facts: tuple[str, ...] = ("values", "training"),
-    **options: Any,
-) -> Any:
-    return student.run("initialize", model, schemes, facts=list(facts), **options)
+def values_of(seen: laws.Observation, names: list[str]) -> tuple[State, State]:
+    """The named parameters before and after, which a student may have replaced."""
+    states = []
+    for when, facts in (("before", seen.before(0)), ("after", seen.after(0))):
+        what = f"{{}} {when} initialize"
+        states.append(
+            {
+                name: assert_tensor(
+                    entry(facts, "parameters", name, "values", default=None),
+                    dtype=torch.float32,
+                    what=what.format(f"the {name}"),
+                )
+                for name in names
+            }
+        )
+    return states[0], states[1]
 
 
 @pytest.mark.points(5)
@@ -317,23 +335,21 @@ def run_initialize(
 def test_initialize_every_linear(student: Student) -> None:
     """Every nn.Linear is initialized, however deep it is nested."""
     names = [f"{layer}.weight" for layer in LINEAR]
-    reports = initialized(student)
-    for scheme in reversed(SCHEMES):
-        found = fact(reports, scheme)
-        before, after = weights(found, "before", names), weights(found, "after", names)
-        kept = [name for name in names if torch.equal(before[name], after[name])]
-        assert kept != names, (
-            f'After initialize(model, "{scheme}") the weights of several linear layers are all '
-            "unchanged: fill those of the model that you are given, in place."
+    for scheme, seen in reversed(initialized(student).items()):
+        before, after = values_of(seen, names)
+        unchanged = [name for name in names if torch.equal(before[name], after[name])]
+        where = f'After initialize(model, "{scheme}") the weight'
+        assert unchanged != names, (
+            f"{where}s of several linear layers are all unchanged: fill those of the model that "
+            "you are given, in place."
         )
-        assert "first.weight" not in kept, (
-            f'After initialize(model, "{scheme}") the weight first.weight is unchanged: it belongs '
-            "to the first of several linear layers, all of which are to be initialized."
+        assert "first.weight" not in unchanged, (
+            f"{where} first.weight is unchanged: it belongs to the first of several linear layers, "
+            "all of which are to be initialized."
         )
-        assert not kept, (
-            f'After initialize(model, "{scheme}") the weight {kept[0]} is unchanged: it belongs to '
-            "a linear layer that is nested in other modules. Look at all modules, not only at the "
-            "model's direct children."
+        assert not unchanged, (
+            f"{where} {unchanged[0]} is unchanged: it belongs to a linear layer that is nested in "
+            "other modules. Look at all modules, not only at the model's direct children."
         )
         if scheme == "ones":
             expected = {name: torch.ones_like(before[name]) for name in names}
@@ -344,19 +360,17 @@ def test_initialize_every_linear(student: Student) -> None:
 @pytest.mark.hint("model.modules() begins with the model itself, model.children() does not.")
 def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
-    found = fact(run_initialize(student, "linear", ["ones"]), "ones")
-    before = weights(found, "before", ["weight", "bias"])
+    seen = initialize(student, "linear", "ones").checked()
+    before, after = values_of(seen, ["weight", "bias"])
+    right = {"weight": torch.ones(3, 4), "bias": torch.zeros(3)}
+    itself = "A model that is itself an nn.Linear is unchanged: only what is in it was looked at."
     assert_close(
-        weights(found, "after", ["weight", "bias"]),
-        {"weight": torch.ones(3, 4), "bias": torch.zeros(3)},
+        after,
+        right,
         what='the dict of parameters of an nn.Linear after initialize(linear, "ones")',
-        mistakes=lambda: {
-            "A model that is itself an nn.Linear is unchanged: only what is in it was looked "
-            "at.": before,
-            "The bias is unchanged, it should be zero.": {
-                "weight": torch.ones(3, 4),
-                "bias": before["bias"],
-            },
+        mistakes={
+            itself: before,
+            "The bias is unchanged, it should be zero.": {**right, "bias": before["bias"]},
         },
     )
 
@@ -368,8 +382,7 @@ def test_initialize_the_model_itself(student: Student) -> None:
 def test_initialize_subclasses(student: Student) -> None:
     """An instance of a subclass of nn.Linear is initialized, too."""
     names = [f"{layer}.weight" for layer in SUBCLASSES]
-    found = fact(initialized(student), "ones")
-    before, after = weights(found, "before", names), weights(found, "after", names)
+    before, after = values_of(initialized(student)["ones"], names)
     assert_close(
         after,
         {name: torch.ones_like(before[name]) for name in names},
@@ -387,10 +400,8 @@ def test_initialize_subclasses(student: Student) -> None:
 def test_initialize_biases(student: Student) -> None:
     """Biases become zero under every scheme, and a linear layer may have none."""
     names = [f"{layer}.bias" for layer in LINEAR]
-    reports = initialized(student)
-    for scheme in SCHEMES:
-        found = fact(reports, scheme)
-        before, after = weights(found, "before", names), weights(found, "after", names)
+    for scheme, seen in initialized(student).items():
+        before, after = values_of(seen, names)
         assert_close(
             after,
             {name: torch.zeros_like(before[name]) for name in names},
@@ -401,29 +412,20 @@ def test_initialize_biases(student: Student) -> None:
                 "zero.": {name: torch.ones_like(before[name]) for name in names},
             },
         )
-    found = run_without_bias(student)
-    names = ["0.weight", "1.weight", "1.bias"]
-    before = weights(found, "before", names)
-    ones = {"0.weight": torch.ones(3, 4), "1.weight": torch.ones(2, 3), "1.bias": torch.zeros(2)}
+    why, where = "The bias of such a layer is None; skip it.", "With nn.Linear(..., bias=False)"
+    with explained((AttributeError, TypeError, ValueError), why, where):
+        seen = initialize(student, "without bias", "ones").checked()
+    right = {"0.weight": torch.ones(3, 4), "1.weight": torch.ones(2, 3), "1.bias": torch.zeros(2)}
+    before, after = values_of(seen, list(right))
     assert_close(
-        weights(found, "after", names),
-        ones,
+        after,
+        right,
         what="the dict of parameters of a model whose first linear layer has no bias",
-        mistakes=lambda: {
+        mistakes={
             "The weight of a linear layer without a bias is unchanged: it is initialized whether "
-            "there is a bias or not.": {**ones, "0.weight": before["0.weight"]},
+            "there is a bias or not.": {**right, "0.weight": before["0.weight"]},
         },
     )
-
-
-def run_without_bias(student: Student) -> Any:
-    try:
-        return fact(run_initialize(student, "without bias", ["ones"]), "ones")
-    except (AttributeError, TypeError, ValueError) as error:
-        raise AssertionError(
-            f"With nn.Linear(..., bias=False) your code raised {error}. The bias of such a layer "
-            "is None; skip it."
-        ) from None
 
 
 @pytest.mark.points(2)
@@ -432,20 +434,18 @@ def run_without_bias(student: Student) -> Any:
 def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
     check_initializes(student)
-    reports = initialized(student)
-    for scheme in SCHEMES:
-        found = fact(reports, scheme)
-        before, after = fact(found, "before", "values"), fact(found, "after", "values")
+    for scheme, seen in initialized(student).items():
+        before, after = facts_of(seen.before(0)), facts_of(seen.after(0))
         for other, owner in OTHERS.items():
-            for name in before if isinstance(before, dict) else []:
-                if str(name).startswith(other):
-                    assert same(fact(after, name), before[name]), (
-                        f'initialize(model, "{scheme}") changed {name}, which is {owner}; only an '
-                        "nn.Linear is to be initialized."
-                    )
+            for name in [name for name in before if str(name).startswith(other)]:
+                left = entry(after, name, "values", default=None)
+                assert laws.same(left, entry(before, name, "values")), (
+                    f'initialize(model, "{scheme}") changed {name}, which is {owner}; only an '
+                    "nn.Linear is to be initialized."
+                )
         assert_equal(
-            fact(found, "after", "training"),
-            fact(found, "before", "training"),
+            entry(seen.after(0), "training"),
+            entry(seen.before(0), "training"),
             what="the dict of training modes after initialize",
         )
 
@@ -456,32 +456,19 @@ def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
     check_initializes(student)
     frozen = ["first.weight", "first.bias", "block.0.weight"]
-    facts = ("values", "requires_grad", "gradients")
-    reports = run_initialize(student, "network", SCHEMES, facts, frozen=frozen)
+    told = (
+        "Fill each parameter in place: it stays the same object, with its .grad and requires_grad, "
+        "or an optimizer would go on with the old one."
+    )
+    only = ("parameters", "grad", "requires_grad")
     for scheme in SCHEMES:
-        found = fact(reports, scheme)
-        same_objects = fact(found, "same")
-        for name in same_objects if isinstance(same_objects, dict) else []:
-            assert same_objects[name], (
-                f"After initialize {name} is not the same object as before, so that an optimizer "
-                "would go on with the old one: fill the parameter in place."
-            )
-        flags, gradients = fact(found, "after", "requires_grad"), fact(found, "after", "gradients")
-        assert isinstance(flags, dict) and isinstance(gradients, dict)
-        assert_equal(
-            flags,
-            {name: name not in frozen for name in flags},
-            what="the dict of requires_grad after initialize",
-        )
-        for name, gradient in gradients.items():
-            assert isinstance(gradient, Tensor) and bool((gradient == STALE).all()), (
-                f"initialize changed {name}.grad: it fills weights and biases, and touches no gradient."
-            )
-        before, after = weights(found, "before", frozen), weights(found, "after", frozen)
+        network = student.made("model", "network", frozen)
+        laws.check_changes_nothing(student, "initialize", network, scheme, only=only, told=told)
+        before, after = values_of(initialize(student, "network", scheme, *frozen), frozen)
         for name in frozen:
             assert not torch.equal(before[name], after[name]), (
-                f"{name}, which is frozen (requires_grad=False), is unchanged: every nn.Linear is to "
-                "be initialized, whether it learns or not."
+                f"{name}, which is frozen (requires_grad=False), is unchanged: every nn.Linear is "
+                "to be initialized, whether it learns or not."
             )
 
 
@@ -501,40 +488,47 @@ class Spread:
         return shaped and abs(self.std / std - 1) < 0.045 and abs(self.mean) < 0.07 * std
 
 
-def told_spread(spread: Spread) -> str:
-    """Which known initialization of nn.Linear(50, 200) a spread is that of."""
-    known = {
-        'kaiming_normal_ with mode="fan_out"; the default is fan_in': (
-            "normal",
-            math.sqrt(2 / 200),
-        ),
-        'kaiming_normal_ with nonlinearity="linear", without the gain of sqrt(2); leave the '
-        "nonlinearity at its default": ("normal", math.sqrt(1 / 50)),
-        'kaiming_normal_ with nonlinearity="tanh"': ("normal", 5 / 3 / math.sqrt(50)),
-        "kaiming_normal_": ("normal", math.sqrt(2 / 50)),
-        "kaiming_uniform_": ("uniform", math.sqrt(2 / 50)),
-        'kaiming_uniform_ with mode="fan_out"': ("uniform", math.sqrt(2 / 200)),
-        "xavier_normal_": ("normal", math.sqrt(2 / 250)),
-        "xavier_uniform_": ("uniform", math.sqrt(2 / 250)),
-        "xavier_uniform_ with a gain of sqrt(2), that of ReLU; leave the gain at its default": (
-            "uniform",
-            math.sqrt(4 / 250),
-        ),
-        "xavier_uniform_ with a gain of 5/3, that of tanh; leave the gain at its default": (
-            "uniform",
-            5 / 3 * math.sqrt(2 / 250),
-        ),
-        "nn.Linear's own initialization": ("uniform", math.sqrt(1 / 150)),
-        "normal_ with mean 0 and standard deviation 1": ("normal", 1.0),
-        "normal_ with standard deviation 0.01": ("normal", 0.01),
-        "normal_ with standard deviation 0.02": ("normal", 0.02),
-    }
-    for name, (shape, std) in known.items():
-        if spread.is_about(shape, std):
-            return f" That looks like {name}."
-    if abs(spread.mean - 2.5) < 0.1:
-        return " That is how it was before."
-    return ""
+# Known initializations of nn.Linear(50, 200): the shape, and the standard deviation.
+KNOWN_SPREADS = {
+    'kaiming_normal_ with mode="fan_out"; the default is fan_in': ("normal", math.sqrt(2 / 200)),
+    'kaiming_normal_ with nonlinearity="linear", without the gain of sqrt(2); leave the '
+    "nonlinearity at its default": ("normal", math.sqrt(1 / 50)),
+    'kaiming_normal_ with nonlinearity="tanh"': ("normal", 5 / 3 / math.sqrt(50)),
+    "kaiming_normal_": ("normal", math.sqrt(2 / 50)),
+    "kaiming_uniform_": ("uniform", math.sqrt(2 / 50)),
+    'kaiming_uniform_ with mode="fan_out"': ("uniform", math.sqrt(2 / 200)),
+    "xavier_normal_": ("normal", math.sqrt(2 / 250)),
+    "xavier_uniform_": ("uniform", math.sqrt(2 / 250)),
+    "xavier_uniform_ with a gain of sqrt(2), that of ReLU; leave the gain at its default": (
+        "uniform",
+        math.sqrt(4 / 250),
+    ),
+    "xavier_uniform_ with a gain of 5/3, that of tanh; leave the gain at its default": (
+        "uniform",
+        5 / 3 * math.sqrt(2 / 250),
+    ),
+    "nn.Linear's own initialization": ("uniform", math.sqrt(1 / 150)),
+    "normal_ with mean 0 and standard deviation 1": ("normal", 1.0),
+    "normal_ with standard deviation 0.01": ("normal", 0.01),
+    "normal_ with standard deviation 0.02": ("normal", 0.02),
+}
+
+
+def check_spread(student: Student, scheme: str, shape: str, std: float, range_: str) -> None:
+    """Compare how a weight is spread by a scheme, and name the scheme that it looks like."""
+    _, after = values_of(initialize(student, "wide", scheme).checked(), ["0.weight"])
+    weight = assert_tensor(after["0.weight"], shape=(200, 50), what="the 0.weight after initialize")
+    spread = Spread(weight)
+    if spread.is_about(shape, std):
+        return
+    looks = "That is how it was before." if abs(spread.mean - 2.5) < 0.1 else ""
+    likeness = [name for name, known in KNOWN_SPREADS.items() if spread.is_about(*known)]
+    looks = f"That looks like {likeness[0]}." if likeness else looks
+    raise AssertionError(
+        f'After initialize(nn.Linear(50, 200), "{scheme}") the weight should be {shape} {range_}, '
+        f"with standard deviation {std:.4f}; yours has mean {spread.mean:.4f}, standard deviation "
+        f"{spread.std:.4f} and greatest magnitude {spread.largest:.4f}. {looks}"
+    )
 
 
 @pytest.mark.points(2)
@@ -543,13 +537,8 @@ def told_spread(spread: Spread) -> str:
 def test_initialize_xavier_uniform(student: Student) -> None:
     """The scheme xavier_uniform is uniform within sqrt(6 / (fan_in + fan_out))."""
     bound = math.sqrt(6 / 250)
-    spread = Spread(wide_weight(student, "xavier_uniform"))
-    assert spread.is_about("uniform", bound / math.sqrt(3)), (
-        'After initialize(nn.Linear(50, 200), "xavier_uniform") the weight should be uniform '
-        f"within ±{bound:.4f}, with standard deviation {bound / math.sqrt(3):.4f}; yours has mean "
-        f"{spread.mean:.4f}, standard deviation {spread.std:.4f} and greatest magnitude "
-        f"{spread.largest:.4f}.{told_spread(spread)}"
-    )
+    range_ = f"within ±{bound:.4f}"
+    check_spread(student, "xavier_uniform", "uniform", bound / math.sqrt(3), range_)
 
 
 @pytest.mark.points(2)
@@ -557,19 +546,7 @@ def test_initialize_xavier_uniform(student: Student) -> None:
 @pytest.mark.hint("nn.init.kaiming_normal_(module.weight), with no other argument.")
 def test_initialize_kaiming_normal(student: Student) -> None:
     """The scheme kaiming_normal is normal with standard deviation sqrt(2 / fan_in)."""
-    std = math.sqrt(2 / 50)
-    spread = Spread(wide_weight(student, "kaiming_normal"))
-    assert spread.is_about("normal", std), (
-        'After initialize(nn.Linear(50, 200), "kaiming_normal") the weight should be normal with '
-        f"mean 0 and standard deviation {std:.4f}; yours has mean {spread.mean:.4f}, standard "
-        f"deviation {spread.std:.4f} and greatest magnitude {spread.largest:.4f}."
-        f"{told_spread(spread)}"
-    )
-
-
-def wide_weight(student: Student, scheme: str) -> Tensor:
-    found = fact(run_initialize(student, "wide", [scheme]), scheme)
-    return weights(found, "after", ["0.weight"], {"0.weight": (200, 50)})["0.weight"]
+    check_spread(student, "kaiming_normal", "normal", math.sqrt(2 / 50), "around 0")
 
 
 @pytest.mark.place("initialize")
@@ -577,9 +554,8 @@ def wide_weight(student: Student, scheme: str) -> Tensor:
 def test_initialize_draws_anew(student: Student) -> None:
     """Each call of initialize draws other random weights."""
     for scheme in SCHEMES[:2]:
-        found = student.run("initialize_twice", scheme)
-        pair = found if isinstance(found, list) and len(found) == 2 else [None, None]
-        first, second = (assert_tensor(each, what="the weight") for each in pair)
+        pair = entry(student.run("initialize_twice", scheme), kind=list, count=2)
+        first, second = (assert_tensor(weight, what="the weight") for weight in pair)
         assert not torch.equal(first, second), (
             f'Two calls of initialize(layer, "{scheme}") give the same weight: is a seed set in '
             "initialize? It may only draw from torch's random state as it is."
@@ -592,20 +568,11 @@ def test_initialize_draws_anew(student: Student) -> None:
 def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names scheme and the known ones."""
     check_initializes(student)
-    for scheme, model in [
-        ("xavier", "without bias"),
-        ("orthogonal", "without bias"),
-        ("xavier_normal", "without bias"),
-        ("kaiming", "without linear"),
-    ]:
-        call = f'initialize(model, "{scheme}")' + (
-            " with a model without linear layers" if model == "without linear" else ""
-        )
-        with must_raise(ValueError, mentions="scheme", call=call):
-            student.run("refuse", model, scheme)
-    for known in SCHEMES:
-        with must_raise(ValueError, mentions=known, call='initialize(model, "orthogonal")'):
-            student.run("refuse", "without bias", "orthogonal")
+    linear, other = (student.made("model", kind) for kind in ("without bias", "without linear"))
+    unknown = [(linear, scheme) for scheme in ("xavier", "orthogonal", "xavier_normal")]
+    known = {scheme: [(linear, "orthogonal")] for scheme in SCHEMES}
+    table = {"scheme": [*unknown, (other, "kaiming")], **known}
+    laws.check_errors(student, "initialize", table)
 
 
 @pytest.mark.place("initialize")
@@ -613,40 +580,17 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
     check_initializes(student)
-    reports = run_initialize(student, "network", ["orthogonal"], catching=True)
-    found = fact(reports, "orthogonal")
-    assert fact(found, "raised") is not None, (
-        'initialize(model, "orthogonal") returned normally, it should raise a ValueError.'
+    network = student.made("model", "network")
+    told, only = (
+        "Check the scheme first: an unknown one is refused before anything has changed.",
+        (
+            "values",
+            "buffers",
+        ),
     )
-    before, after = fact(found, "before", "values"), fact(found, "after", "values")
-    for name in before if isinstance(before, dict) else []:
-        assert same(fact(after, name), before[name]), (
-            f'initialize(model, "orthogonal") has changed {name} before it raised: check the '
-            "scheme first."
-        )
-
-
-def same(actual: Any, expected: Any) -> bool:
-    """Whether both are tensors and equal; torch.equal raises where their dtypes differ."""
-    if not (isinstance(actual, Tensor) and isinstance(expected, Tensor)):
-        return False
-    return actual.dtype == expected.dtype and torch.equal(actual, expected)
-
-
-def weights(
-    found: Any, when: str, names: list[str], shapes: dict[str, tuple[int, ...]] | None = None
-) -> State:
-    """The named entries of a model's state dict, which a student may have replaced."""
-    values = fact(found, when, "values")
-    return {
-        name: assert_tensor(
-            fact(values, name),
-            shape=(shapes or {}).get(name),
-            dtype=torch.float32,
-            what=f"the {name} {when} initialize",
-        )
-        for name in names
-    }
+    laws.check_changes_nothing(
+        student, "initialize", network, "orthogonal", raises=ValueError, only=only, told=told
+    )
 
 
 # --- train_with_monitor --------------------------------------------------------------------------
@@ -662,8 +606,6 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "scaled": lambda: Scaled(),
 }
 LR = 0.05
-SGD = {"lr": LR}
-MOMENTUM = {"lr": LR, "momentum": 0.9}
 
 
 class Scaled(nn.Module):
@@ -687,17 +629,14 @@ def new_state(model: str, dtype: torch.dtype = torch.float64) -> State:
     return dict(MODELS[model]().to(dtype).state_dict())
 
 
-def new_batches(count: int, dtype: torch.dtype = torch.float64, size: int = 4) -> list[Batch]:
+def new_batches(count: int, dtype: torch.dtype = torch.float64) -> list[Batch]:
     """Batches of different sizes, with targets so large that the gradients' norm is above 1.
 
     The targets differ so much that the first, last, largest and smallest norm of an epoch and its
     median belong to different batches, where there are five.
     """
     return [
-        (
-            torch.randn(size + i, 3, dtype=dtype),
-            torch.randn(size + i, 2, dtype=dtype) + 3 * target,
-        )
+        (torch.randn(4 + i, 3, dtype=dtype), torch.randn(4 + i, 2, dtype=dtype) + 3 * target)
         for i, target in zip(range(count), (5, 2, 7, 4, 3), strict=False)
     ]
 
@@ -712,7 +651,7 @@ def trained(
     decay: float = 0.0,
     rule: str = "sgd",
     training: bool = True,
-    stale: float | None = None,
+    stale: float = 0.0,
     slip: str = "",
 ) -> tuple[Tensor, State]:
     """Train as promised, or with a slip: the norms `(epochs, batches)` and the final state.
@@ -723,45 +662,40 @@ def trained(
     network.load_state_dict(state)
     network.train(training)
     parameters = list(network.parameters())
-    gradients = [torch.full_like(each, stale or 0.0) for each in parameters]
-    speeds = [torch.zeros_like(each) for each in parameters]
-    squares = [torch.zeros_like(each) for each in parameters]
+    gradients = [torch.full_like(parameter, stale) for parameter in parameters]
+    speeds, squares = ([torch.zeros_like(p) for p in parameters] for _ in "vs")
     rows: list[list[float]] = []
     steps = 0
     for batches in passes:
         rows.append([])
         if slip == "accumulates within an epoch":
-            gradients = [torch.zeros_like(each) for each in parameters]
+            gradients = [torch.zeros_like(parameter) for parameter in parameters]
         for index, (inputs, targets) in enumerate(batches):
-            if slip == "leaves out the last batch" and index == len(batches) - 1:
+            last = index == len(batches) - 1
+            if slip == "leaves out the last batch" and last:
                 rows[-1].append(0.0)
                 continue
             outputs = network(inputs)
             loss = loss_of(targets, outputs) if slip == "swaps" else loss_of(outputs, targets)
-            if slip == "divides":
-                loss = loss / len(batches)
-            if slip == "multiplies":
-                loss = loss * len(inputs)
+            loss = loss * {"divides": 1 / len(batches), "multiplies": len(inputs)}.get(slip, 1)
             fresh = list(torch.autograd.grad(loss, parameters))
             if slip.startswith("accumulates"):
                 fresh = [old + new for old, new in zip(gradients, fresh, strict=True)]
-            if slip == "shows the batch before":
-                rows[-1].append(norm_of(gradients))
             length = norm_of(fresh)
             if slip == "skips entirely" and not math.isfinite(length):
                 rows[-1].append(0.0)
                 continue
-            gradients = fresh
-            if slip == "clips first":
-                gradients = [each * min(1.0, 1 / (length + 1e-6)) for each in gradients]
-            if slip == "records the loss":
-                rows[-1].append(float(loss))
-            elif slip != "shows the batch before":
-                rows[-1].append(norm_of(gradients))
-            if slip == "clips":
-                gradients = [each * min(1.0, 1 / (length + 1e-6)) for each in gradients]
+            clipped = [g * min(1.0, 1 / (length + 1e-6)) for g in fresh]
+            rows[-1].append(
+                {
+                    "shows the batch before": norm_of(gradients),
+                    "records the loss": float(loss),
+                    "clips first": norm_of(clipped),
+                }.get(slip, length)
+            )
+            gradients = clipped if slip.startswith("clips") else fresh
             if (slip == "skips" and not math.isfinite(length)) or (
-                slip == "steps once an epoch" and index < len(batches) - 1
+                slip == "steps once an epoch" and not last
             ):
                 continue
             steps += 1
@@ -777,9 +711,80 @@ def trained(
                     else:
                         v.mul_(momentum).add_(g + decay * p)
                         p.sub_(lr * v)
-    return torch.tensor(rows, dtype=torch.float64), {
-        name: each.detach() for name, each in network.state_dict().items()
-    }
+    return torch.tensor(rows, dtype=torch.float64), copied(network)
+
+
+def copied(network: nn.Module) -> State:
+    """The state of a network, sorted by name."""
+    state = network.state_dict()
+    return {name: state[name].detach().clone() for name in sorted(state)}
+
+
+Training = tuple[str, Made, Made, Made, Made, int]
+
+
+def training_of(
+    student: Student,
+    model: str,
+    state: State,
+    passes: list[list[Batch]],
+    epochs: int,
+    *,
+    optimizer: str = "SGD",
+    momentum: float | None = None,
+    held: str = "",
+    **setting: Any,
+) -> Training:
+    """A call of train_with_monitor; the optimizer holds the parameters whose names begin so."""
+    network = student.made("trainable", model, state, **setting)
+    options = {"lr": LR} if momentum is None else {"lr": LR, "momentum": momentum}
+    stepper = student.made("stepper", network, optimizer, held, options)
+    loader, loss = student.made("loader", passes), student.made("loss")
+    return "train_with_monitor", network, loader, loss, stepper, epochs
+
+
+def train(
+    student: Student, model: str, state: State, passes: list[list[Batch]], epochs: int, **more: Any
+) -> laws.Observation:
+    call = training_of(student, model, state, passes, epochs, **more)
+    return laws.observe(student, *call).checked()
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """The facts of a model's parameters and buffers by name."""
+    return {**entry(model, "parameters", kind=dict), **entry(model, "buffers", kind=dict)}
+
+
+def state_after(seen: laws.Observation) -> dict[str, Any]:
+    """The state of the model after the call, sorted by name."""
+    facts = facts_of(seen.after(0))
+    return {name: entry(facts, name, "values", default=None) for name in sorted(facts, key=str)}
+
+
+# Slips of training, by what to say of them.
+SLIPS = {
+    "Your gradients accumulate from batch to batch: clear them before each backward pass.": (
+        "accumulates"
+    ),
+    "Your gradients accumulate within an epoch: clear them for each batch, not once an epoch.": (
+        "accumulates within an epoch"
+    ),
+    "The gradients are clipped to norm 1 before the step: only watch them.": "clips",
+    "The optimizer steps once an epoch: it should for each batch.": "steps once an epoch",
+    "The loss gets its arguments in the wrong order: it is loss_fn(outputs, targets).": "swaps",
+    "The loss is divided by the number of batches.": "divides",
+    "The loss is multiplied by the size of the batch.": "multiplies",
+    "The optimizer steps twice for each batch.": "steps twice",
+    "The last batch of each epoch is left out.": "leaves out the last batch",
+}
+# And those that only the norms show.
+SLIPS_OF_NORMS = {
+    "Each norm is that of the batch before: take it after this batch's backward pass.": (
+        "shows the batch before"
+    ),
+    "The norms are those of gradients clipped to norm 1: only watch them.": "clips first",
+    "Your norms are the values of the loss.": "records the loss",
+}
 
 
 @pytest.mark.points(5)
@@ -791,32 +796,27 @@ def trained(
 def test_norms_of_every_batch(student: Student) -> None:
     """The norm of every batch is recorded, in float64, in the order of epochs and batches."""
     state, batches = new_state("plain"), new_batches(2)
-    passes = [batches] * 3
-    norms = fact(student.run("train", "plain", state, [batches], 3, options=SGD), "norms")
-    expected, _ = trained("plain", state, passes)
+    norms = train(student, "plain", state, [batches], 3).value
 
-    def slipped(slip: str) -> Callable[[], Tensor]:
-        return lambda: trained("plain", state, passes, slip=slip)[0]
+    def norms_with(**options: Any) -> Tensor:
+        return trained("plain", state, [batches] * 3, **options)[0]
 
+    expected = norms_with()
+    one = "There is one norm an epoch, {}; promised is one for each batch."
     assert_close(
         norms,
         expected,
         what="the tensor of norms of three epochs with two batches",
         mistakes=lambda: {
-            "Your gradients accumulate from batch to batch: clear them before each backward "
-            "pass.": slipped("accumulates"),
-            "Your gradients accumulate within an epoch: clear them for each batch, not once an "
-            "epoch.": slipped("accumulates within an epoch"),
+            **{
+                told: functools.partial(norms_with, slip=slip)
+                for told, slip in {**SLIPS, **SLIPS_OF_NORMS}.items()
+            },
             "All norms are 0: the norm is taken before the backward pass, or after the gradients "
             "were cleared.": torch.zeros_like(expected),
-            "Each norm is that of the batch before: take it after this batch's backward "
-            "pass.": slipped("shows the batch before"),
-            "There is one norm an epoch, the mean over its batches; promised is one for each "
-            "batch.": expected.mean(dim=1),
-            "There is one norm an epoch, the sum over its batches; promised is one for each "
-            "batch.": expected.sum(dim=1),
-            "There is one norm an epoch, that of its last batch; promised is one for each "
-            "batch.": expected[:, -1],
+            one.format("the mean over its batches"): expected.mean(dim=1),
+            one.format("the sum over its batches"): expected.sum(dim=1),
+            one.format("that of its last batch"): expected[:, -1],
             "Every norm of an epoch is that of its last batch: record one for each batch.": (
                 expected[:, -1:].expand_as(expected)
             ),
@@ -827,40 +827,22 @@ def test_norms_of_every_batch(student: Student) -> None:
                 expected.cumsum(dim=1)
             ),
             "Your norms are the transpose: epochs are the rows, batches the columns.": expected.T,
-            "The gradients are clipped to norm 1 before the step: only watch them.": (
-                slipped("clips")
-            ),
-            "The norms are those of gradients clipped to norm 1: only watch them.": (
-                slipped("clips first")
-            ),
             "The model never learns: the norms are those of its first parameters in every epoch. "
             "Is there a step of the optimizer, and does it hold this model's parameters?": (
-                lambda: trained("plain", state, passes, lr=0.0)[0]
+                lambda: norms_with(lr=0.0)
             ),
             "The model never learns, and its gradients accumulate: does the optimizer hold the "
-            "parameters of the model that is trained, or those of a copy?": lambda: trained(
-                "plain", state, passes, lr=0.0, slip="accumulates"
-            )[0],
-            "The optimizer steps once an epoch: it should for each batch.": (
-                slipped("steps once an epoch")
+            "parameters of the model that is trained, or those of a copy?": (
+                lambda: norms_with(lr=0.0, slip="accumulates")
             ),
-            "The loss gets its arguments in the wrong order: it is loss_fn(outputs, targets).": (
-                slipped("swaps")
-            ),
-            "The loss is divided by the number of batches.": slipped("divides"),
-            "The loss is multiplied by the size of the batch.": slipped("multiplies"),
-            "The optimizer steps twice for each batch.": slipped("steps twice"),
-            "The last batch of each epoch is left out.": slipped("leaves out the last batch"),
-            "Your norms are the values of the loss.": slipped("records the loss"),
             "After the first epoch all norms are 0: the loader has to be iterated again in each "
             "epoch, an iterator is used up after one.": first_rows(expected, 1),
             "The norms of the last epoch are 0: is it one epoch too few?": first_rows(expected, 2),
         },
     )
     single, singles = new_state("plain", torch.float32), new_batches(2, torch.float32)
-    norms = fact(student.run("train", "plain", single, [singles], 2, options=SGD), "norms")
     assert_close(
-        norms,
+        train(student, "plain", single, [singles], 2).value,
         trained("plain", single, [singles] * 2)[0],
         what="the tensor of norms of a float32 model",
         rtol=1e-4,
@@ -868,21 +850,19 @@ def test_norms_of_every_batch(student: Student) -> None:
     )
 
 
-def check_trains(found: Any, state: State) -> None:
+def check_trains(seen: laws.Observation, state: State) -> None:
     """That train_with_monitor trains: until then, what it leaves alone or refuses is no merit."""
-    after = fact(found, "state")
-    trained = [name for name in state if isinstance(fact(after, name), Tensor)]
-    assert isinstance(fact(found, "norms"), Tensor), "train_with_monitor returns no tensor yet."
-    assert trained and not any(same(after[name], state[name]) for name in trained), (
+    after = state_after(seen)
+    names = [name for name in state if isinstance(after.get(name), Tensor)]
+    assert isinstance(seen.value, Tensor), "train_with_monitor returns no tensor yet."
+    assert names and not any(laws.same(after[name], state[name]) for name in names), (
         "train_with_monitor does not train the model yet: that comes first."
     )
 
 
 def first_rows(norms: Tensor, count: int) -> Tensor:
     """The norms with zeros behind the first rows."""
-    kept = norms.clone()
-    kept[count:] = 0.0
-    return kept
+    return torch.cat([norms[:count], torch.zeros_like(norms[count:])])
 
 
 @pytest.mark.points(3)
@@ -893,41 +873,22 @@ def first_rows(norms: Tensor, count: int) -> Tensor:
 def test_training(student: Student) -> None:
     """The model itself is trained, one step of the optimizer a batch, by the batch's gradient."""
     state, batches = new_state("plain"), new_batches(3)
-    passes = [batches] * 2
-    found = student.run("train", "plain", state, [batches], 2, options=MOMENTUM)
+    seen = train(student, "plain", state, [batches], 2, momentum=0.9)
 
-    def slipped(slip: str) -> Callable[[], State]:
-        return lambda: trained("plain", state, passes, momentum=0.9, slip=slip)[1]
+    def state_with(epochs: int = 2, momentum: float = 0.9, slip: str = "") -> State:
+        return trained("plain", state, [batches] * epochs, momentum=momentum, slip=slip)[1]
 
     assert_close(
-        fact(found, "state"),
-        trained("plain", state, passes, momentum=0.9)[1],
+        state_after(seen),
+        state_with(),
         what="the state dict of the model after training",
         mistakes=lambda: {
             "The model is untrained afterwards: its parameters are those from before. Is a copy "
             "trained, or does the optimizer never step?": state,
-            "The gradients accumulate from batch to batch: clear them before each backward "
-            "pass.": slipped("accumulates"),
-            "The gradients accumulate within an epoch: clear them for each batch, not once an "
-            "epoch.": slipped("accumulates within an epoch"),
-            "The gradients are clipped to norm 1 before the step: only watch them.": (
-                slipped("clips")
-            ),
-            "The optimizer steps once an epoch: it should for each batch.": (
-                slipped("steps once an epoch")
-            ),
-            "The loss gets its arguments in the wrong order: it is loss_fn(outputs, targets).": (
-                slipped("swaps")
-            ),
-            "The loss is divided by the number of batches.": slipped("divides"),
-            "The loss is multiplied by the size of the batch.": slipped("multiplies"),
-            "The optimizer steps twice for each batch.": slipped("steps twice"),
-            "The last batch of each epoch is left out.": slipped("leaves out the last batch"),
+            **{told: functools.partial(state_with, slip=slip) for told, slip in SLIPS.items()},
             "The model is trained without the momentum of the given optimizer: use the optimizer "
-            "that you get.": lambda: trained("plain", state, passes)[1],
-            "The model is trained for one epoch only.": lambda: trained(
-                "plain", state, passes[:1], momentum=0.9
-            )[1],
+            "that you get.": lambda: state_with(momentum=0.0),
+            "The model is trained for one epoch only.": lambda: state_with(epochs=1),
         },
     )
 
@@ -940,15 +901,14 @@ def test_train_mode(student: Student) -> None:
     """The model is trained in train mode, also where it was in eval mode before."""
     state, batches = new_state("batch"), new_batches(2)
     passes = [batches] * 2
-    found = student.run("train", "batch", state, [batches], 2, options=SGD, training=False)
     assert_close(
-        fact(found, "state"),
+        state_after(train(student, "batch", state, [batches], 2, training=False)),
         trained("batch", state, passes)[1],
         what="the state dict of a model with batch normalization after training",
-        mistakes=lambda: {
-            "The model is trained in eval mode: call model.train() first.": lambda: trained(
-                "batch", state, passes, training=False
-            )[1],
+        mistakes={
+            "The model is trained in eval mode: call model.train() first.": (
+                lambda: trained("batch", state, passes, training=False)[1]
+            ),
         },
     )
 
@@ -957,10 +917,9 @@ def test_train_mode(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch, and nothing about the mode afterwards.")
 def test_left_in_train_mode(student: Student) -> None:
     """The model is in train mode afterwards, with all of its submodules."""
-    state, batches = new_state("batch"), new_batches(1)
-    found = student.run("train", "batch", state, [batches], 1, options=SGD, training=False)
-    modes = fact(found, "training")
-    evaluating = [n for n, mode in modes.items() if not mode] if isinstance(modes, dict) else [""]
+    seen = train(student, "batch", new_state("batch"), [new_batches(1)], 1, training=False)
+    modes = entry(seen.after(0), "training", kind=dict)
+    evaluating = [name for name, mode in modes.items() if mode is not True]
     assert not evaluating, (
         f"After train_with_monitor {len(evaluating)} of the model's modules are in eval mode: "
         "leave all of it in train mode, whatever it was before."
@@ -974,13 +933,12 @@ def test_left_in_train_mode(student: Student) -> None:
 def test_norms_before_the_step(student: Student) -> None:
     """The norm is taken before the optimizer's step, which may change the gradients."""
     state, batches = new_state("plain"), new_batches(2)
-    found = student.run("train", "plain", state, [batches], 2, optimizer="fading", options=SGD)
     norms = trained("plain", state, [batches] * 2)[0]
     assert_close(
-        fact(found, "norms"),
+        train(student, "plain", state, [batches], 2, optimizer="Fading").value,
         norms,
         what="the tensor of norms with an optimizer that halves the gradients as it steps",
-        mistakes=lambda: {"The norm is taken after the step: take it before.": norms / 2},
+        mistakes={"The norm is taken after the step: take it before.": norms / 2},
     )
 
 
@@ -990,23 +948,21 @@ def test_norms_before_the_step(student: Student) -> None:
 def test_stale_gradients(student: Student) -> None:
     """Gradients from before the training do not count."""
     state, batches = new_state("plain"), new_batches(2)
-    found = student.run("train", "plain", state, [batches], 1, options=SGD, stale=7.0)
+
+    def counted() -> Tensor:
+        """The norms where the first gradient is added to a stale one, and the others are not."""
+        first, between = trained("plain", state, [batches[:1]], stale=STALE, slip="accumulates")
+        return torch.cat([first, trained("plain", between, [batches[1:]])[0]], dim=1)
+
     assert_close(
-        fact(found, "norms"),
+        train(student, "plain", state, [batches], 1, stale=STALE).value,
         trained("plain", state, [batches])[0],
         what="the tensor of norms of a model that had gradients before",
-        mistakes=lambda: {
+        mistakes={
             "Gradients from before the training count in the norm of the first batch: clear them "
-            "before each backward pass.": lambda: stale_norms(state, batches),
+            "before each backward pass.": counted,
         },
     )
-
-
-def stale_norms(state: State, batches: list[Batch]) -> Tensor:
-    """The norms where the first gradient is added to a stale one, and the others are not."""
-    first, between = trained("plain", state, [batches[:1]], stale=7.0, slip="accumulates")
-    rest, _ = trained("plain", between, [batches[1:]])
-    return torch.cat([first, rest], dim=1)
 
 
 @pytest.mark.requires("test_norms_of_every_batch")
@@ -1015,18 +971,19 @@ def stale_norms(state: State, batches: list[Batch]) -> Tensor:
 def test_parameters_outside_the_optimizer(student: Student) -> None:
     """The norm is over all the model's parameters, not only those that the optimizer holds."""
     state, batches = new_state("plain"), new_batches(1)
-    found = student.run("train", "plain", state, [batches], 1, options=SGD, held="2.")
     network = MODELS["plain"]().double()
     network.load_state_dict(state)
     loss = loss_of(network(batches[0][0]), batches[0][1])
     gradients = list(torch.autograd.grad(loss, list(network.parameters())))
+    everything, held = (torch.tensor([[norm_of(g)]]).double() for g in (gradients, gradients[2:]))
     assert_close(
-        fact(found, "norms"),
-        torch.tensor([[norm_of(gradients)]], dtype=torch.float64),
+        train(student, "plain", state, [batches], 1, held="2.").value,
+        everything,
         what="the norm with an optimizer that holds the last layer only",
-        mistakes=lambda: {
+        rtol=1e-6,
+        mistakes={
             "The norm is over the parameters that the optimizer holds: it is promised over all "
-            "of the model's.": torch.tensor([[norm_of(gradients[2:])]], dtype=torch.float64),
+            "of the model's.": held,
         },
     )
 
@@ -1038,73 +995,58 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
 def test_non_finite_norms(student: Student) -> None:
     """A norm that is not finite is recorded, and training goes on."""
     # One weight and one bias: an infinite input makes all gradients infinite and none of them NaN.
-    state = {"weight": torch.tensor([[0.5]]).double(), "bias": torch.tensor([0.25]).double()}
+    state = {"bias": torch.tensor([0.25]).double(), "weight": torch.tensor([[0.5]]).double()}
     targets = torch.randn(2, 1).double()
     inputs = [[1.0, 2.0], [1.0, INF], [2.0, 1.0], [NAN, 1.0], [1.5, 0.5]]
-    batches = [(torch.tensor(each).double()[:, None], targets) for each in inputs]
-    found = student.run("train", "line", state, [batches], 2, optimizer="robust", options=SGD)
-    expected, final = trained("line", state, [batches] * 2, rule="robust")
+    batches = [(torch.tensor(column).double()[:, None], targets) for column in inputs]
+    seen = train(student, "line", state, [batches], 2, optimizer="Robust")
 
-    def skipped(place: int) -> Any:
-        return trained("line", state, [batches] * 2, rule="robust", slip="skips")[place]
+    def robust(slip: str = "") -> tuple[Tensor, State]:
+        return trained("line", state, [batches] * 2, rule="robust", slip=slip)
 
-    norms = fact(found, "norms")
+    expected, final = robust()
+    no_step = "The optimizer's step is left out where the norm is not finite: let it step."
+    recorded = "A norm that is not finite is not recorded as it is, but as"
     assert_close(
-        norms,
+        seen.value,
         expected,
         what="the tensor of norms with infinite and NaN inputs",
         mistakes=lambda: {
-            "The optimizer's step is left out where the norm is not finite: let it step.": (
-                lambda: skipped(0)
-            ),
+            no_step: robust("skips")[0],
             "A batch whose loss or norm is not finite is left out: record its norm, and let the "
-            "optimizer step.": lambda: trained(
-                "line", state, [batches] * 2, rule="robust", slip="skips entirely"
-            )[0],
-            "Training does not go on after the first norm that is not finite.": (
-                lambda: ended(expected)
-            ),
-            "Training goes on with the next epoch after a norm that is not finite.": lambda: (
+            "optimizer step.": robust("skips entirely")[0],
+            "Training does not go on after the first norm that is not finite.": ended(expected),
+            "Training goes on with the next epoch after a norm that is not finite.": (
                 broken_off(state, batches)
             ),
-            "A norm that is not finite is not recorded as it is, but as 0.": lambda: (
-                expected.nan_to_num(0.0, 0.0, 0.0)
-            ),
-            "A norm that is not finite is not recorded as it is, but as a large number.": lambda: (
-                expected.nan_to_num()
-            ),
-            "An infinite norm is recorded as NaN.": lambda: torch.where(
-                expected.isfinite(), expected, NAN
-            ),
+            f"{recorded} 0.": expected.nan_to_num(0.0, 0.0, 0.0),
+            f"{recorded} a large number.": expected.nan_to_num(),
+            "An infinite norm is recorded as NaN.": expected.where(expected.isfinite(), NAN),
         },
     )
     assert_close(
-        fact(found, "state"),
+        state_after(seen),
         final,
         what="the state dict after training with infinite and NaN inputs",
-        mistakes=lambda: {
-            "The optimizer's step is left out where the norm is not finite: let it step.": (
-                lambda: skipped(1)
-            ),
-        },
+        mistakes={no_step: lambda: robust("skips")[1]},
     )
 
 
 def ended(norms: Tensor) -> Tensor:
     """The norms with zeros behind the first one that is not finite."""
-    kept = norms.flatten().clone()
-    kept[int((~kept.isfinite()).nonzero()[0]) + 1 :] = 0.0
-    return kept.view_as(norms)
+    flat_norms = norms.flatten().clone()
+    flat_norms[int((~flat_norms.isfinite()).nonzero()[0]) + 1 :] = 0.0
+    return flat_norms.view_as(norms)
 
 
 def broken_off(state: State, batches: list[Batch]) -> Tensor:
     """The norms where each epoch ends, without a step, at the first one that is not finite."""
-    kept = torch.zeros(2, len(batches), dtype=torch.float64)
+    rows = torch.zeros(2, len(batches), dtype=torch.float64)
     for epoch in range(2):
         norms, _ = trained("line", state, [batches[:2]], rule="robust", slip="skips")
         _, state = trained("line", state, [batches[:1]], rule="robust")
-        kept[epoch, :2] = norms[0]
-    return kept
+        rows[epoch, :2] = norms[0]
+    return rows
 
 
 @pytest.mark.place("train_with_monitor")
@@ -1112,12 +1054,9 @@ def broken_off(state: State, batches: list[Batch]) -> Tensor:
 def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
     state, batches = new_state("linear"), new_batches(1)
-    check_trains(student.run("train", "linear", state, [batches], 1, options=SGD), state)
-    for epochs in (0, -1):
-        with must_raise(
-            ValueError, mentions="epochs", call=f"train_with_monitor(..., epochs={epochs})"
-        ):
-            student.run("train", "linear", state, [batches], epochs, options=SGD)
+    check_trains(train(student, "linear", state, [batches], 1), state)
+    calls = [training_of(student, "linear", state, [batches], n)[1:] for n in (0, -1)]
+    laws.check_errors(student, "train_with_monitor", {"epochs": calls})
 
 
 @pytest.mark.requires("test_training")
@@ -1127,12 +1066,11 @@ def test_new_pass_each_epoch(student: Student) -> None:
     """Each epoch is a new pass over the loader, which may yield its batches in another order."""
     state, batches = new_state("linear"), new_batches(3)
     orders = [batches, batches[1:] + batches[:1]]
-    found = student.run("train", "linear", state, orders, 2, options=MOMENTUM)
     assert_close(
-        fact(found, "state"),
+        state_after(train(student, "linear", state, orders, 2, momentum=0.9)),
         trained("linear", state, orders, momentum=0.9)[1],
         what="the state dict after two epochs with a loader that shuffles",
-        mistakes=lambda: {
+        mistakes={
             "The batches of the first epoch are used again in the second one: iterate the loader "
             "anew in each epoch.": lambda: trained("linear", state, [batches] * 2, momentum=0.9)[1],
         },
@@ -1144,52 +1082,48 @@ def test_new_pass_each_epoch(student: Student) -> None:
 def test_random_state_kept(student: Student) -> None:
     """Training seeds nothing, and draws no random numbers where the model draws none."""
     state, batches = new_state("linear"), new_batches(1)
-    seed = int(torch.randint(2**31, ()))
-    found = student.run("train", "linear", state, [batches], 1, options=SGD, seed=seed)
-    check_trains(found, state)
-    expected = {
-        "torch": torch.rand(
-            2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
-        ).tolist(),
-        "Python": [random.Random(seed).random()],
-        "NumPy": [np.random.RandomState(seed).random_sample()],
-    }
-    for whose, numbers in expected.items():
-        assert fact(found, "draws", whose) == numbers, (
-            f"train_with_monitor has changed {whose}'s random state: is there a seed set, or a "
-            "random number drawn? Only compare_initializations seeds."
-        )
+    check_trains(train(student, "linear", state, [batches], 1), state)
+    call = training_of(student, "linear", state, [batches], 1)
+    told = "Only compare_initializations seeds: is there a seed set, or a random number drawn?"
+    laws.check_changes_nothing(student, *call, only=("random",), told=told)
 
 
 # --- compare_initializations ---------------------------------------------------------------------
+
+
+def compare(
+    student: Student, model: str, batches: list[Batch], *, shuffled: bool = False, **options: Any
+) -> laws.Observation:
+    loader = student.made("loader", [batches], shuffled=shuffled)
+    builder, loss = student.made("builder", model), student.made("loss")
+    call = "compare_initializations", builder, loader, loss
+    return laws.observe(student, *call, **options).checked()
 
 
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("A dict that is filled in the order of SCHEMES.")
 def test_compare_schemes(student: Student) -> None:
     """The result has one entry for each scheme, in the order of SCHEMES."""
-    batches = new_batches(1)
-    result = student.run("compare", "linear", batches, epochs=1)
+    result = compare(student, "linear", new_batches(1), epochs=1).value
+    kind = "None" if result is None else f"a {getattr(result, 'type_name', type(result).__name__)}"
     assert isinstance(result, dict), (
-        f"compare_initializations should return a dict, yours returned {told_kind(result)}."
+        f"compare_initializations should return a dict, yours returned {kind}."
     )
+    order = "The schemes are in {} order, promised is the order of SCHEMES."
     assert_equal(
         list(result),
         SCHEMES,
         what="the list of keys of compare_initializations",
-        mistakes=lambda: {
-            "The schemes are in alphabetical order, promised is the order of SCHEMES.": sorted(
-                SCHEMES
-            ),
-            "The schemes are in reverse order, promised is the order of SCHEMES.": SCHEMES[::-1],
+        mistakes={
+            order.format("alphabetical"): sorted(SCHEMES),
+            order.format("reverse"): SCHEMES[::-1],
             'The last scheme is missing, "ones".': SCHEMES[:-1],
         },
     )
 
 
-def told_kind(value: Any) -> str:
-    """What a student calls it; an Opaque has the name of what it stands for."""
-    return "None" if value is None else f"a {getattr(value, 'type_name', type(value).__name__)}"
+# A single layer full of ones: everything is known of it, whatever is seeded.
+ONES = {"0.bias": torch.zeros(2).double(), "0.weight": torch.ones(2, 3).double()}
 
 
 @pytest.mark.points(4)
@@ -1199,57 +1133,55 @@ def told_kind(value: Any) -> str:
 def test_compare_initializations(student: Student) -> None:
     """Each value is the mean norm of every epoch of training with plain SGD at the given rate."""
     batches = new_batches(5)
-    # Of a single layer full of ones everything is known, whatever is seeded.
-    result = student.run("compare", "linear", batches, lr=0.03, epochs=2, seed=3)
-    ones = {"0.weight": torch.ones(2, 3).double(), "0.bias": torch.zeros(2).double()}
-    passes = [batches] * 2
-    norms, _ = trained("linear", ones, passes, lr=0.03)
+    result = compare(student, "linear", batches, lr=0.03, epochs=2, seed=3).value
+
+    def norms_with(start: State = ONES, lr: float = 0.03, **options: Any) -> Tensor:
+        return trained("linear", start, [batches] * 2, lr=lr, **options)[0]
 
     def other(**options: Any) -> Callable[[], Tensor]:
-        return lambda: trained("linear", ones, passes, **{"lr": 0.03, **options})[0].mean(dim=1)
+        return lambda: norms_with(**options).mean(dim=1)
 
+    norms = norms_with()
+    each, plain = "Each norm is {}, promised is the mean.", "promised is plain SGD."
     assert_close(
-        fact(result, "ones"),
+        entry(result, "ones", default=None),
         norms.mean(dim=1),
         what='the tensor for "ones"',
         mistakes=lambda: {
             "The norms of an epoch are summed, promised is their mean.": norms.sum(dim=1),
-            "The mean is over the epochs; it should be over the batches of each epoch.": norms.mean(
-                dim=0
+            "The mean is over the epochs; it should be over the batches of each epoch.": (
+                norms.mean(dim=0)
             ),
             "The norms of all batches are returned; promised is their mean in each epoch.": norms,
             "The mean is over all epochs and batches, promised is one an epoch.": norms.mean(),
-            "Each norm is that of the last batch of the epoch, promised is the mean.": norms[:, -1],
-            "Each norm is that of the first batch of the epoch, promised is the mean.": norms[:, 0],
-            "Each norm is the largest of the epoch, promised is the mean.": norms.amax(dim=1),
-            "Each norm is the smallest of the epoch, promised is the mean.": norms.amin(dim=1),
-            "Each norm is the median of the epoch, promised is the mean.": norms.median(
-                dim=1
-            ).values,
-            "Each norm is the L2 norm of those of the epoch, promised is the mean.": norms.norm(
-                dim=1
-            ),
-            "The models are trained with Adam, promised is plain SGD.": other(rule="adam"),
-            "The models are trained with momentum, promised is plain SGD.": other(momentum=0.9),
-            "The models are trained with a weight decay of 1e-4, promised is plain SGD.": other(
-                decay=1e-4
-            ),
-            "The models are trained with a weight decay of 0.01, promised is plain SGD.": other(
-                decay=0.01
-            ),
-            "The learning rate is always 0.01: use the argument lr.": other(lr=0.01),
-            "The learning rate is always 0.1: use the argument lr.": other(lr=0.1),
-            "The learning rate is always 0.001: use the argument lr.": other(lr=0.001),
+            each.format("that of the last batch of the epoch"): norms[:, -1],
+            each.format("that of the first batch of the epoch"): norms[:, 0],
+            each.format("the largest of the epoch"): norms.amax(dim=1),
+            each.format("the smallest of the epoch"): norms.amin(dim=1),
+            each.format("the median of the epoch"): norms.median(dim=1).values,
+            each.format("the L2 norm of those of the epoch"): norms.norm(dim=1),
+            f"The models are trained with Adam, {plain}": other(rule="adam"),
+            f"The models are trained with momentum, {plain}": other(momentum=0.9),
+            **{
+                f"The models are trained with a weight decay of {decay:g}, {plain}": (
+                    other(decay=decay)
+                )
+                for decay in (1e-4, 0.01)
+            },
+            **{
+                f"The learning rate is always {lr:g}: use the argument lr.": other(lr=lr)
+                for lr in (0.01, 0.1, 0.001)
+            },
             "The models never learn: does the optimizer hold the parameters of the model that is "
             "trained?": other(lr=0.0),
             "The models never learn, and their gradients accumulate: does the optimizer hold the "
-            "parameters of the model that is trained, or those of a copy?": other(
-                lr=0.0, slip="accumulates"
+            "parameters of the model that is trained, or those of a copy?": (
+                other(lr=0.0, slip="accumulates")
             ),
             "The gradients accumulate from batch to batch.": other(slip="accumulates"),
-            "The models are not initialized: they start as they are built.": lambda: trained(
-                "linear", seeded_state("linear", 3), passes, lr=0.03
-            )[0].mean(dim=1),
+            "The models are not initialized: they start as they are built.": (
+                other(start=seeded_state("linear", 3))
+            ),
         },
     )
 
@@ -1266,39 +1198,41 @@ def seeded_state(model: str, seed: int) -> State:
 def test_compare_seeds_each_scheme(student: Student) -> None:
     """Every scheme begins with the seed, and then builds a new model and initializes it."""
     batches = new_batches(2)
-    result = student.run("compare", "scaled", batches, before=11, lr=0.02, epochs=2, seed=5)
-    states = read_starts(student.run("starts", "scaled", 5, SCHEMES))
+    seen = compare(student, "scaled", batches, lr=0.02, epochs=2, seed=5)
+
+    def of_flow(flow: str) -> list[Tensor]:
+        return means(starting(flow, seen.seed), batches)
+
     assert_close(
-        [fact(result, scheme) for scheme in SCHEMES],
-        means(states, batches),
+        [entry(seen.value, scheme, default=None) for scheme in SCHEMES],
+        means([state for state, _ in starts(student, "scaled", 5)], batches),
         what="the list of the tensors of all schemes",
-        mistakes=lambda: (
-            {
-                told: (lambda flow=flow: means(starting(flow), batches))
-                for told, flow in WRONG_FLOWS.items()
-            }
-            | {
-                "There is no new model for each scheme: the model of the scheme before is initialized "
-                "and trained again.": lambda: reused(batches),
-            }
-        ),
+        mistakes=lambda: {
+            **{told: functools.partial(of_flow, flow) for told, flow in WRONG_FLOWS.items()},
+            "There is no new model for each scheme: the model of the scheme before is initialized "
+            "and trained again.": lambda: reused(batches),
+        },
     )
 
 
-def read_starts(started: Any) -> list[State]:
-    """The state in which the training of each scheme begins."""
-    return [
-        {
+def starts(student: Student, model: str, seed: int) -> list[tuple[State, list[list[int]]]]:
+    """How the training of each scheme begins: the state, and the orders of five batches, twice."""
+    begun = student.run("starts", model, seed, SCHEMES)
+    like, found = new_state(model), []
+    for scheme in SCHEMES:
+        state = {
             name: assert_tensor(
-                fact(started, scheme, name),
-                shape=like.shape,
-                dtype=like.dtype,
+                entry(begun, scheme, "state", name, default=None),
+                shape=like[name].shape,
+                dtype=like[name].dtype,
                 what=f"the {name} of a model after initialize",
             )
-            for name, like in new_state("scaled").items()
+            for name in sorted(like)
         }
-        for scheme in SCHEMES
-    ]
+        drawn = entry(begun, scheme, "orders", default=None)
+        orders = assert_tensor(drawn, shape=(2, 5), dtype=torch.int64, what="what is drawn")
+        found.append((state, [[i % 5 for i in order] for order in orders.tolist()]))
+    return found
 
 
 @pytest.mark.requires("test_compare_seeds_each_scheme")
@@ -1307,35 +1241,31 @@ def read_starts(started: Any) -> list[State]:
 def test_compare_shuffled_loader(student: Student) -> None:
     """A loader that shuffles does so anew in each epoch, and goes on where initialize stopped."""
     batches, options = new_batches(5), {"lr": 0.02, "epochs": 2, "seed": 5}
-    result = student.run("compare", "scaled", batches, before=11, shuffled=True, **options)
-    started = student.run("starts", "scaled", 5, SCHEMES, orders=2, count=5)
-    states = read_starts(started)
-    orders = []
-    for scheme in SCHEMES:
-        drawn = assert_tensor(fact(started, scheme, "orders"), shape=(2, 5), what="what is drawn")
-        orders.append([[int(i) for i in order] for order in drawn.tolist()])
+    seen = compare(student, "scaled", batches, shuffled=True, **options)
+    begun = starts(student, "scaled", 5)
 
     def means_of(orders: list[list[list[int]]]) -> list[Tensor]:
-        found = []
-        for state, passes in zip(states, orders, strict=True):
+        rows = []
+        for (state, _), passes in zip(begun, orders, strict=True):
             ordered = [[batches[i] for i in order] for order in passes]
-            found.append(trained("scaled", state, ordered, lr=0.02)[0].mean(dim=1))
-        return found
+            rows.append(trained("scaled", state, ordered, lr=0.02)[0].mean(dim=1))
+        return rows
 
+    orders = [order for _, order in begun]
     again = (
         "The batches of one pass are used again: hand the loader on as it is, for a new pass in "
         "each epoch."
     )
     assert_close(
-        [fact(result, scheme) for scheme in SCHEMES],
+        [entry(seen.value, scheme, default=None) for scheme in SCHEMES],
         means_of(orders),
         what="the list of the tensors of all schemes, with a loader that shuffles",
         mistakes=lambda: {
             "torch is seeded again between initializing and training: seed once for each scheme, "
-            "first.": lambda: means_of([permutations(5)] * 3),
-            again: lambda: means_of([permutations(11)[:1] * 2] * 3),
-            f"{again} (Here it is one pass for each scheme.)": lambda: means_of(
-                [each[:1] * 2 for each in orders]
+            "first.": means_of([permutations(5)] * 3),
+            again: means_of([permutations(seen.seed)[:1] * 2] * 3),
+            f"{again} (Here it is one pass for each scheme.)": (
+                means_of([order[:1] * 2 for order in orders])
             ),
         },
     )
@@ -1375,12 +1305,12 @@ WRONG_FLOWS = {
 SEEDS = {"s": 5, "t": 6, "u": 7, "z": 0, "f": 42}
 
 
-def starting(flow: str) -> list[State]:
+def starting(flow: str, seed: int) -> list[State]:
     """The states in which training begins: b builds, c copies what was built, i initializes.
 
     The other letters seed.
     """
-    torch.manual_seed(11)
+    torch.manual_seed(seed)
     states: list[State] = []
     built: State = {}
     for steps, scheme in zip(flow.split(), SCHEMES, strict=True):
@@ -1403,10 +1333,6 @@ def restored(state: State) -> Scaled:
         network = Scaled().double()
     network.load_state_dict(state)
     return network
-
-
-def copied(network: nn.Module) -> State:
-    return {name: each.detach().clone() for name, each in network.state_dict().items()}
 
 
 def fill(linear: nn.Module, scheme: str) -> None:
@@ -1436,30 +1362,17 @@ def reused(batches: list[Batch]) -> list[Tensor]:
 def test_compare_defaults(student: Student) -> None:
     """By default there are 50 epochs at a learning rate of 0.01, with the seed 0."""
     batches = new_batches(1)
-    # Fifty epochs take long, so they are run only where the signature does not promise them.
-    epochs = student.run("default_of", "compare_initializations", "epochs")
-    options = {"epochs": 3} if epochs == 50 else {}
-    result = student.run("compare", "linear", batches, before=11, **options)
-    started = student.run("starts", "linear", 0, ["xavier_uniform"])
-    state = {
-        name: assert_tensor(
-            fact(started, "xavier_uniform", name),
-            shape=like.shape,
-            dtype=like.dtype,
-            what=f"the {name} of a model after initialize",
-        )
-        for name, like in new_state("linear").items()
-    }
-
+    result = compare(student, "linear", batches).value
+    (state, _), *_ = starts(student, "linear", 0)
     history = assert_tensor(
-        fact(result, "xavier_uniform"),
-        shape=(options.get("epochs", 50),),
+        entry(result, "xavier_uniform", default=None),
+        shape=(50,),
         dtype=torch.float64,
         what='the tensor for "xavier_uniform" with the defaults',
     )
 
-    def begun(start: State, lr: float) -> Tensor:
-        return trained("linear", start, [batches] * 3, lr=lr)[0].mean(dim=1)
+    def begun(start: State, lr: float = 0.01) -> Tensor:
+        return trained("linear", start, [batches] * 50, lr=lr)[0].mean(dim=1)
 
     def seeded(seed: int) -> State:
         torch.manual_seed(seed)
@@ -1469,14 +1382,14 @@ def test_compare_defaults(student: Student) -> None:
         return copied(model)
 
     assert_close(
-        history[:3],
-        begun(state, 0.01),
-        what='the first three entries of the tensor for "xavier_uniform" with the defaults',
+        history,
+        begun(state),
+        what='the tensor for "xavier_uniform" with the defaults',
         mistakes=lambda: {
-            "The default of lr is 0.1, promised is 0.01.": lambda: begun(state, 0.1),
-            "The default of lr is 0.001, promised is 0.01.": lambda: begun(state, 0.001),
-            "The default of seed is 42, promised is 0.": lambda: begun(seeded(42), 0.01),
-            "The default of seed is 1, promised is 0.": lambda: begun(seeded(1), 0.01),
+            "The default of lr is 0.1, promised is 0.01.": begun(state, 0.1),
+            "The default of lr is 0.001, promised is 0.01.": begun(state, 0.001),
+            "The default of seed is 42, promised is 0.": begun(seeded(42)),
+            "The default of seed is 1, promised is 0.": begun(seeded(1)),
         },
     )
 
@@ -1488,14 +1401,13 @@ def test_compare_non_finite(student: Student) -> None:
     """An epoch with a norm that is not finite has a mean that is not finite."""
     batches = new_batches(2)
     batches[1][0][0, 0] = NAN
-    result = student.run("compare", "linear", batches, lr=0.03, epochs=1)
-    ones = {"0.weight": torch.ones(2, 3).double(), "0.bias": torch.zeros(2).double()}
-    norms, _ = trained("linear", ones, [batches[:1]], lr=0.03)
+    result = compare(student, "linear", batches, lr=0.03, epochs=1).value
+    norms, _ = trained("linear", ONES, [batches[:1]], lr=0.03)
     assert_close(
-        fact(result, "ones"),
+        entry(result, "ones", default=None),
         torch.tensor([NAN], dtype=torch.float64),
         what='the tensor for "ones", where the second of two norms is NaN',
-        mistakes=lambda: {
+        mistakes={
             "A norm that is NaN is left out of the mean: it belongs to the epoch, too.": norms[0],
             "A norm that is NaN counts as 0 in the mean.": norms[0] / 2,
         },
@@ -1516,61 +1428,58 @@ def verdicts(
     finite: Callable[[float], bool] = math.isfinite,
 ) -> list[str]:
     """What diagnose says, as promised or with another rule."""
-    said = []
+    answers = []
     for history in histories:
         early = history[part]
-        if not all(finite(each) for each in early) or exploding([each > high for each in early]):
-            said.append("exploding")
+        if not all(map(finite, early)) or exploding([norm > high for norm in early]):
+            answers.append("exploding")
         else:
-            said.append("vanishing" if vanishing([each < low for each in early]) else "healthy")
-    return said
+            answers.append("vanishing" if vanishing([norm < low for norm in early]) else "healthy")
+    return answers
 
 
-def other_parts(histories: list[list[float]]) -> dict[str, list[str]]:
-    """What diagnose says where it looks at other epochs than the first five."""
-
-    def looking_at(start: int | None, stop: int | None) -> list[str]:
-        return verdicts(histories, part=slice(start, stop))
-
-    return {
-        "You look at all epochs; only the first five count.": looking_at(None, None),
-        "You look at the last five epochs; the first five count.": looking_at(-5, None),
-        "You look at the first epoch only; the first five count.": looking_at(0, 1),
-        "You look at the last epoch only; the first five count.": looking_at(-1, None),
-        "You look at the first four epochs; the first five count.": looking_at(0, 4),
-        "You look at the first six epochs; the first five count.": looking_at(0, 6),
-        "You look at the fifth epoch only; all of the first five count.": looking_at(4, 5),
-        "You leave out the first epoch: Python counts from 0.": looking_at(1, 5),
-        "You look at the second to the sixth epoch: Python counts from 0.": looking_at(1, 6),
-        "You look at all epochs from the fifth on; the first five count.": looking_at(4, None),
-        "You look at all epochs from the sixth on; the first five count.": looking_at(5, None),
-    }
+# The epochs that wrong answers look at.
+PARTS = {
+    "You look at all epochs; only the first five count.": (None, None),
+    "You look at the last five epochs; the first five count.": (-5, None),
+    "You look at the first epoch only; the first five count.": (0, 1),
+    "You look at the last epoch only; the first five count.": (-1, None),
+    "You look at the first four epochs; the first five count.": (0, 4),
+    "You look at the first six epochs; the first five count.": (0, 6),
+    "You look at the fifth epoch only; all of the first five count.": (4, 5),
+    "You leave out the first epoch: Python counts from 0.": (1, 5),
+    "You look at the second to the sixth epoch: Python counts from 0.": (1, 6),
+    "You look at all epochs from the fifth on; the first five count.": (4, None),
+    "You look at all epochs from the sixth on; the first five count.": (5, None),
+}
+MEAN = "The mean of the norms decides; each of them counts."
 
 
 def check_verdicts(
     student: Student, histories: list[list[float]], mistakes: dict[str, list[str]]
-) -> Any:
-    """Compare what diagnose says of each history, in both dtypes; return what was reported."""
-    found = student.run("diagnose", histories)
+) -> None:
+    """Compare what diagnose says of each history, in both dtypes."""
     expected = verdicts(histories)
     for dtype in ("float64", "float32"):
-        answers = fact(found, "answers", dtype)
-        answers = answers if isinstance(answers, list) else []
-        for history, answer, right in zip(histories, answers, expected, strict=False):
+        tensors = [torch.tensor(history, dtype=getattr(torch, dtype)) for history in histories]
+        answers = entry(student.run("diagnoses", tensors), kind=list, count=len(histories))
+        for history, answer, right in zip(histories, answers, expected, strict=True):
             what = f"the answer for {history} ({dtype})"
             assert_equal(answer if not isinstance(answer, str) else right, right, what=what)
             assert answer in ("exploding", "vanishing", "healthy"), (
                 f'diagnose answers {answer[:40]!r} for {history}; the answers are "exploding", '
                 '"vanishing" and "healthy".'
             )
-        wrong = [h for h, a, right in zip(histories, answers, expected, strict=False) if a != right]
+        wrong = [h for h, a, right in zip(histories, answers, expected, strict=True) if a != right]
         assert_equal(
             answers,
             expected,
             what=f"the list of answers ({dtype}; the first wrong one is for {wrong[:1]})",
-            mistakes=lambda: mistakes | other_parts(histories),
+            mistakes=lambda: {
+                **mistakes,
+                **{told: verdicts(histories, part=slice(*ends)) for told, ends in PARTS.items()},
+            },
         )
-    return found
 
 
 @pytest.mark.points(2)
@@ -1594,13 +1503,13 @@ def test_diagnose_exploding(student: Student) -> None:
         "The norms explode only where all of them are above 1e3; any of them is enough.": (
             verdicts(histories, exploding=all)
         ),
-        "The mean of the norms decides; each of them counts.": (
-            verdicts([[sum(each[:5]) / 5] for each in histories])
-        ),
-        "The limit for exploding is 1e2, promised is 1e3.": verdicts(histories, high=1e2),
-        "The limit for exploding is 1e4, promised is 1e3.": verdicts(histories, high=1e4),
-        "The limit for exploding is 1e6, promised is 1e3.": verdicts(histories, high=1e6),
-        "The limit for exploding is 10, promised is 1e3.": verdicts(histories, high=10.0),
+        MEAN: verdicts([[sum(history[:5]) / 5] for history in histories]),
+        **{
+            f"The limit for exploding is {limit}, promised is 1e3.": (
+                verdicts(histories, high=float(limit))
+            )
+            for limit in ("1e2", "1e4", "1e6", "10")
+        },
         "A norm of exactly 1e3 counts as exploding; it has to be above.": (
             verdicts(histories, high=999.9)
         ),
@@ -1631,12 +1540,13 @@ def test_diagnose_vanishing(student: Student) -> None:
         "The norms vanish where any of them is below 1e-3; all of them have to be.": (
             verdicts(histories, vanishing=any)
         ),
-        "The mean of the norms decides; each of them counts.": (
-            verdicts([[sum(each[:5]) / 5] for each in histories])
-        ),
-        "The limit for vanishing is 1e-4, promised is 1e-3.": verdicts(histories, low=1e-4),
-        "The limit for vanishing is 1e-2, promised is 1e-3.": verdicts(histories, low=1e-2),
-        "The limit for vanishing is 1e-6, promised is 1e-3.": verdicts(histories, low=1e-6),
+        MEAN: verdicts([[sum(history[:5]) / 5] for history in histories]),
+        **{
+            f"The limit for vanishing is {limit}, promised is 1e-3.": (
+                verdicts(histories, low=float(limit))
+            )
+            for limit in ("1e-4", "1e-2", "1e-6")
+        },
         "A norm of exactly 1e-3 counts as vanishing; it has to be below.": (
             verdicts(histories, low=1.0001e-3)
         ),
@@ -1663,18 +1573,15 @@ def test_diagnose_non_finite(student: Student) -> None:
         [1e-4, 1e-4, NAN, 1e-4, 1e-4],
         [NAN, NAN, NAN, NAN, NAN],
     ]
+    unseen = verdicts(histories, finite=lambda _: True)
     everything = {
-        "NaN is not seen: it is neither above nor below a limit.": verdicts(
-            histories, finite=lambda _: True
-        ),
+        "NaN is not seen: it is neither above nor below a limit.": unseen,
         "NaN is seen where all norms are NaN; any of them is enough.": [
             "exploding" if all(map(math.isnan, history)) else verdict
-            for history, verdict in zip(
-                histories, verdicts(histories, finite=lambda _: True), strict=True
-            )
+            for history, verdict in zip(histories, unseen, strict=True)
         ],
         "Infinity is not seen.": verdicts(
-            [[0.5 if each == INF else each for each in history] for history in histories]
+            [[0.5 if norm == INF else norm for norm in history] for history in histories]
         ),
         "Norms that are not finite are left out; any of them is exploding.": verdicts(
             [finite_of(history) for history in histories]
@@ -1683,20 +1590,16 @@ def test_diagnose_non_finite(student: Student) -> None:
             "healthy" if finite_of(history) else "exploding" for history in histories
         ],
     }
-    found = check_verdicts(student, histories, everything)
-    for dtype in (torch.float64, torch.float32):
-        given = fact(found, "given", str(dtype).removeprefix("torch."))
-        assert_close(
-            given,
-            [torch.tensor(history, dtype=dtype) for history in histories],
-            what="the list of the tensors that diagnose was given, afterwards",
-            rtol=0.0,
-            atol=0.0,
-            mistakes=lambda: {
-                "diagnose changes the tensor that it is given: compute with new tensors, and leave "
-                "those of the caller as they are.": given,
-            },
-        )
+    check_verdicts(student, histories, everything)
+    told = (
+        "diagnose changes the tensor that it is given: compute with new tensors, and leave those of "
+        "the caller as they are."
+    )
+    for history in histories:
+        for dtype in (torch.float64, torch.float32):
+            norms = torch.tensor(history, dtype=dtype)
+            only = ("0.values",)
+            laws.check_changes_nothing(student, "diagnose", norms, only=only, told=told)
 
 
 @pytest.mark.points(2)
@@ -1738,19 +1641,8 @@ def test_diagnose_short_histories(student: Student) -> None:
 # --- plot_gradient_norms -------------------------------------------------------------------------
 
 
-def plotted(student: Student, histories: dict[str, Tensor]) -> Any:
-    """What the figure of these histories holds; it has to be a figure."""
-    found = student.run("plot", histories)
-    name = fact(found, "type")
-    returned = "None" if name == "NoneType" else f"a {name}"
-    assert fact(found, "figure"), (
-        f"plot_gradient_norms should return a matplotlib Figure, yours returned {returned}."
-    )
-    return found
-
-
 def plotted_once(student: Student) -> tuple[dict[str, Tensor], Any]:
-    """Three histories and the figure of them, which takes longest and which two tests look at."""
+    """Three histories and the figure of them, which takes longest and which tests look at."""
     histories = {
         "xavier_uniform": torch.rand(4, dtype=torch.float64) + 0.5,
         "deep, lr=0.1": torch.rand(7, dtype=torch.float64) * 100 + 2,
@@ -1760,42 +1652,58 @@ def plotted_once(student: Student) -> tuple[dict[str, Tensor], Any]:
     return student.once("figure", lambda: (histories, plotted(student, histories)))
 
 
-def line_points(found: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
-    """The points [x, y] of the line of each name; there has to be exactly one of each."""
-    lines = fact(found, "lines")
-    lines = [line for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []
-    labels = [line.get("label") for line in lines]
-    for name in histories:
-        count = labels.count(name)
-        assert count > 0, (
-            f"There is no line with the label {name!r} among {len(lines)} lines: each history is "
-            "one line (ax.plot) with its key as its label."
-        )
-        assert count == 1, (
-            f"There are {count} lines with the label {name!r}: each history is one line."
-        )
-    return {name: points(lines[labels.index(name)], len(each)) for name, each in histories.items()}
+def plotted(student: Student, histories: dict[str, Tensor]) -> Any:
+    return laws.figure_of(student, "plot_gradient_norms", histories)
 
 
-def points(line: dict[str, Any], length: int) -> list[Any]:
-    """The x and y of a line; NaN behind its end is drawn as nothing, so it does not count."""
-    x, y = numbers(line.get("x")), numbers(line.get("y"))
-    if isinstance(x, Tensor) and isinstance(y, Tensor) and y[length:].isnan().all():
-        return [x[:length], y[:length]]
-    return [x, y]
+def line_points(figure: Any, histories: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The points (n, 2) of each line; NaN behind its end is drawn as nothing and does not count."""
+    lines = laws.lines_of(figure, list(histories))
+    return {
+        name: line[: len(histories[name])]
+        if line[len(histories[name]) :, 1].isnan().all()
+        else line
+        for name, line in lines.items()
+    }
 
 
-def numbers(value: Any) -> Any:
-    """A list of numbers as a tensor; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(each, float) for each in value):
-        return torch.tensor(value, dtype=torch.float64)
-    return value
-
-
-def drawn(history: Tensor, start: int = 1) -> list[Tensor]:
-    """The points [x, y] of a history whose epochs are counted from `start`."""
+def drawn(history: Tensor, start: int = 1) -> Tensor:
+    """The points (n, 2) of a history whose epochs are counted from `start`."""
     y = history.double()
-    return [torch.arange(start, start + len(y)).double(), y.where(y.isfinite(), NAN)]
+    x = torch.arange(start, start + len(y)).double()
+    return torch.stack([x, y.where(y.isfinite(), NAN)], dim=1)
+
+
+def check_lines(
+    points: dict[str, Tensor],
+    histories: dict[str, Tensor],
+    what: str,
+    mistakes: dict[str, Callable[[Tensor], Tensor]],
+) -> None:
+    """Compare the points of all lines; `mistakes` are what is drawn wrongly of each history."""
+    assert_close(
+        points,
+        {name: drawn(history) for name, history in histories.items()},
+        what=f"the dict of x and y of {what}",
+        rtol=1e-6,
+        atol=1e-12,
+        mistakes=lambda: {
+            told: {name: mistaken(history) for name, history in histories.items()}
+            for told, mistaken in mistakes.items()
+        },
+    )
+
+
+def in_logarithm(base: float) -> Callable[[Tensor], Tensor]:
+    return lambda history: drawn(history.log() / math.log(base))
+
+
+def with_floor(floor: float) -> Callable[[Tensor], Tensor]:
+    return lambda history: drawn(history.clamp(min=floor))
+
+
+def with_filled_gaps(value: float) -> Callable[[Tensor], Tensor]:
+    return lambda history: drawn(history.where(history.isfinite(), value))
 
 
 @pytest.mark.points(3)
@@ -1803,48 +1711,29 @@ def drawn(history: Tensor, start: int = 1) -> list[Tensor]:
 @pytest.mark.hint("ax.plot(range(1, len(norms) + 1), norms, label=name) for each history.")
 def test_plot_lines(student: Student) -> None:
     """Each history is a line over the epochs 1 to n, labeled by its key, in one Axes."""
-    histories, found = plotted_once(student)
-    count = fact(found, "axes")
-    assert count == 1, f"The figure has {count} Axes; all histories are drawn in one Axes."
+    histories, figure = plotted_once(student)
+    laws.axes_of(figure)
     shapes = {name: list(history.shape) for name, history in histories.items()}
-    assert_close(
-        line_points(found, histories),
-        {name: drawn(history) for name, history in histories.items()},
-        what=f"the dict of x and y of the lines of histories of {shapes} epochs",
-        rtol=1e-6,
-        atol=1e-12,
-        mistakes=lambda: {
-            "The epochs are counted from 0; the first one is 1.": {
-                name: drawn(history, 0) for name, history in histories.items()
-            },
-            "Your lines show log10 of the norms: draw the norms themselves, on a logarithmic "
-            "axis.": {name: drawn_log(history, 10) for name, history in histories.items()},
-            "Your lines show the natural logarithm of the norms: draw the norms themselves, on a "
-            "logarithmic axis.": {
-                name: drawn_log(history, math.e) for name, history in histories.items()
-            },
-            "All lines are cut to the length of the shortest history.": {
-                name: drawn(history[:2]) for name, history in histories.items()
-            },
+    instead = "draw the norms themselves, on a logarithmic axis."
+    check_lines(
+        line_points(figure, histories),
+        histories,
+        f"the lines of histories of {shapes} epochs",
+        {
+            "The epochs are counted from 0; the first one is 1.": lambda h: drawn(h, 0),
+            f"Your lines show log10 of the norms: {instead}": in_logarithm(10),
+            f"Your lines show the natural logarithm of the norms: {instead}": in_logarithm(math.e),
+            "All lines are cut to the length of the shortest history.": lambda h: drawn(h[:2]),
             **{
-                f"Norms below 1e-{k} are drawn as 1e-{k}: draw each norm as it is.": {
-                    name: drawn(history.clamp(min=10.0**-k)) for name, history in histories.items()
-                }
+                f"Norms below 1e-{k} are drawn as 1e-{k}: draw each norm as it is.": with_floor(
+                    10.0**-k
+                )
                 for k in range(3, 10)
             },
-            "The x and y of your lines are swapped.": {
-                name: drawn(history)[::-1] for name, history in histories.items()
-            },
-            "The first epoch is missing.": {
-                name: [each[1:] for each in drawn(history)] for name, history in histories.items()
-            },
+            "The x and y of your lines are swapped.": lambda h: drawn(h).flip(1),
+            "The first epoch is missing.": lambda h: drawn(h)[1:],
         },
     )
-
-
-def drawn_log(history: Tensor, base: float) -> list[Tensor]:
-    x, y = drawn(history)
-    return [x, y.log() / math.log(base)]
 
 
 @pytest.mark.points(2)
@@ -1852,25 +1741,13 @@ def drawn_log(history: Tensor, base: float) -> list[Tensor]:
 @pytest.mark.hint('ax.set_yscale("log"), ax.set_xlabel, ax.set_ylabel, and ax.legend() in the end.')
 def test_plot_axes(student: Student) -> None:
     """The y axis is logarithmic, both axes have a label, and a legend names every history."""
-    histories, found = plotted_once(student)
-    scales = fact(found, "y scales")
-    scales = scales if isinstance(scales, list) and scales else [None]
-    other = [scale for scale in scales if scale != "log"]
-    which = "The y axis" if len(scales) == 1 else "A y axis"
-    assert not other, f'{which} is {other[0]}, it should be log: ax.set_yscale("log").'
-    for axis in ("x", "y"):
-        labels = fact(found, f"{axis} labels")
-        labeled = [each for each in labels if str(each).strip()] if isinstance(labels, list) else []
-        assert labeled, f"The {axis} axis has no label: ax.set_{axis}label."
-    legends = fact(found, "legends")
-    legends = [each for each in legends if isinstance(each, list)] if legends else []
-    assert legends, "There is no legend: call ax.legend() when the lines are drawn."
-    named = [text for legend in legends for text in legend]
-    missing = [name for name in histories if name not in named]
-    assert not missing, (
-        f"The legend does not name {missing[0]!r}: give each line its key as label, and make the "
-        "legend after the lines."
-    )
+    histories, figure = plotted_once(student)
+    shown = entry(figure, "axes", kind=list)
+    for axis in ("x", "y"):  # that all belongs in one Axes is another test
+        labels = [str(entry(axes, f"{axis} label")).strip() for axes in shown]
+        assert any(labels), f"The {axis} axis has no label: ax.set_{axis}label."
+    legend = list(histories)
+    laws.check_axes(figure, y_scale="log", labels=False, legend=legend, count=len(shown))
 
 
 @pytest.mark.points(2)
@@ -1885,65 +1762,33 @@ def test_plot_gaps(student: Student) -> None:
         "in the beginning": torch.tensor([NAN, 4.0, 8.0]),
         "none": torch.tensor([2.0, 1.0]),
     }
-    given = {name: history.clone() for name, history in histories.items()}
-    found = plotted(student, given)
-    lines = line_points(found, histories)
-    assert_close(
-        {name: with_gaps(line) for name, line in lines.items()},
-        {name: drawn(history) for name, history in histories.items()},
-        what="the dict of x and y of lines with gaps (NaN)",
-        rtol=1e-6,
-        atol=1e-12,
-        mistakes=lambda: (
-            {
-                "Points that are not finite are left out, and the ones behind move up: keep every "
-                "point at its epoch.": {
-                    name: drawn(history[history.isfinite()]) for name, history in histories.items()
-                },
-                "Points that are not finite are left out, so that the line bridges the gap: draw them "
-                "with NaN as y.": {name: bridged(history) for name, history in histories.items()},
-                "The line ends at the first point that is not finite: go on behind it.": {
-                    name: cut(history) for name, history in histories.items()
-                },
-            }
-            | {
-                f"Points that are not finite are drawn at {value:g}; they should be a gap: draw them "
-                "with NaN as y.": {
-                    name: drawn(history.where(history.isfinite(), value))
-                    for name, history in histories.items()
-                }
+    lines = line_points(plotted(student, histories), histories)
+    left_out = "Points that are not finite are left out,"
+    check_lines(
+        # Where y is infinite there is a gap in the drawing, too.
+        {name: line.where(line.isfinite(), NAN) for name, line in lines.items()},
+        histories,
+        "lines with gaps (NaN)",
+        {
+            f"{left_out} and the ones behind move up: keep every point at its epoch.": (
+                lambda h: drawn(h[h.isfinite()])
+            ),
+            f"{left_out} so that the line bridges the gap: draw them with NaN as y.": (
+                lambda h: drawn(h)[h.isfinite()]
+            ),
+            "The line ends at the first point that is not finite: go on behind it.": (
+                lambda h: drawn(h[: [*h.isfinite().tolist(), False].index(False)])
+            ),
+            **{
+                f"Points that are not finite are drawn at {value:g}; they should be a gap: draw "
+                "them with NaN as y.": with_filled_gaps(value)
                 for value in (0.0, 1.0, 1e3, 1e-3, 1e10, 1e-10, 1e-12, 1e6, 1e4)
-            }
-        ),
-    )
-    for history, after in zip(
-        histories.values(), fact(found, "histories") or [None] * 4, strict=False
-    ):
-        assert_close(
-            after,
-            history,
-            what="a history after plot_gradient_norms",
-            mistakes=lambda: {
-                "The history itself is changed: put NaN into a copy of it.": history.where(
-                    history.isfinite(), NAN
-                ),
             },
-        )
-
-
-def with_gaps(line: list[Any]) -> list[Any]:
-    """A line with NaN where y is infinite: that is a gap in the drawing, too."""
-    return [each.where(each.isfinite(), NAN) if isinstance(each, Tensor) else each for each in line]
-
-
-def bridged(history: Tensor) -> list[Tensor]:
-    finite = history.isfinite()
-    return [each[finite] for each in drawn(history)]
-
-
-def cut(history: Tensor) -> list[Tensor]:
-    length = [*history.isfinite().tolist(), False].index(False)
-    return drawn(history[:length])
+        },
+    )
+    told = "The history itself is changed: put NaN into a copy of it."
+    only = ("0.values", "histories.values", "values")
+    laws.check_changes_nothing(student, "plot_gradient_norms", histories, only=only, told=told)
 
 
 @pytest.mark.points(2)
@@ -1951,38 +1796,6 @@ def cut(history: Tensor) -> list[Tensor]:
 @pytest.mark.hint("A matplotlib.figure.Figure() of your own needs no pyplot; else close yours.")
 def test_plot_leaves_pyplot_alone(student: Student) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
-    histories, drawn_alone = plotted_once(student)
-    line_points(drawn_alone, histories)  # where nothing is drawn, what is left alone is no merit
-    found = student.run("pyplot", {"first": torch.tensor([1.0, 2.0, 3.0])})
-    before, after = fact(found, "before", "open"), fact(found, "after", "open")
-    before = before if isinstance(before, list) else []
-    after = after if isinstance(after, list) else []
-    closed = [number for number in before if number not in after]
-    assert not closed, (
-        f"{len(closed)} of the caller's {len(before)} figures were closed in pyplot: close your "
-        "own figure (plt.close(figure)), not all or the current one."
-    )
-    assert_equal(
-        fact(found, "after", "contents"),
-        fact(found, "before", "contents"),
-        what="the list of what the caller's figures contain",
-        mistakes=lambda: {
-            "The caller's current figure is drawn on or cleared: make a figure of your own.": drawn_on(
-                fact(found, "before", "contents"), fact(found, "after", "contents")
-            ),
-        },
-    )
-    left = [number for number in after if number not in before]
-    assert not left, (
-        f"{len(left)} new figures are left open in pyplot, which keeps them in memory: close yours "
-        "with plt.close(figure), or make it without pyplot."
-    )
-    shown = fact(found, "shown")
-    assert not shown, (
-        "The figure is shown: call no show, return the figure and let the caller decide."
-    )
-
-
-def drawn_on(before: Any, after: Any) -> Any:
-    """The contents afterwards if they are plain lists, since they are then the caller's."""
-    return after if isinstance(before, list) and isinstance(after, list) else None
+    histories, figure = plotted_once(student)
+    line_points(figure, histories)  # where nothing is drawn, what is left alone is no merit
+    laws.check_leaves_pyplot(student, "plot_gradient_norms", {"first": torch.tensor([1.0, 2.0])})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge import checks
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.outcomes import StudentError
 from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
 
 # What a submodule of the probe's Network is called, the root first.
 MODULES = ["", "body", "body.0", "body.1", "body.2", "body.2.0", "body.2.1", "body.2.2", "head"]
-SHAPES = {
-    "body.0.weight": (3, 2),
-    "body.0.bias": (3,),
-    "body.2.0.weight": (3, 3),
-    "body.2.0.bias": (3,),
-    "body.2.1.weight": (3,),
-    "body.2.1.bias": (3,),
-    "head.weight": (1, 3),
-    "head.bias": (1,),
-}
-# What the probe calls the optimizer's state dict before and after the test.
-STATE_DICTS = ("optimizer_before", "optimizer")
 # The rule that stops a test: whether a loss diverges, by the losses before it.
 StopRule = Callable[[list[float], float], bool]
 SPAN = {"lr_min": 0.001, "lr_max": 0.02, "steps": 6}
@@ -38,32 +27,21 @@ SPAN = {"lr_min": 0.001, "lr_max": 0.02, "steps": 6}
 # --- what comes back -----------------------------------------------------------------------------
 
 
-DISTURBED = "Your code disturbed the observation of its own result."
-entry = functools.partial(checks.entry, told=DISTURBED)
-
-
-def entries(reported: Any, count: int) -> list[Any]:
-    return list(entry(reported, kind=list, count=count))
-
-
-def dicts(values: list[Any]) -> list[dict[Any, Any]]:
-    for each in values:
-        assert isinstance(each, dict), "Your code disturbed the observation of its own result."
-    return values
-
-
 def numbers(reported: Any, name: str) -> Tensor:
     """Rates or losses of a result as float64 `(n,)`; how they are stored is one test's affair."""
     value = entry(reported, name)
     if isinstance(value, (list, tuple)) and all(isinstance(each, float) for each in value):
         value = torch.tensor(value, dtype=torch.float64)
-    elif isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        value = torch.from_numpy(value.astype(np.float64))
     tensor = assert_tensor(value, what=f"{name} of the result")
     assert tensor.dim() == 1, f"{name} of the result have {tensor.dim()} dimensions, promised 1."
     real = tensor.is_floating_point()
     assert real, f"{name} of the result are of dtype {tensor.dtype}, promised float64."
     return tensor.double()
+
+
+Spacing = Callable[[float, float, int], Tensor]
 
 
 def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
@@ -81,72 +59,73 @@ def test_rates(student: Student) -> None:
     """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
     exponential_lrs = student.function("exponential_lrs")
     cases: list[tuple[float, float, int]] = [(0.01, 1.0, 3), (1e-6, 10.0, 12), (3e-4, 0.2, 2)]
-    actual = []
-    for case in cases:
-        rates = exponential_lrs(*case)
-        assert_tensor(rates, dtype=torch.float64, what=f"exponential_lrs{case}")
-        actual.append(rates)
-
-    def wrong(spacing: Callable[[float, float, int], Tensor]) -> Callable[[], list[Tensor]]:
-        return lambda: [spacing(*case) for case in cases]
-
+    actual = [
+        assert_tensor(exponential_lrs(*case), dtype=torch.float64, what=f"exponential_lrs{case}")
+        for case in cases
+    ]
     assert_close(
         actual,
         [geometric(*case) for case in cases],
         what=f"the list of rates for (lr_min, lr_max, steps) = {cases}",
         atol=0.0,
         mistakes=lambda: {
-            "Your rates are evenly spaced themselves; their logarithms should be, so that each "
-            "rate is the one before times the same constant.": wrong(
-                lambda low, high, n: torch.linspace(low, high, n, dtype=torch.float64)
-            ),
-            "Your rates stop one step short of lr_max: the last one should be lr_max itself "
-            "(divide i by steps - 1, not by steps).": wrong(
-                lambda low, high, n: geometric(low, high, n + 1)[:-1]
-            ),
-            "lr_min itself is missing: your rates begin one step above it (i is 0 first).": wrong(
-                lambda low, high, n: geometric(low, high, n + 1)[1:]
-            ),
-            "You return steps + 1 rates: steps counts the rates, not the gaps between them.": wrong(
-                lambda low, high, n: geometric(low, high, n + 1)
-            ),
-            "You return steps - 1 rates: steps counts the rates, not the gaps between them.": wrong(
-                lambda low, high, n: geometric(low, high, n)[:-1]
-            ),
-            "Your rates go from lr_max down to lr_min; they should grow.": wrong(
-                lambda low, high, n: geometric(low, high, n).flip(0)
-            ),
-            "You return the logarithms of the rates (to base 10), not the rates.": wrong(
-                lambda low, high, n: geometric(low, high, n).log10()
-            ),
-            "You return the logarithms of the rates (natural ones), not the rates.": wrong(
-                lambda low, high, n: geometric(low, high, n).log()
-            ),
-            "You raise 10 to the power of a natural logarithm: math.log10 belongs to base 10, "
-            "math.log belongs to exp.": wrong(lambda *case: 10.0 ** geometric(*case).log()),
-            "You raise 2 to a logarithm to base 10: the bases should be the same.": wrong(
-                lambda *case: 2.0 ** geometric(*case).log10()
-            ),
-            "You raise 2 to a natural logarithm: the bases should be the same.": wrong(
-                lambda *case: 2.0 ** geometric(*case).log()
-            ),
-            "You raise e to the power of a logarithm to base 10: exp belongs to math.log, "
-            "10 ** to math.log10.": wrong(lambda *case: geometric(*case).log10().exp()),
-            "You raise 10 to a logarithm to base 2: the bases should be the same.": wrong(
-                lambda *case: 10.0 ** geometric(*case).log2()
-            ),
-            "You raise e to a logarithm to base 2: the bases should be the same.": wrong(
-                lambda *case: geometric(*case).log2().exp()
-            ),
-            "torch.logspace takes the exponents of both ends, not the ends themselves: give it "
-            "their logarithms to base 10.": wrong(
-                lambda low, high, n: torch.logspace(low, high, n, dtype=torch.float64)
-            ),
-            "Your rates are evenly spaced in their squares, not in their logarithms.": wrong(
-                lambda low, high, n: torch.linspace(low**2, high**2, n).double().sqrt()
-            ),
+            told: [spacing(*case) for case in cases] for told, spacing in WRONG_SPACINGS.items()
         },
     )
+
+
+def to_base(power: Callable[[Tensor], Tensor], exponents: Callable[[Tensor], Tensor]) -> Spacing:
+    return lambda *case: power(exponents(geometric(*case)))
+
+
+WRONG_SPACINGS: dict[str, Spacing] = {
+    "Your rates are evenly spaced themselves; their logarithms should be, so that each rate is the one "
+    "before times the same constant.": (
+        lambda low, high, n: torch.linspace(low, high, n, dtype=torch.float64)
+    ),
+    "Your rates stop one step short of lr_max: the last one should be lr_max itself (divide i by "
+    "steps - 1, not by steps).": lambda low, high, n: geometric(low, high, n + 1)[:-1],
+    "lr_min itself is missing: your rates begin one step above it (i is 0 first).": (
+        lambda low, high, n: geometric(low, high, n + 1)[1:]
+    ),
+    "You return steps + 1 rates: steps counts the rates, not the gaps between them.": (
+        lambda low, high, n: geometric(low, high, n + 1)
+    ),
+    "You return steps - 1 rates: steps counts the rates, not the gaps between them.": (
+        lambda *case: geometric(*case)[:-1]
+    ),
+    "Your rates go from lr_max down to lr_min; they should grow.": (
+        lambda *case: geometric(*case).flip(0)
+    ),
+    "You return the logarithms of the rates (to base 10), not the rates.": (
+        lambda *case: geometric(*case).log10()
+    ),
+    "You return the logarithms of the rates (natural ones), not the rates.": (
+        lambda *case: geometric(*case).log()
+    ),
+    "You raise 10 to the power of a natural logarithm: math.log10 belongs to base 10, math.log belongs "
+    "to exp.": to_base(lambda x: 10.0**x, torch.log),
+    "You raise 2 to a logarithm to base 10: the bases should be the same.": (
+        to_base(torch.exp2, torch.log10)
+    ),
+    "You raise 2 to a natural logarithm: the bases should be the same.": (
+        to_base(torch.exp2, torch.log)
+    ),
+    "You raise e to the power of a logarithm to base 10: exp belongs to math.log, 10 ** to math.log10.": (
+        to_base(torch.exp, torch.log10)
+    ),
+    "You raise 10 to a logarithm to base 2: the bases should be the same.": (
+        to_base(lambda x: 10.0**x, torch.log2)
+    ),
+    "You raise e to a logarithm to base 2: the bases should be the same.": (
+        to_base(torch.exp, torch.log2)
+    ),
+    "torch.logspace takes the exponents of both ends, not the ends themselves: give it their logarithms "
+    "to base 10.": lambda low, high, n: torch.logspace(low, high, n, dtype=torch.float64),
+    "Your rates are evenly spaced in their squares, not in their logarithms.": (
+        lambda low, high, n: torch.linspace(low**2, high**2, n).double().sqrt()
+    ),
+}
 
 
 @pytest.mark.requires("test_rates")
@@ -166,46 +145,36 @@ def test_default_rates(student: Student) -> None:
     )
 
 
-def takes_good_ones(exponential_lrs: Callable[..., Any]) -> None:
-    """A function that refuses everything proves nothing by refusing what is bad."""
-    rates = exponential_lrs(lr_min=0.1, lr_max=1.0, steps=5)
-    assert_tensor(rates, what="exponential_lrs(lr_min=0.1, lr_max=1.0, steps=5)")
+# Not refused: a function that refuses everything proves nothing by refusing what is bad.
+GOOD = {"lr_min": 0.1, "lr_max": 1.0, "steps": 5}
+
+
+def check_refuses(student: Student, name: str, *values: float) -> None:
+    exponential_lrs = student.function("exponential_lrs")
+    assert_tensor(exponential_lrs(**GOOD), what="exponential_lrs(lr_min=0.1, lr_max=1.0, steps=5)")
+    table = {name: [{**GOOD, name: value} for value in values]}
+    laws.check_errors(student, "exponential_lrs", table)
 
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("0 has no logarithm: raise ValueError for lr_min <= 0, and name lr_min.")
 def test_refuses_lr_min(student: Student) -> None:
     """An lr_min that is not above 0 is a ValueError."""
-    exponential_lrs = student.function("exponential_lrs")
-    takes_good_ones(exponential_lrs)
-    for lr_min in (0.0, -0.1):
-        call = f"exponential_lrs(lr_min={lr_min}, lr_max=1.0, steps=5)"
-        with must_raise(ValueError, mentions="lr_min", call=call):
-            exponential_lrs(lr_min=lr_min, lr_max=1.0, steps=5)
+    check_refuses(student, "lr_min", 0.0, -0.1)
 
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("lr_max has to be above lr_min: raise ValueError for lr_max <= lr_min.")
 def test_refuses_lr_max(student: Student) -> None:
     """An lr_max that is not above lr_min is a ValueError."""
-    exponential_lrs = student.function("exponential_lrs")
-    takes_good_ones(exponential_lrs)
-    for lr_max in (0.1, 0.05):
-        call = f"exponential_lrs(lr_min=0.1, lr_max={lr_max}, steps=5)"
-        with must_raise(ValueError, mentions="lr_max", call=call):
-            exponential_lrs(lr_min=0.1, lr_max=lr_max, steps=5)
+    check_refuses(student, "lr_max", 0.1, 0.05)
 
 
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Both ends need a rate of their own: raise ValueError for steps < 2.")
 def test_refuses_steps(student: Student) -> None:
     """Fewer than 2 steps are a ValueError."""
-    exponential_lrs = student.function("exponential_lrs")
-    takes_good_ones(exponential_lrs)
-    for steps in (1, 0):
-        call = f"exponential_lrs(lr_min=0.1, lr_max=1.0, steps={steps})"
-        with must_raise(ValueError, mentions="steps", call=call):
-            exponential_lrs(lr_min=0.1, lr_max=1.0, steps=steps)
+    check_refuses(student, "steps", 1, 0)
 
 
 # --- lr_range_test: the steps --------------------------------------------------------------------
@@ -300,67 +269,70 @@ def test_losses(student: Student) -> None:
     group = {"params": ["weight", "bias"], "lr": 0.03}
     reported = student.run("run_regression", data, [group], SPAN)
     rates, losses = rates_and_losses(reported)
-    n = len(rates)
+    run = functools.partial(descend, data)
     assert_close(
         losses,
-        descend(data, rates),
+        run(rates),
         what="losses",
-        mistakes=lambda: {
-            "Your losses fit rates that come one step late: set the rate before the optimizer's "
-            "step, not after it.": lambda: descend(data, [0.03, *rates[:-1]]),
-            "Your losses fit rates that come one step late, the first one twice.": lambda: descend(
-                data, [rates[0], *rates[:-1]]
-            ),
-            "Your losses fit rates that come one step early: step i uses rate i.": lambda: descend(
-                data, [*rates[1:], rates[-1]]
-            ),
-            "Every step uses the learning rate that the optimizer came with: your rate never "
-            "reaches optimizer.param_groups.": lambda: descend(data, [0.03] * n),
-            "Every step uses lr_min: the rate should grow from step to step.": lambda: descend(
-                data, [rates[0]] * n
-            ),
-            "Your gradients add up from step to step: zero them before each backward.": (
-                lambda: descend(data, rates, accumulate=True)
-            ),
-            "Your rates begin at the learning rate that the optimizer came with, not at lr_min: a "
-            "scheduler multiplies that one.": lambda: descend(
-                data, [0.03 * rate / (rates[0] or 1.0) for rate in rates]
-            ),
-            "You clip the gradients: step with the gradients as they are.": lambda: descend(
-                data, rates, largest=1.0
-            ),
-            "Your steps are too small by the number of steps: call backward on the loss itself, "
-            "not on a fraction of it.": lambda: descend(data, [rate / n for rate in rates]),
-            "Your losses are all the same as before the first step: the test does not train (is "
-            "there a backward and a step, and no zero_grad between them?).": (
-                lambda: descend(data, [0.0] * n)
-            ),
-            "Your losses are those after the step: record the loss of step i before its step.": (
-                lambda: descend(data, rates, after=True)
-            ),
-            "Your losses are smoothed (a running mean): record each one as it is.": (
-                lambda: smoothed(descend(data, rates), 0.9)
-            ),
-            "Your losses are smoothed (a running mean, 0.98): record each one as it is.": (
-                lambda: smoothed(descend(data, rates), 0.98)
-            ),
-            "Your losses are smoothed (a running mean, 0.95): record each one as it is.": (
-                lambda: smoothed(descend(data, rates), 0.95)
-            ),
-            "Your losses are the logarithms of the losses: record each one as it is.": (
-                lambda: descend(data, rates).log()
-            ),
-            "Your losses are running totals: record each one by itself.": (
-                lambda: descend(data, rates).cumsum(0)
-            ),
-            "Your losses are means over the steps so far: record each one by itself.": (
-                lambda: descend(data, rates).cumsum(0) / torch.arange(1, n + 1)
-            ),
-            "Your losses are the lowest so far: record each one as it is.": (
-                lambda: descend(data, rates).cummin(0).values
-            ),
-        },
+        mistakes=lambda: {told: wrong(run, rates) for told, wrong in WRONG_LOSSES.items()},
     )
+
+
+def of_right(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The right losses, changed before they are recorded."""
+    return lambda run, rates: change(run(rates))
+
+
+# Wrong losses, from the run of the regression and the rates.
+WRONG_LOSSES: dict[str, Callable[[Callable[..., Tensor], list[float]], Tensor]] = {
+    "Your losses fit rates that come one step late: set the rate before the optimizer's step, not after "
+    "it.": lambda run, rates: run([0.03, *rates[:-1]]),
+    "Your losses fit rates that come one step late, the first one twice.": (
+        lambda run, rates: run([rates[0], *rates[:-1]])
+    ),
+    "Your losses fit rates that come one step early: step i uses rate i.": (
+        lambda run, rates: run([*rates[1:], rates[-1]])
+    ),
+    "Every step uses the learning rate that the optimizer came with: your rate never reaches "
+    "optimizer.param_groups.": lambda run, rates: run([0.03] * len(rates)),
+    "Every step uses lr_min: the rate should grow from step to step.": (
+        lambda run, rates: run([rates[0]] * len(rates))
+    ),
+    "Your gradients add up from step to step: zero them before each backward.": (
+        lambda run, rates: run(rates, accumulate=True)
+    ),
+    "Your rates begin at the learning rate that the optimizer came with, not at lr_min: a scheduler "
+    "multiplies that one.": lambda run, rates: run([0.03 * r / (rates[0] or 1.0) for r in rates]),
+    "You clip the gradients: step with the gradients as they are.": (
+        lambda run, rates: run(rates, largest=1.0)
+    ),
+    "Your steps are too small by the number of steps: call backward on the loss itself, not on a fraction "
+    "of it.": lambda run, rates: run([rate / len(rates) for rate in rates]),
+    "Your losses are all the same as before the first step: the test does not train (is there a backward "
+    "and a step, and no zero_grad between them?).": lambda run, rates: run([0.0] * len(rates)),
+    "Your losses are those after the step: record the loss of step i before its step.": (
+        lambda run, rates: run(rates, after=True)
+    ),
+    "Your losses are smoothed (a running mean): record each one as it is.": (
+        of_right(lambda losses: smoothed(losses, 0.9))
+    ),
+    "Your losses are smoothed (a running mean, 0.98): record each one as it is.": (
+        of_right(lambda losses: smoothed(losses, 0.98))
+    ),
+    "Your losses are smoothed (a running mean, 0.95): record each one as it is.": (
+        of_right(lambda losses: smoothed(losses, 0.95))
+    ),
+    "Your losses are the logarithms of the losses: record each one as it is.": of_right(torch.log),
+    "Your losses are running totals: record each one by itself.": (
+        of_right(lambda losses: losses.cumsum(0))
+    ),
+    "Your losses are means over the steps so far: record each one by itself.": (
+        of_right(lambda losses: losses.cumsum(0) / torch.arange(1, len(losses) + 1))
+    ),
+    "Your losses are the lowest so far: record each one as it is.": (
+        of_right(lambda losses: losses.cummin(0).values)
+    ),
+}
 
 
 @pytest.mark.points(3)
@@ -372,25 +344,25 @@ def test_every_group(student: Student) -> None:
     data = regression()
     groups = [{"params": ["weight"], "lr": 0.005}, {"params": ["bias"], "lr": 0.04}]
     rates, losses = rates_and_losses(student.run("run_regression", data, groups, SPAN))
-    n = len(rates)
+    n, groups_of = len(rates), "loop over all of optimizer.param_groups."
     assert_close(
         losses,
         descend(data, rates),
         what="losses of a model in two parameter groups",
         mistakes=lambda: {
-            "Only the first parameter group gets the rate: loop over all of "
-            "optimizer.param_groups.": lambda: descend(data, rates, [0.04] * n),
-            "Only the last parameter group gets the rate: loop over all of "
-            "optimizer.param_groups.": lambda: descend(data, [0.005] * n, rates),
-            "No parameter group gets the rate: set group['lr'] of each of "
-            "optimizer.param_groups.": lambda: descend(data, [0.005] * n, [0.04] * n),
-            "Your groups keep the ratio of their learning rates; all of them should get the same "
-            "rate.": lambda: descend(data, rates, [8 * rate for rate in rates]),
-            "Your groups keep the ratio of their learning rates (the last one gets the rate); "
-            "all should get the same.": lambda: descend(data, [rate / 8 for rate in rates], rates),
-            "Only the parameters of the first group are trained.": lambda: descend(
-                data, rates, [0.0] * n
+            f"Only the first parameter group gets the rate: {groups_of}": (
+                descend(data, rates, [0.04] * n)
             ),
+            f"Only the last parameter group gets the rate: {groups_of}": (
+                descend(data, [0.005] * n, rates)
+            ),
+            "No parameter group gets the rate: set group['lr'] of each of "
+            "optimizer.param_groups.": descend(data, [0.005] * n, [0.04] * n),
+            "Your groups keep the ratio of their learning rates; all of them should get the same "
+            "rate.": descend(data, rates, [8 * rate for rate in rates]),
+            "Your groups keep the ratio of their learning rates (the last one gets the rate); "
+            "all should get the same.": descend(data, [rate / 8 for rate in rates], rates),
+            "Only the parameters of the first group are trained.": descend(data, rates, [0.0] * n),
         },
     )
 
@@ -411,16 +383,16 @@ def test_optimizer_steps(student: Student) -> None:
         mistakes=lambda: {
             "Your losses fit a plain gradient step, without the momentum and the weight decay of "
             "the optimizer's group: call the step of the optimizer that you were given.": (
-                lambda: descend(data, rates)
+                descend(data, rates)
             ),
             "Your losses fit an optimizer without weight decay; its group has one.": (
-                lambda: descend(data, rates, momentum=0.9)
+                descend(data, rates, momentum=0.9)
             ),
             "Your losses fit an optimizer without momentum, or one that is new at every step.": (
-                lambda: descend(data, rates, decay=0.5)
+                descend(data, rates, decay=0.5)
             ),
             "Your losses are all the same as before the first step: the test does not train.": (
-                lambda: descend(data, [0.0] * len(rates))
+                descend(data, [0.0] * len(rates))
             ),
         },
     )
@@ -456,10 +428,10 @@ def test_next_batches(student: Student) -> None:
     """Each step takes the next mini-batch of the loader."""
     batches = [106.0, 103.0, 107.0, 101.0, 104.0, 102.0]
     case = {"passes": [batches], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}}
-    (reported,) = entries(student.run("run_scripts", [case]), 1)
+    (reported,) = entry(student.run("run_scripts", [case]), kind=list, count=1)
     expected = torch.tensor(batches[:4], dtype=torch.float64)
     mean = sum(batches) / len(batches)
-    assert entry(reported, "loss_arguments") != [False, True], (
+    assert not laws.same(entry(reported, "loss_arguments"), [False, True]), (
         "The arguments of loss_fn are swapped: the model's outputs come first, then the targets."
     )
     assert_close(
@@ -494,14 +466,11 @@ def test_loader_again(student: Student) -> None:
     """A loader that runs out is iterated again from its start, and may shuffle anew."""
     # The batch at place i of pass p over the loader has the loss 100 + 10 p + i.
     passes = [[100.0 + 10 * p + i for i in range(3)] for p in range(12)]
-    single = [[100.0 + 10 * p] for p in range(12)]
     options = {"lr_min": 0.01, "lr_max": 1.0, "steps": 8}
-    reported = student.run(
-        "run_scripts",
-        [{"passes": passes, "options": options}, {"passes": single, "options": options}],
-    )
-    three, one = (numbers(each, "losses") - 100 for each in entries(reported, 2))
-    place = torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1], dtype=torch.float64)
+    cases = [{"passes": each, "options": options} for each in (passes, [p[:1] for p in passes])]
+    reported = entry(student.run("run_scripts", cases), kind=list, count=2)
+    three, one = (numbers(report, "losses") - 100 for report in reported)
+    place = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1]).double()
     assert_close(
         three % 10,
         place,
@@ -509,20 +478,7 @@ def test_loader_again(student: Student) -> None:
         mistakes=lambda: {
             "The loader ran out after 3 batches, and so did the test: begin it anew.": place[:3],
             "The loader ran out, and the step that found it used up recorded nothing.": place[:-2],
-            "Once the loader has run out, every step takes its first batch: keep the new "
-            "iterator.": torch.tensor([0.0, 1, 2, 0, 0, 0, 0, 0], dtype=torch.float64),
-            "Once the loader has run out, every step takes the last batch again: begin the loader "
-            "anew.": torch.tensor([0.0, 1, 2, 2, 2, 2, 2, 2], dtype=torch.float64),
-            "When the loader runs out, the last batch is used twice: begin the loader anew "
-            "at once.": torch.tensor([0.0, 1, 2, 2, 0, 1, 2, 2], dtype=torch.float64),
-            "The first batch of every new pass is skipped: use the batch for which you begin the "
-            "loader anew.": torch.tensor([0.0, 1, 2, 1, 2, 1, 2, 1], dtype=torch.float64),
-            "When the loader runs out, it is read backwards: begin it anew.": torch.tensor(
-                [0.0, 1, 2, 2, 1, 0, 0, 1], dtype=torch.float64
-            ),
-            "You drop the last batch of each pass.": torch.tensor(
-                [0.0, 1, 0, 1, 0, 1, 0, 1], dtype=torch.float64
-            ),
+            **{told: torch.tensor(places).double() for told, places in WRONG_PLACES.items()},
         },
     )
     # An earlier look at the loader may have used up a pass, so the passes need only be others.
@@ -534,6 +490,24 @@ def test_loader_again(student: Student) -> None:
     assert_close(one % 10, place * 0, what="the same list for a loader of one batch")
 
 
+WRONG_PLACES = {
+    "Once the loader has run out, every step takes its first batch: keep the new iterator.": (
+        [0, 1, 2, 0, 0, 0, 0, 0]
+    ),
+    "Once the loader has run out, every step takes the last batch again: begin the loader anew.": (
+        [0, 1, 2, 2, 2, 2, 2, 2]
+    ),
+    "When the loader runs out, the last batch is used twice: begin the loader anew at once.": (
+        [0, 1, 2, 2, 0, 1, 2, 2]
+    ),
+    "The first batch of every new pass is skipped: use the batch for which you begin the loader anew.": (
+        [0, 1, 2, 1, 2, 1, 2, 1]
+    ),
+    "When the loader runs out, it is read backwards: begin it anew.": [0, 1, 2, 2, 1, 0, 0, 1],
+    "You drop the last batch of each pass.": [0, 1, 0, 1, 0, 1, 0, 1],
+}
+
+
 @pytest.mark.place("lr_range_test")
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
 def test_empty_loader(student: Student) -> None:
@@ -542,16 +516,23 @@ def test_empty_loader(student: Student) -> None:
     assert len(run_scripts(student, [[3.0, 2.0]])[0]) > 0, (
         "With a loader of two batches, lr_range_test recorded no loss."
     )
-    with must_raise(ValueError, call="lr_range_test with a loader that yields nothing"):
-        outcome = student.run("run_empty")
-        assert outcome != "endless", (
-            "A loader that yields nothing is begun anew for ever: raise a ValueError instead."
-        )
-    message = student.run("empty_error")
-    assert isinstance(message, str), "With an empty loader your code raises only at times."
-    assert "loader" in message.lower(), (
-        f"The ValueError for an empty loader says {message[:100]!r}; it should name the loader."
+    call = "lr_range_test with a loader that yields nothing"
+    text = refusal(call, lambda: student.run("run_empty"))
+    assert "loader" in text.lower(), (
+        f"The ValueError for an empty loader says {text[:100]!r}; it should name the loader."
     )
+
+
+def refusal(call: str, ask: Callable[[], Any]) -> str:
+    """The words of the ValueError that a call of the student's code has to raise."""
+    text = ""
+    with must_raise(ValueError, call=call):
+        try:
+            ask()
+        except StudentError as error:
+            text = error.text
+            raise
+    return text
 
 
 @pytest.mark.points(4)
@@ -608,6 +589,15 @@ def against(reference: Callable[[list[float]], float]) -> StopRule:
     return lambda before, loss: bool(before) and loss > 4 * reference(before)
 
 
+# Losses that wrong rules compare with.
+REFERENCES: dict[str, Callable[[list[float]], float]] = {
+    "previous": lambda before: before[-1],
+    "first": lambda before: before[0],
+    "mean": lambda before: sum(before) / len(before),
+    "highest": max,
+}
+
+
 def recorded(scripts: list[list[float]], rule: StopRule, drop: int = 0) -> list[Tensor]:
     """The losses that a test records of each script; `drop` of those at the stop are lost."""
     kept = []
@@ -623,8 +613,8 @@ def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
         {"passes": [each], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": len(each)}}
         for each in scripts
     ]
-    reported = student.run("run_scripts", cases)
-    return [numbers(each, "losses") for each in entries(reported, len(scripts))]
+    reported = entry(student.run("run_scripts", cases), kind=list, count=len(scripts))
+    return [numbers(report, "losses") for report in reported]
 
 
 @pytest.mark.points(6)
@@ -645,43 +635,34 @@ def test_stop_rule(student: Student) -> None:
         what=f"the list of recorded losses for the losses {scripts}",
         mistakes=lambda: {
             "The loss at which the test stops is missing: record it, then stop.": (
-                lambda: recorded(scripts, above(4.0), drop=1)
+                recorded(scripts, above(4.0), drop=1)
             ),
             "The test never stops early: stop at a loss above 4 times the lowest before it (the "
-            "lowest without the loss itself).": lambda: recorded(scripts, never),
-            "The test stops above 4 times the previous loss; it should compare with the lowest "
-            "loss before.": lambda: recorded(scripts, against(lambda before: before[-1])),
-            "The test stops above 4 times the first loss; it should compare with the lowest loss "
-            "before.": lambda: recorded(scripts, against(lambda before: before[0])),
-            "The test stops above 4 times the mean loss; it should compare with the lowest loss "
-            "before.": lambda: recorded(scripts, against(lambda before: sum(before) / len(before))),
-            "The test stops above 4 times the highest loss; it should compare with the lowest "
-            "loss before.": lambda: recorded(scripts, against(max)),
+            "lowest without the loss itself).": recorded(scripts, never),
+            **{
+                f"The test stops above 4 times the {which} loss; it should compare with the lowest "
+                "loss before.": recorded(scripts, against(reference))
+                for which, reference in REFERENCES.items()
+            },
             "The test stops at exactly 4 times the lowest loss; it should stop above that.": (
-                lambda: recorded(scripts, above(4.0, equal=True))
+                recorded(scripts, above(4.0, equal=True))
             ),
-            "The test stops above 2 times the lowest loss, promised 4.": (
-                lambda: recorded(scripts, above(2.0))
-            ),
-            "The test stops above 3 times the lowest loss, promised 4.": (
-                lambda: recorded(scripts, above(3.0))
-            ),
-            "The test stops above 5 times the lowest loss, promised 4.": (
-                lambda: recorded(scripts, above(5.0))
-            ),
-            "The test stops above 10 times the lowest loss, promised 4.": (
-                lambda: recorded(scripts, above(10.0))
-            ),
+            **{
+                f"The test stops above {factor} times the lowest loss, promised 4.": (
+                    recorded(scripts, above(factor))
+                )
+                for factor in (2, 3, 5, 10)
+            },
             "The test stops at the first loss that is higher than the lowest; it should be above "
-            "4 times that.": lambda: recorded(scripts, above(1.0)),
+            "4 times that.": recorded(scripts, above(1.0)),
             "The test stops at a loss above the lowest plus 4; promised 4 times the lowest.": (
-                lambda: recorded(scripts, lambda before, loss: loss > 4 + min(before, default=loss))
+                recorded(scripts, lambda before, loss: loss > 4 + min(before, default=loss))
             ),
             "The test goes on for one more step after the loss at which it should stop.": (
-                lambda: recorded(scripts, above(4.0), drop=-1)
+                recorded(scripts, above(4.0), drop=-1)
             ),
-            "Your losses are smoothed (a running mean): record each one as it is.": lambda: [
-                smoothed(each, 0.9) for each in recorded(scripts, never)
+            "Your losses are smoothed (a running mean): record each one as it is.": [
+                smoothed(losses, 0.9) for losses in recorded(scripts, never)
             ],
         },
     )
@@ -702,55 +683,46 @@ def test_stop_not_finite(student: Student) -> None:
         [2.0, -inf, 1],
     ]
 
+    def lowest_of(before: list[float], skip: Callable[[float], bool] = math.isnan) -> float:
+        return min((loss for loss in before if not skip(loss)), default=inf)
+
     def poisoned(before: list[float], loss: float) -> bool:
-        lowest = inf
-        for each in before:
-            lowest = min(each, lowest)
-        return loss > 4 * lowest
+        return loss > 4 * functools.reduce(lambda lowest, old: min(old, lowest), before, inf)
 
     def sticky(before: list[float], loss: float) -> bool:
-        lowest = nan if any(map(math.isnan, before)) else min(before, default=inf)
-        return loss > 4 * lowest
+        return not any(map(math.isnan, before)) and loss > 4 * min(before, default=inf)
 
     def only(bad: Callable[[float], bool]) -> StopRule:
-        def lowest(before: list[float]) -> float:
-            return min((each for each in before if not math.isnan(each)), default=inf)
+        return lambda before, loss: bad(loss) or loss > 4 * lowest_of(before)
 
-        return lambda before, loss: bad(loss) or loss > 4 * lowest(before)
-
+    rules: dict[str, StopRule] = {
+        "The test never stops early, not even at NaN.": never,
+        "The test goes on after NaN: NaN > anything is False, so ask whether the loss is finite.": (
+            only(lambda _: False)
+        ),
+        "The test goes on after NaN, which then counts as the lowest loss: ask whether the loss is "
+        "finite.": poisoned,
+        "The test goes on after NaN, and nothing stops it from then on: ask whether the loss is "
+        "finite.": sticky,
+        "The test goes on after NaN: NaN > anything is False, and so is anything > NaN; ask whether "
+        "the loss is finite.": lambda before, loss: loss > 4 * min(before, default=inf),
+        "The test goes on after NaN; it stops at infinite losses only.": only(math.isinf),
+        "The test goes on after a loss that is infinite where that is the first or negative; any "
+        "loss that is not finite should stop it.": only(math.isnan),
+        "The test goes on after a loss of minus infinity; any loss that is not finite should stop "
+        "it.": only(lambda loss: math.isnan(loss) or loss == inf),
+        "A first loss that is not finite does not stop the test.": (
+            lambda before, loss: bool(before) and above(4.0)(before, loss)
+        ),
+    }
+    missing = "The loss that is not finite is missing: record it, then stop."
     assert_close(
         run_scripts(student, scripts),
         recorded(scripts, above(4.0)),
         what=f"the list of recorded losses for the losses {scripts}",
         mistakes=lambda: {
-            "The loss that is not finite is missing: record it, then stop.": (
-                lambda: recorded(scripts, above(4.0), drop=1)
-            ),
-            "The test never stops early, not even at NaN.": lambda: recorded(scripts, never),
-            "The test goes on after NaN: NaN > anything is False, so ask whether the loss is "
-            "finite.": lambda: recorded(scripts, only(lambda _: False)),
-            "The test goes on after NaN, which then counts as the lowest loss: ask whether "
-            "the loss is finite.": lambda: recorded(scripts, poisoned),
-            "The test goes on after NaN, and nothing stops it from then on: ask whether the loss "
-            "is finite.": lambda: recorded(scripts, sticky),
-            "The test goes on after NaN: NaN > anything is False, and so is anything > NaN; ask "
-            "whether the loss is finite.": lambda: recorded(
-                scripts, lambda before, loss: loss > 4 * min(before, default=inf)
-            ),
-            "The test goes on after NaN; it stops at infinite losses only.": (
-                lambda: recorded(scripts, only(math.isinf))
-            ),
-            "The test goes on after a loss that is infinite where that is the first or negative; "
-            "any loss that is not finite should stop it.": (
-                lambda: recorded(scripts, only(math.isnan))
-            ),
-            "The test goes on after a loss of minus infinity; any loss that is not finite should "
-            "stop it.": lambda: recorded(
-                scripts, only(lambda loss: math.isnan(loss) or loss == inf)
-            ),
-            "A first loss that is not finite does not stop the test.": lambda: recorded(
-                scripts, lambda before, loss: bool(before) and above(4.0)(before, loss)
-            ),
+            missing: recorded(scripts, above(4.0), drop=1),
+            **{told: recorded(scripts, rule) for told, rule in rules.items()},
         },
     )
 
@@ -768,8 +740,8 @@ def test_result(student: Student) -> None:
     options = {"lr_min": 0.02, "lr_max": 0.5, "steps": 5}
     case = {"passes": [script.tolist()], "options": options}
     reported = student.run("run_scripts", [case, {**case, "options": {}}])
-    given, default = entries(reported, 2)
-    assert entry(given, "named"), (
+    given, default = entry(reported, kind=list, count=2)
+    assert entry(given, "named") is True, (
         f"lr_range_test returned an object of type {str(entry(given, 'type'))[:60]}, promised an "
         "LRRangeTest with the fields learning_rates and losses."
     )
@@ -796,7 +768,7 @@ def test_result(student: Student) -> None:
             "learning_rates are one step ahead of the losses.": [rates[1 : n + 1], losses],
         },
     )
-    assert entry(given, "requires_grad") == [False, False], (
+    assert laws.same(entry(given, "requires_grad"), [False, False]), (
         "The result requires a gradient: detach each loss (loss.item()), so that it does not keep "
         "its graph alive."
     )
@@ -813,83 +785,71 @@ def test_result(student: Student) -> None:
 @pytest.mark.hint("A range test needs no randomness of its own: leave torch.manual_seed alone.")
 def test_random_state(student: Student) -> None:
     """The global random state is left alone."""
-    before, after = entries(student.run("global_random_state"), 2)
-    for name in ("torch", "numpy", "random"):
-        states = entry(before, name), entry(after, name)
-        assert all(isinstance(state, bytes) and state for state in states), (
-            "Your code disturbed the observation of its own result."
-        )
-        assert states[0] == states[1], (
-            f"lr_range_test changes the global random state of {name}: it should neither seed nor "
-            "draw."
-        )
+    laws.check_changes_nothing(student, *call_of(student), call="lr_range_test", only=("random",))
 
 
 # --- lr_range_test: what it leaves ---------------------------------------------------------------
 
 
-class Before:
-    """The state of the probe's network and optimizer before a test, made here."""
-
-    def __init__(self, optimizer: str = "SGD", *, used: Sequence[str] = ()) -> None:
-        """`used` names the parameters for which the optimizer has state."""
-        self.parameters = {name: torch.randn(shape) for name, shape in SHAPES.items()}
-        self.buffers = {
-            "body.2.1.running_mean": torch.randn(3),
-            "body.2.1.running_var": torch.rand(3) + 0.5,
-            "body.2.1.num_batches_tracked": torch.tensor(7),
-            "body.2.2.seen": torch.rand(2),
-        }
-        self.frozen = ["body.0.bias"]
-        self.modes = dict.fromkeys(MODULES, True)
-        self.optimizer_name = optimizer
-        self.groups = [{"lr": 0.25, "weight_decay": 0.125}, {"lr": 0.0625, "weight_decay": 0.0}]
-        if optimizer == "SGD":
-            self.groups = [{**group, "momentum": 0.875} for group in self.groups]
-        self.state = {list(SHAPES).index(name): self._state(SHAPES[name]) for name in used}
-
-    def _state(self, shape: tuple[int, ...]) -> dict[str, Tensor]:
-        """What Adam remembers of one parameter."""
-        step, mean, square = torch.tensor(5.0), torch.randn(shape), torch.rand(shape)
-        return {"step": step, "exp_avg": mean, "exp_avg_sq": square}
-
-    def after(self, student: Student, losses: list[float] | None = None) -> Any:
-        """What the probe finds after a test that records these losses."""
-        reported = student.run(
-            "leave_as_found",
-            self.parameters,
-            self.buffers,
-            self.frozen,
-            self.modes,
-            self.optimizer_name,
-            self.groups,
-            self.state,
-            losses or [4.0, 3.0],
-        )
-        # A test that does nothing leaves everything as it was.
-        count = len(numbers(entry(reported, "result"), "losses"))
-        assert count > 0, "lr_range_test recorded no loss: it should run before it restores."
-        outputs = listed(entry(reported, "outputs"))
-        assert len(outputs) > 1, (
-            "lr_range_test computed no two losses: it should run before it restores."
-        )
-        first, second = (assert_tensor(each, what="the model's output") for each in outputs[:2])
-        alike = (first.shape, first.dtype) == (second.shape, second.dtype)
-        assert alike and not torch.equal(first, second), (
-            "lr_range_test does not train: from one step to the next the model's output for the same "
-            "inputs stays the same, so that there is nothing to restore."
-        )
-        return reported
+def call_of(
+    student: Student,
+    losses: list[float] | None = None,
+    *,
+    modes: dict[str, bool] | None = None,
+    optimizer: str = "SGD",
+    used: list[str] | None = None,
+) -> tuple[Any, ...]:
+    """A range test that records these losses, of a network in these modes, with state in use."""
+    network = student.made("network", modes or {})
+    stepper = student.made("stepper", network, optimizer, used or [])
+    return student.probe("range_test"), network, stepper, losses or [4.0, 3.0]
 
 
-def restored(student: Student) -> tuple[Before, Any]:
-    """A state, and what the probe finds after a test from there, which several tests look at."""
+def check_ran(reported: Any) -> None:
+    """That it trained: a test that does nothing leaves everything as it was."""
+    assert len(numbers(entry(reported, "result"), "losses")) > 0, (
+        "lr_range_test recorded no loss: it should run before it restores."
+    )
+    outputs = entry(reported, "outputs", kind=list)
+    assert len(outputs) > 1, (
+        "lr_range_test computed no two losses: it should run before it restores."
+    )
+    first, second = (assert_tensor(output, what="the model's output") for output in outputs[:2])
+    alike = (first.shape, first.dtype) == (second.shape, second.dtype)
+    assert alike and not torch.equal(first, second), (
+        "lr_range_test does not train: from one step to the next the model's output for the same "
+        "inputs stays the same, so that there is nothing to restore."
+    )
 
-    def ask() -> tuple[Before, Any]:
-        before = Before()
-        return before, before.after(student)
 
-    return student.once("restored", ask)
+def check_left(
+    student: Student, only: tuple[str, ...], told: str, *losses: float, **setting: Any
+) -> Any:
+    """What a range test leaves as it was, and what it reports."""
+    call = call_of(student, list(losses), **setting)
+    reported = laws.check_restores(student, *call, call="lr_range_test", only=only, told=told)
+    check_ran(reported)
+    return reported
+
+
+# What has to be as it was, and the advice where it is not.
+PARTS = [
+    (
+        ("0.values",),
+        (
+            "the parameters are what they were: keep copies of the values (clone, or deepcopy of the state "
+            "dict: without a copy, what you keep is trained along), and put them back before you return."
+        ),
+    ),
+    (
+        ("0.parameters", "1.parameters"),
+        (
+            "the model and the optimizer hold the same Parameter objects as before, or the optimizer trains "
+            "others than the model's: copy the values back in place."
+        ),
+    ),
+    (("0.requires_grad",), "requires_grad of the parameters is what it was."),
+]
 
 
 @pytest.mark.points(24)
@@ -897,42 +857,8 @@ def restored(student: Student) -> tuple[Before, Any]:
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was."""
-    before, reported = restored(student)
-    check_parameters(reported, before, "after the test")
-
-
-def check_parameters(reported: Any, before: Before, when: str) -> None:
-    parameters = entry(reported, "parameters")
-    changed = [
-        name for name, value in before.parameters.items() if not same(parameters, name, value)
-    ]
-    assert not changed, (
-        f"{when[0].upper()}{when[1:]} these parameters are not what they were: "
-        f"{', '.join(changed)}. Keep copies of the values (clone, or deepcopy of the state dict: "
-        "without a copy, what you keep is trained along), and put them back before you return."
-    )
-    names = ("objects_before", "objects", "held")
-    objects, now, held = (entries(entry(reported, name), len(before.parameters)) for name in names)
-    assert all(isinstance(number, int) for number in (*objects, *now, *held)), (
-        "Your code disturbed the observation of its own result."
-    )
-    assert len(set(objects)) == len(objects), (
-        "Your code disturbed the observation of its own result."
-    )
-    assert objects == now and set(held) == set(objects), (
-        f"{when[0].upper()}{when[1:]} the model and the optimizer do not hold the same Parameter "
-        "objects as before, so that the optimizer trains others than the model's: copy the values "
-        "back in place."
-    )
-    frozen = entry(reported, "frozen")
-    assert frozen == before.frozen, (
-        f"{when[0].upper()}{when[1:]} requires_grad of the parameters is not what it was."
-    )
-
-
-def same(found: Any, name: str, value: Tensor) -> bool:
-    other = found.get(name) if isinstance(found, dict) else None
-    return isinstance(other, Tensor) and other.dtype == value.dtype and torch.equal(other, value)
+    for only, told in PARTS:
+        check_left(student, only, f"After the test {told}")
 
 
 @pytest.mark.points(8)
@@ -940,21 +866,12 @@ def same(found: Any, name: str, value: Tensor) -> bool:
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
 def test_restores_buffers(student: Student) -> None:
     """Afterwards every buffer is what it was."""
-    before, reported = restored(student)
-    buffers = entry(reported, "buffers")
-    changed = [name for name, value in before.buffers.items() if not same(buffers, name, value)]
-    if changed == ["body.2.2.seen"]:
-        reason = "It was registered with persistent=False, so the state dict does not hold it."
-    elif changed == ["body.2.1.num_batches_tracked"]:
-        reason = "A buffer may hold integers too."
-    else:
-        reason = (
-            "A batch norm changes its running statistics at every forward in train mode: keep "
-            "copies of all buffers too."
-        )
-    assert not changed, (
-        f"After the test these buffers are not what they were: {', '.join(changed)}. {reason}"
+    told = (
+        "A batch norm changes its running statistics, and the integer that counts its batches, at "
+        "every forward in train mode: keep copies of all buffers too. One that was registered with "
+        "persistent=False (here body.2.2.seen) is not in the state dict."
     )
+    check_left(student, ("0.buffers",), told)
 
 
 @pytest.mark.points(5)
@@ -965,52 +882,48 @@ def test_restores_modes(student: Student) -> None:
     mixed = ["body.1", "body.2", "body.2.1"]
     found, wanted = [], []
     for root in (True, False):
-        before = Before()
-        before.modes = {name: root if name not in mixed else not root for name in MODULES}
-        found.append(entry(before.after(student), "modes"))
-        wanted.append(before.modes)
+        modes = {name: root if name not in mixed else not root for name in MODULES}
+        seen = laws.observe(student, *call_of(student, modes=modes)).checked()
+        check_ran(seen.value)
+        found.append(entry(seen.after(0), "training"))
+        wanted.append(modes)
 
-    def modes(of: Callable[[str, bool], bool]) -> list[dict[str, bool]]:
-        return [{name: of(name, each[""]) for name in MODULES} for each in wanted]
+    def modes_of(mode: Callable[[str, bool, bool], bool]) -> list[dict[str, bool]]:
+        """The modes by name, by that of the root and by the right one."""
+        return [{n: mode(n, modes[""], modes[n]) for n in MODULES} for modes in wanted]
 
-    def kept(name: str, root: bool) -> bool:
-        return root if name not in mixed else not root
-
-    children = ["", "body", "head"]
+    children, parents = ["", "body", "head"], ["", "body", "body.2"]
+    rules: dict[str, Callable[[str, bool, bool], bool]] = {
+        "The model is left in train mode, whatever modes its submodules were in.": (
+            lambda name, root, right: True
+        ),
+        "The model is left in eval mode, whatever modes its submodules were in.": (
+            lambda name, root, right: False
+        ),
+        "Every submodule is left in the mode that the root was in (train(mode) reaches all of them): set "
+        "module.training of each one by itself.": lambda name, root, right: root,
+        "Only the root gets its mode back; every submodule is left in train mode.": (
+            lambda name, root, right: root if not name else True
+        ),
+        "Only the root and the submodules right below get their modes back: model.modules() reaches all "
+        "of them.": lambda name, root, right: root if name in children else True,
+        "Only the submodules right below the root get their modes back (children()): model.modules() "
+        "reaches all of them, and the root.": (
+            lambda name, root, right: right if name in children[1:] else True
+        ),
+        "Only the submodules get their modes back, not the root.": (
+            lambda name, root, right: right if name else True
+        ),
+        "Submodules without submodules of their own get their modes back, others are left in train "
+        "mode.": lambda name, root, right: right if name not in parents else True,
+        "The modes are undone by train(mode) of a module above: set module.training of each submodule by "
+        "itself.": lambda name, root, right: not root if name.startswith("body.2") else root,
+    }
     assert_equal(
         found,
         wanted,
         what="the list of training modes after two tests",
-        mistakes=lambda: {
-            "The model is left in train mode, whatever modes its submodules were in.": (
-                modes(lambda _name, _root: True)
-            ),
-            "The model is left in eval mode, whatever modes its submodules were in.": (
-                modes(lambda _name, _root: False)
-            ),
-            "Every submodule is left in the mode that the root was in (train(mode) reaches all of "
-            "them): set module.training of each one by itself.": modes(lambda _name, root: root),
-            "Only the root gets its mode back; every submodule is left in train mode.": (
-                modes(lambda name, root: root if not name else True)
-            ),
-            "Only the root and the submodules right below get their modes back: model.modules() "
-            "reaches all of them.": modes(lambda name, root: root if name in children else True),
-            "Only the submodules right below the root get their modes back (children()): "
-            "model.modules() reaches all of them, and the root.": modes(
-                lambda name, root: kept(name, root) if name in children[1:] else True
-            ),
-            "Only the submodules get their modes back, not the root.": modes(
-                lambda name, root: kept(name, root) if name else True
-            ),
-            "Submodules without submodules of their own get their modes back, others are left in "
-            "train mode.": modes(
-                lambda name, root: kept(name, root) if name not in ("", "body", "body.2") else True
-            ),
-            "The modes are undone by train(mode) of a module above: set module.training of each "
-            "submodule by itself.": modes(
-                lambda name, root: not root if name.startswith("body.2") else root
-            ),
-        },
+        mistakes=lambda: {told: modes_of(mode) for told, mode in rules.items()},
     )
 
 
@@ -1019,37 +932,26 @@ def test_restores_modes(student: Student) -> None:
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
     """Afterwards the learning rates and options of the optimizer's groups are what they were."""
-    before, reported = restored(student)
-    groups = [
-        dicts(entries(entry(entry(reported, name), "param_groups"), 2)) for name in STATE_DICTS
-    ]
+    reported = laws.observe(student, *call_of(student)).checked().value
+    check_ran(reported)
+    both = "Both groups are left with the {} learning rate of the {}."
     assert_equal(
-        [group.get("lr") for group in groups[1]],
+        [entry(group, "lr") for group in entry(reported, "groups", kind=list, count=2)],
         [0.25, 0.0625],
         what="the list of the learning rates of the optimizer's two groups after the test",
-        mistakes=lambda: {
+        mistakes={
             "Both groups are left with the learning rate of the first one.": [0.25, 0.25],
             "Both groups are left with the learning rate of the second one.": [0.0625, 0.0625],
             "Both groups are left with the learning rate of the optimizer's defaults.": [0.1, 0.1],
-            "Both groups are left with the last learning rate of the test.": [0.5, 0.5],
-            "Both groups are left with the first learning rate of the test.": [0.01, 0.01],
+            both.format("last", "test"): [0.5, 0.5],
+            both.format("first", "test"): [0.01, 0.01],
         },
     )
-    for number, (old, new) in enumerate(zip(*groups, strict=True)):
-        extra = sorted(str(key) for key in new if key not in old)
-        assert not extra, (
-            f"Group {number} of the optimizer has new entries after the test: {', '.join(extra)}. "
-            "The state dict should be what it was."
-        )
-        assert_equal(
-            {key: new[key] for key in old if key in new},
-            {**old, **before.groups[number]},
-            what=f"group {number} of the optimizer's state dict",
-        )
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    told = (
+        "Every group of the optimizer's state dict should be what it was, without new entries such as "
+        "the initial_lr of a scheduler."
+    )
+    check_left(student, ("1.options",), told)
 
 
 @pytest.mark.points(5)
@@ -1057,28 +959,30 @@ def listed(value: Any) -> list[Any]:
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_optimizer_state(student: Student) -> None:
     """Afterwards the optimizer's state of each parameter, such as its momentum, is what it was."""
-    before = Before("Adam", used=["body.0.weight", "head.weight"])
-    state = entry(entry(before.after(student), "optimizer"), "state")
-    assert isinstance(state, dict), "Your code disturbed the observation of its own result."
-    assert state, (
-        "After the test the state of Adam is empty: what was there before the test was cleared."
-    )
-    assert state.keys() == before.state.keys(), (
-        f"After the test Adam has state for the parameters {list(state)[:20]}, before the test it "
-        f"had for {list(before.state)}: put the optimizer's state dict back as it was."
-    )
-    for index, values in before.state.items():
-        changed = [name for name, value in values.items() if not same(state[index], name, value)]
-        assert not changed, (
-            f"After the test the state of Adam for parameter {index} is not what it was "
-            f"({', '.join(changed)}; exp_avg is its momentum): keep a copy (copy.deepcopy of the "
-            "state dict: without a copy, what you keep changes along) and put it back."
+    for optimizer, used, numbers_of in (
+        ("Adam", ["body.0.weight", "head.weight"], [0, 6]),
+        ("SGD", [], []),
+    ):
+        seen = laws.observe(student, *call_of(student, optimizer=optimizer, used=used)).checked()
+        check_ran(seen.value)
+        assert_equal(
+            entry(seen.value, "state"),
+            numbers_of,
+            what=f"the list of the parameters for which {optimizer} has state after the test, as before",
+            mistakes={
+                "The state is empty: what was there before the test was cleared.": [],
+                "State (its momentum) that did not exist before the test should not exist afterwards.": (
+                    list(range(8))
+                ),
+                "State (its momentum) that did not exist before the test should not exist afterwards "
+                "(the frozen parameter has none).": [n for n in range(8) if n != 1],
+            },
         )
-    new = entry(entry(restored(student)[1], "optimizer"), "state")
-    assert new == {}, (
-        "The optimizer had no state before the test, and has some afterwards (its momentum): "
-        "state that did not exist before should not exist afterwards."
-    )
+        told = (
+            "Keep a copy of the state (copy.deepcopy of the state dict: without a copy, what you keep "
+            "changes along), and put it back."
+        )
+        check_left(student, ("1.state",), told, optimizer=optimizer, used=used)
 
 
 @pytest.mark.points(3)
@@ -1087,30 +991,28 @@ def test_restores_optimizer_state(student: Student) -> None:
 @pytest.mark.hint("Leave the loop by break, or restore in a finally clause.")
 def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores everything too."""
-    stops = {
-        "above 4 times the lowest": [1.0, 2.0, 9.0, 1.0],
-        "NaN": [1.0, 2.0, math.nan, 1.0],
-    }
-    for words, losses in stops.items():
-        before = Before()
-        when = f"after a test that stopped early, at a loss that was {words},"
-        check_parameters(before.after(student, losses), before, when)
+    for words, loss in {"above 4 times the lowest": 9.0, "NaN": math.nan}.items():
+        when = f"After a test that stopped early, at a loss that was {words}, "
+        for only, told in PARTS:
+            check_left(student, only, when + told, 1.0, 2.0, loss, 1.0)
 
 
 # --- suggest_lr ----------------------------------------------------------------------------------
+
+
+def result_of(student: Student, rates: Tensor, losses: Tensor) -> Made:
+    return student.own("LRRangeTest", rates, losses)
 
 
 def suggest(
     student: Student, losses: list[list[float]], **options: float
 ) -> tuple[list[Any], list[Tensor]]:
     """The suggestions for these losses, and the learning rates that go with each of them."""
-    rates = [geometric(1e-4, 10.0, len(each)) for each in losses]
-    cases = [
-        {"rates": r, "losses": torch.tensor(each, dtype=torch.float64), "options": options}
-        for r, each in zip(rates, losses, strict=True)
-    ]
-    suggestions = entry(student.run("suggest", cases), "suggestions")
-    return entries(suggestions, len(losses)), rates
+    rates, suggest_lr = [geometric(1e-4, 10.0, len(run)) for run in losses], "suggest_lr"
+    return [
+        student.function(suggest_lr)(result_of(student, r, torch.tensor(run).double()), **options)
+        for r, run in zip(rates, losses, strict=True)
+    ], rates
 
 
 def first(rule: StopRule, losses: list[float]) -> int:
@@ -1174,9 +1076,12 @@ def test_suggestion(student: Student) -> None:
             "You suggest the last rate before the divergence; go one decade below the rate of the "
             "divergence.": at([i - 1 for i in starts]),
             "You divide the rate by factor; one decade below is a division by 10.": at(starts, 4),
-            "You divide the rate by 2; one decade below is a division by 10.": at(starts, 2),
-            "You divide the rate by e; one decade below is a division by 10.": at(starts, math.e),
-            "You divide the rate by 100; one decade below is a division by 10.": at(starts, 100),
+            **{
+                f"You divide the rate by {name}; one decade below is a division by 10.": (
+                    at(starts, divisor)
+                )
+                for name, divisor in {"2": 2, "e": math.e, "100": 100}.items()
+            },
             "You go 10 entries down in the rates; one decade below is a division by 10.": at(
                 [max(i - 10, 0) for i in starts]
             ),
@@ -1184,14 +1089,14 @@ def test_suggestion(student: Student) -> None:
             "to diverge.": at([len(each) - 1 for each in losses], 10),
             "You go one decade below the rate of the highest loss; go below the rate at which the "
             "loss begins to diverge.": at([each.index(max(each)) for each in losses], 10),
-            "You compare with the first loss; compare with the lowest loss before.": by(
-                against(lambda before: before[0])
-            ),
-            "You compare with the previous loss; compare with the lowest loss before.": by(
-                against(lambda before: before[-1])
-            ),
-            "You compare with the mean of the losses before; compare with the lowest.": by(
-                against(lambda before: sum(before) / len(before))
+            **{
+                f"You compare with the {which} loss; compare with the lowest loss before.": (
+                    by(against(REFERENCES[which]))
+                )
+                for which in ("first", "previous")
+            },
+            "You compare with the mean of the losses before; compare with the lowest.": (
+                by(against(REFERENCES["mean"]))
             ),
             "You compare with the lowest loss of the whole run; only the losses before count.": [
                 next(r[i].item() / 10 for i, loss in enumerate(each) if loss > 4 * least)
@@ -1210,30 +1115,32 @@ def test_suggestion(student: Student) -> None:
                 r[max(i for i, x in enumerate(each) if above(4.0)(each[:i], x))].item() / 10
                 for r, each in zip(rates, losses, strict=True)
             ],
-            "You suggest an entry of learning_rates, the nearest one to a decade below; divide the "
-            "rate of the divergence by 10.": [
-                r[int((r - each).abs().argmin())].item()
-                for r, each in zip(rates, right, strict=True)
-            ],
-            "You suggest an entry of learning_rates, the last one below a decade below; divide the "
-            "rate of the divergence by 10.": [
-                r[r <= each][-1].item() for r, each in zip(rates, right, strict=True)
-            ],
-            "You suggest an entry of learning_rates, the first one above a decade below; divide the "
-            "rate of the divergence by 10.": [
-                r[r >= each][0].item() for r, each in zip(rates, right, strict=True)
-            ],
+            **{
+                f"You suggest an entry of learning_rates, the {which} a decade below; divide the "
+                "rate of the divergence by 10.": [
+                    choose(r, decade) for r, decade in zip(rates, right, strict=True)
+                ]
+                for which, choose in ENTRIES.items()
+            },
             "You add factor to the lowest loss; divergence is above factor times the lowest.": by(
                 lambda before, loss: bool(before) and loss > 4 + min(before)
             ),
-            "Your default factor is 2, promised 4.": by(above(2.0)),
-            "Your default factor is 3, promised 4.": by(above(3.0)),
-            "Your default factor is 5, promised 4.": by(above(5.0)),
-            "Your default factor is 10, promised 4.": by(above(10.0)),
+            **{
+                f"Your default factor is {factor}, promised 4.": by(above(factor))
+                for factor in (2, 3, 5, 10)
+            },
             "You take any rise of the loss for divergence; it has to be above factor times the "
             "lowest loss before.": by(above(1.0)),
         },
     )
+
+
+# Entries of the rates, beside the decade below.
+ENTRIES: dict[str, Callable[[Tensor, float], float]] = {
+    "nearest one to": lambda rates, decade: rates[(rates - decade).abs().argmin()].item(),
+    "last one below": lambda rates, decade: rates[rates <= decade][-1].item(),
+    "first one above": lambda rates, decade: rates[rates >= decade][0].item(),
+}
 
 
 @pytest.mark.points(2)
@@ -1283,39 +1190,37 @@ def test_suggestion_not_finite(student: Student) -> None:
     ]
     actual, rates = suggest(student, losses)
 
-    def finite(before: list[float]) -> float:
-        return min((each for each in before if math.isfinite(each)), default=inf)
+    def far(before: list[float], loss: float) -> bool:
+        return loss > 4 * min(filter(math.isfinite, before), default=inf)
 
-    def by(rule: StopRule) -> list[float]:
-        return decade_below(rates, losses, rule)
-
-    filtered = [[loss for loss in each if math.isfinite(loss)] for each in losses]
+    rules: dict[str, StopRule] = {
+        "You take NaN for no divergence: NaN > anything is False, so ask whether the loss is finite.": far,
+        "You ignore losses that are not finite; divergence begins at the first of them.": (
+            lambda before, loss: math.isfinite(loss) and far(before, loss)
+        ),
+        "You take NaN for no divergence, and only infinity for one.": (
+            lambda before, loss: math.isinf(loss) or far(before, loss)
+        ),
+        "You take an infinite first loss for no divergence; a loss that is not finite always is one.": (
+            lambda before, loss: math.isnan(loss) or far(before, loss)
+        ),
+        "You take a first loss that is not finite for no divergence; the search begins with the first "
+        "loss.": lambda before, loss: (
+            bool(before) and (not math.isfinite(loss) or far(before, loss))
+        ),
+    }
+    filtered = [list(filter(math.isfinite, run)) for run in losses]
     assert_close(
         actual,
-        by(above(4.0)),
+        decade_below(rates, losses, above(4.0)),
         what=f"the list of suggestions for the losses {losses}",
         atol=0.0,
         mistakes=lambda: {
-            "You take NaN for no divergence: NaN > anything is False, so ask whether the loss is "
-            "finite.": by(lambda before, loss: loss > 4 * finite(before)),
-            "You ignore losses that are not finite; divergence begins at the first of them.": by(
-                lambda before, loss: math.isfinite(loss) and loss > 4 * finite(before)
-            ),
+            **{told: decade_below(rates, losses, rule) for told, rule in rules.items()},
             "You remove the losses that are not finite, so that the indices no longer fit the rates; "
             "divergence begins at the first of them.": decade_below(rates, filtered, above(4.0)),
-            "You take NaN for no divergence, and only infinity for one.": by(
-                lambda before, loss: math.isinf(loss) or loss > 4 * finite(before)
-            ),
-            "You take an infinite first loss for no divergence; a loss that is not finite always "
-            "is one.": by(lambda before, loss: math.isnan(loss) or loss > 4 * finite(before)),
-            "You take a first loss that is not finite for no divergence; the search begins with "
-            "the first loss.": by(
-                lambda before, loss: (
-                    bool(before) and (not math.isfinite(loss) or loss > 4 * finite(before))
-                )
-            ),
-            "Your suggestion is one entry before the loss that is not finite.": decade_below(
-                rates, losses, above(4.0), shift=-1
+            "Your suggestion is one entry before the loss that is not finite.": (
+                decade_below(rates, losses, above(4.0), shift=-1)
             ),
         },
     )
@@ -1329,14 +1234,10 @@ def test_never_diverges(student: Student) -> None:
     ((suggestion,), _) = suggest(student, [[3.0, 1.0, 2.0, 30.0]])
     assert suggestion is not None, "For losses that diverge your code returns no suggestion."
     losses = [3.0, 2.5, 1.5, 1.0, 1.6, 1.8]
-    with must_raise(ValueError, call=f"suggest_lr for the losses {losses}, which never diverge,"):
-        suggest(student, [losses])
-    told = student.run(
-        "suggest_error", geometric(1e-4, 1.0, 6), torch.tensor(losses, dtype=torch.float64)
-    )
-    assert isinstance(told, str), "For losses that never diverge your code raises only at times."
-    assert "loss" in told.lower() or "result" in told.lower(), (
-        f"The ValueError for losses that never diverge says {told[:100]!r}; it should name the "
+    call = f"suggest_lr for the losses {losses}, which never diverge,"
+    text = refusal(call, lambda: suggest(student, [losses]))
+    assert "loss" in text.lower() or "result" in text.lower(), (
+        f"The ValueError for losses that never diverge says {text[:100]!r}; it should name the "
         "result or its losses."
     )
 
@@ -1346,21 +1247,16 @@ def test_never_diverges(student: Student) -> None:
 @pytest.mark.hint("Work on a copy where you change the losses.")
 def test_result_left_alone(student: Student) -> None:
     """suggest_lr leaves its result as it is."""
-    rates = geometric(1e-4, 1.0, 6)
     losses = torch.tensor([2.0, 1.5, 1.0, math.nan, 9.0, 30.0], dtype=torch.float64)
-    case = {"rates": rates, "losses": losses, "options": {}}
-    (left,) = entries(entry(student.run("suggest", [case]), "left"), 1)
-    check_result(left, [rates, losses], "suggest_lr")
+    check_result_left(student, "suggest_lr", geometric(1e-4, 1.0, 6), losses)
 
 
-def check_result(left: Any, result: list[Tensor], function: str) -> None:
-    names = ("learning_rates", "losses")
-    for name, value, kept in zip(names, entries(left, 2), result, strict=True):
-        tensor = assert_tensor(value, what=f"{name} after {function}")
-        # Filled in, for NaN is not equal to itself.
-        now, before = (each.nan_to_num(-1.0, -2.0, -3.0) for each in (tensor, kept))
-        unchanged = torch.equal(now, before)
-        assert unchanged, f"{function} changed {name} of its argument; leave the result as it is."
+def check_result_left(student: Student, function: str, rates: Tensor, losses: Tensor) -> None:
+    result = result_of(student, rates, losses)
+    told = (
+        f"{function} changed losses or learning_rates of its argument; leave the result as it is."
+    )
+    laws.check_changes_nothing(student, function, result, only=("0.values",), told=told)
 
 
 # --- plot_lr_range_test --------------------------------------------------------------------------
@@ -1371,50 +1267,29 @@ def curve() -> tuple[Tensor, Tensor]:
     return geometric(1e-4, 1.0, 8), torch.cat([losses, torch.tensor([9.0]).double()])[1:]
 
 
+def plot(student: Student, rates: Tensor, losses: Tensor, *suggestion: float | None) -> Any:
+    result = result_of(student, rates, losses)
+    return laws.figure_of(student, "plot_lr_range_test", result, *suggestion)
+
+
 def drawn(student: Student) -> tuple[Tensor, Tensor, Any]:
     """Rates, losses and their plot without a suggestion: figures take long, and tests share them."""
     rates, losses = curve()
     losses[-1] = math.inf
-    return student.once("plot", lambda: (rates, losses, student.run("plot", rates, losses)))
+    return student.once("plot", lambda: (rates, losses, plot(student, rates, losses)))
 
 
-def drawn_beside_others(student: Student) -> tuple[Tensor, Tensor, float, Any]:
-    """The same with a suggestion, while the caller has figures open."""
-
-    def ask() -> tuple[Tensor, Tensor, float, Any]:
-        (rates, losses), suggestion = curve(), 0.003 + 0.002 * torch.rand(()).item()
-        found = student.run("plot_beside_others", rates, losses, suggestion)
-        return rates, losses, suggestion, found
-
-    return student.once("plot beside others", ask)
+def curves_of(figure: Any) -> list[Tensor]:
+    """What is drawn in the only Axes, as tensors (points, 2), the longest first."""
+    lines = entry(laws.axes_of(figure), "lines", kind=list)
+    return sorted(map(laws.points_of, lines), key=len, reverse=True)
 
 
-def only_axes(figure: Any) -> dict[str, Any]:
-    kind = entry(figure, "type")
-    found = "None" if kind is None else f"an object of type {str(kind)[:60]}"
-    assert kind == "Figure", f"plot_lr_range_test returned {found}, promised a matplotlib Figure."
-    axes = listed(entry(figure, "axes"))
-    assert len(axes) == 1, f"The figure has {len(axes)} Axes, promised one Axes."
-    assert isinstance(axes[0], dict), "Your code disturbed the observation of its own result."
-    return axes[0]
-
-
-def curves_of(axes: dict[str, Any]) -> list[Tensor]:
-    """What is drawn in the axes, as tensors (points, 2), the longest first."""
-    curves = [
-        each.double()
-        for each in listed(entry(axes, "curves"))
-        if isinstance(each, Tensor) and each.dim() == 2 and each.shape[1] == 2
-    ]
-    return sorted(curves, key=len, reverse=True)
-
-
-def check_drawn(axes: dict[str, Any], losses: Tensor) -> None:
+def check_drawn(figure: Any, losses: Tensor) -> None:
     """Something of the result is in the axes; whether it is right has a test of its own."""
-    curves = curves_of(axes)
     wanted = losses[torch.isfinite(losses)]
-    close = (torch.isclose(wanted[:, None], each.flatten()) for each in curves)
-    assert any(bool(each.any()) for each in close), (
+    close = (torch.isclose(wanted[:, None], curve.flatten()) for curve in curves_of(figure))
+    assert any(bool(hits.any()) for hits in close), (
         "None of the losses is drawn in the Axes: plot them first."
     )
 
@@ -1428,72 +1303,66 @@ def finite_points(points: Tensor) -> Tensor:
 @pytest.mark.hint("figure.add_subplot(), plot(learning_rates, losses), set_xscale('log').")
 def test_plot_curve(student: Student) -> None:
     """The figure shows the losses over the learning rates, on a logarithmic x axis."""
-    rates, losses, reported = drawn(student)
-    axes = only_axes(reported)
-    curves = [each for each in map(finite_points, curves_of(axes)) if len(each)]
+    rates, losses, figure = drawn(student)
+    curves = [points for points in map(finite_points, curves_of(figure)) if len(points)]
     expected = finite_points(torch.stack([rates, losses], 1))
     x, y = expected.T
     steps = torch.arange(len(x), dtype=torch.float64)
     # The loss that is not finite is the last one: it may be drawn, at the top, or left out.
-    kept = [each[: len(expected)] for each in curves if len(each) - len(expected) in (0, 1)]
-    if not any(torch.allclose(each, expected) for each in kept):
+    whole = [xy[: len(expected)] for xy in curves if len(xy) - len(expected) in (0, 1)]
+    if not any(torch.allclose(points, expected) for points in whole):
         assert curves, "Nothing is drawn in the Axes."
+        base, over = (
+            "plot the rates, and make the axis logarithmic.",
+            "the learning rate belongs on the",
+        )
+        mistaken = {
+            f"You plot the logarithm of the rates (to base 10): {base}": (x.log10(), y),
+            f"You plot the logarithm of the rates: {base}": (x.log(), y),
+            f"You plot the losses over the step number: {over} x axis.": (steps, y),
+            f"You plot the losses over the step number: {over} x axis (counted from 1).": (
+                steps + 1,
+                y,
+            ),
+            f"The axes are swapped: {over} x axis, the loss on the y axis.": (y, x),
+            "You plot the logarithm of the losses (to base 10): plot the losses as they are.": (
+                x,
+                y.log10(),
+            ),
+            "You plot the logarithm of the losses: plot the losses as they are.": (x, y.log()),
+            "Your curve is smoothed (a running mean): plot the losses as they are.": (
+                x,
+                smoothed(y, 0.9),
+            ),
+            "You plot the learning rates over the step number; the losses are missing.": (steps, x),
+            "The last finite loss is missing from the curve: plot all of them.": (x[:-1], y[:-1]),
+            "The first loss is missing from the curve: plot all of them.": (x[1:], y[1:]),
+        }
         assert_close(
             curves[0],
             expected,
             what="the points (x, y) of the longest curve in the Axes",
-            mistakes=lambda: {
-                "You plot the logarithm of the rates (to base 10): plot the rates, and make the "
-                "axis logarithmic.": torch.stack([x.log10(), y], 1),
-                "You plot the logarithm of the rates: plot the rates, and make the axis "
-                "logarithmic.": torch.stack([x.log(), y], 1),
-                "You plot the losses over the step number: the learning rate belongs on the x "
-                "axis.": torch.stack([steps, y], 1),
-                "You plot the losses over the step number: the learning rate belongs on the x "
-                "axis (counted from 1).": torch.stack([steps + 1, y], 1),
-                "The axes are swapped: the learning rate belongs on the x axis, the loss on the y "
-                "axis.": torch.stack([y, x], 1),
-                "You plot the logarithm of the losses (to base 10): plot the losses as they are.": (
-                    torch.stack([x, y.log10()], 1)
-                ),
-                "You plot the logarithm of the losses: plot the losses as they are.": torch.stack(
-                    [x, y.log()], 1
-                ),
-                "Your curve is smoothed (a running mean): plot the losses as they are.": torch.stack(
-                    [x, smoothed(y, 0.9)], 1
-                ),
-                "You plot the learning rates over the step number; the losses are missing.": (
-                    torch.stack([steps, x], 1)
-                ),
-                "The last finite loss is missing from the curve: plot all of them.": expected[:-1],
-                "The first loss is missing from the curve: plot all of them.": expected[1:],
-            },
+            mistakes={told: torch.stack(points, 1) for told, points in mistaken.items()},
         )
-    assert entry(axes, "xscale") == "log", (
-        f"The x axis has the scale {str(entry(axes, 'xscale'))[:20]!r}, it should be logarithmic: "
-        "set_xscale('log')."
-    )
-    check_result(entry(reported, "left"), [rates, losses], "plot_lr_range_test")
+    laws.check_axes(figure, x_scale="log", labels=False)
+    check_result_left(student, "plot_lr_range_test", rates, losses)
 
 
 @pytest.mark.place("plot_lr_range_test")
 @pytest.mark.hint("set_xlabel and set_ylabel.")
 def test_plot_labels(student: Student) -> None:
     """Both axes have a label."""
-    _, losses, reported = drawn(student)
-    axes = only_axes(reported)
-    check_drawn(axes, losses)
-    for name in ("x", "y"):
-        label = entry(axes, f"{name}label")
-        assert str(label or "").strip(), f"The {name} axis has no label."
+    _, losses, figure = drawn(student)
+    check_drawn(figure, losses)
+    laws.check_axes(figure)
 
 
-def verticals(axes: dict[str, Any]) -> list[float]:
+def verticals(figure: Any) -> list[float]:
     """The x of each vertical line in the axes."""
     return [
-        each[0, 0].item()
-        for each in curves_of(axes)
-        if len(each) > 1 and (each[:, 0] == each[0, 0]).all() and (each[:, 1] != each[0, 1]).any()
+        xy[0, 0].item()
+        for xy in curves_of(figure)
+        if len(xy) > 1 and (xy[:, 0] == xy[0, 0]).all() and (xy[:, 1] != xy[0, 1]).any()
     ]
 
 
@@ -1502,22 +1371,22 @@ def verticals(axes: dict[str, Any]) -> list[float]:
 @pytest.mark.hint("axes.axvline(suggestion)")
 def test_plot_suggestion(student: Student) -> None:
     """A suggestion is marked by a vertical line."""
-    rates, losses, suggestion, found = drawn_beside_others(student)
-    axes = only_axes(entry(found, "figure"))
-    lines = verticals(axes)
-    if any(math.isclose(each, suggestion, rel_tol=1e-6) for each in lines):
+    (rates, losses), suggestion = curve(), 0.003 + 0.002 * torch.rand(()).item()
+    figure = plot(student, rates, losses, suggestion)
+    lines = verticals(figure)
+    if any(math.isclose(x, suggestion, rel_tol=1e-6) for x in lines):
         return
-    flat = [each for each in curves_of(axes) if len(each) > 1 and (each[:, 1] == suggestion).all()]
+    flat = [xy for xy in curves_of(figure) if len(xy) > 1 and (xy[:, 1] == suggestion).all()]
     assert not flat, "The line at the suggestion is horizontal: a learning rate is an x (axvline)."
     assert lines, "There is no vertical line at the suggestion."
-    at_lowest, at_last = rates[losses.argmin()].item(), rates[-1].item()
+    where, last = "Your line is at {}, not at the suggestion.", rates[-1].item()
     assert_close(
         lines[0],
         suggestion,
         what="the x of the vertical line",
         rtol=1e-6,
         atol=0.0,
-        mistakes=lambda: {
+        mistakes={
             "Your line is at the logarithm of the suggestion (to base 10): the axis takes care of "
             "that.": math.log10(suggestion),
             "Your line is at the logarithm of the suggestion: the axis takes care of that.": (
@@ -1525,10 +1394,10 @@ def test_plot_suggestion(student: Student) -> None:
             ),
             "Your line is at 10 times the suggestion.": 10 * suggestion,
             "Your line is one decade below the suggestion.": suggestion / 10,
-            "Your line is at the lowest loss, not at the suggestion.": at_lowest,
-            "Your line is at the last rate, not at the suggestion.": at_last,
-            "Your line is one decade below the last rate, not at the suggestion.": at_last / 10,
-            "Your line is at the middle of the rates, not at the suggestion.": rates[4].item(),
+            where.format("the lowest loss"): rates[losses.argmin()].item(),
+            where.format("the last rate"): last,
+            "Your line is one decade below the last rate, not at the suggestion.": last / 10,
+            where.format("the middle of the rates"): rates[4].item(),
         },
     )
 
@@ -1539,12 +1408,12 @@ def test_plot_suggestion(student: Student) -> None:
 def test_plot_without_suggestion(student: Student) -> None:
     """Without a suggestion, and only then, there is no vertical line."""
     rates, losses = curve()
-    lines = verticals(only_axes(student.run("plot", rates, losses, None)))
+    lines = verticals(plot(student, rates, losses, None))
     # One at every point is an error bar or a stem.
     assert not lines or len(lines) >= len(rates), (
         f"With None for a suggestion there is a vertical line all the same, at {lines[0]:.4g}."
     )
-    lines = verticals(only_axes(student.run("plot", rates, losses, 0.0)))
+    lines = verticals(plot(student, rates, losses, 0.0))
     assert 0.0 in lines, (
         "A suggestion of 0.0 has no vertical line: it is a number, not None (`if suggestion:` "
         "takes one for the other)."
@@ -1556,22 +1425,7 @@ def test_plot_without_suggestion(student: Student) -> None:
 @pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
 def test_plot_pyplot(student: Student) -> None:
     """pyplot's figures are as they were, and no window is opened."""
-    _, losses, _, found = drawn_beside_others(student)
-    check_drawn(only_axes(entry(found, "figure")), losses)
-    before, after = listed(entry(found, "before")), listed(entry(found, "after"))
-    theirs = [entries(each, 3) for each in entries(entry(found, "theirs"), 2)]
-    returned = entry(found, "returned")
-    # Each of the caller's has one text and no Axes.
-    assert all(number != returned and drawn == [0, 1] for number, *drawn in theirs), (
-        "You draw on the caller's figure: make one of your own (Figure()), not plt.gcf()."
-    )
-    assert all(number in after for number in before), (
-        "You close figures of the caller: close only your own (plt.close(figure))."
-    )
-    assert after == before, (
-        "Your figure stays open in pyplot's registry: make it with matplotlib.figure.Figure(), or "
-        "close it (plt.close(figure)) before you return it."
-    )
-    assert entry(found, "shown") == 0, (
-        "You open a window (show): return the figure, and leave that to the caller."
-    )
+    rates, losses, figure = drawn(student)
+    check_drawn(figure, losses)
+    result = result_of(student, rates, losses)
+    laws.check_leaves_pyplot(student, "plot_lr_range_test", result, 0.004)

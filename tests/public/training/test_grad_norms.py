@@ -109,5 +109,7 @@ def test_example_figure(student: Student) -> None:
     assert_equal(fact(found, "axes"), 1, what="the number of Axes")
     assert_equal(fact(found, "scales"), ["log"], what="the list of the scales of the y axis")
     labels = fact(found, "labels")
-    missing = [name for name in histories if not isinstance(labels, list) or name not in labels]
+    missing = [
+        name for name in histories if not isinstance(labels, list) or name not in map(str, labels)
+    ]
     assert not missing, f"There is no line with the label {missing[0]!r}."

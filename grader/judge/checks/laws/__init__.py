@@ -30,6 +30,7 @@ from grader.judge.checks.laws.figures import (
     check_leaves_pyplot,
     figure_of,
     lines_of,
+    points_of,
 )
 from grader.judge.checks.laws.functions import (
     check_again_differentiable,
@@ -58,7 +59,7 @@ from grader.judge.checks.laws.numerics import (
     check_smooth,
     gradient_at,
 )
-from grader.judge.checks.laws.observation import Observation, kinds_of, observe, shipped
+from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
 
 __all__ = [
     "Observation",
@@ -105,5 +106,7 @@ __all__ = [
     "lines_of",
     "observe",
     "parameter_named",
+    "points_of",
+    "same",
     "shipped",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_equal, assert_tensor, must_raise
@@ -172,14 +172,27 @@ def check_restores(
 def check_shares_no_memory(
     student: Student, target: Target, *arguments: Any, told: str = "", **keywords: Any
 ) -> Any:
-    """The result is a new tensor that shares no memory with an argument, and no view of one."""
+    """The result is new: no tensor of it shares memory with an argument or is a view of one."""
     seen = observe(student, target, *arguments, **keywords).checked()
-    assert_tensor(seen.value, what=f"the result of {name_of(target)}")
+    own = list(_memory_of(seen.result()))
+    if not own:
+        assert_tensor(seen.value, what=f"the result of {name_of(target)}")
     for i in range(len(arguments)):
-        if same(entry(seen.after(i), "storage", default=None), seen.result("storage")):
+        given = list(_memory_of(seen.after(i)))
+        if any(start < end and begin < stop for begin, end in own for start, stop in given):
             line = f"The result of {name_of(target)} shares its memory with argument {i}: copy it."
             raise failed([line], told)
     return seen.value
+
+
+def _memory_of(facts: Any) -> Iterator[tuple[int, int]]:
+    """Where the tensors of a value begin and end in memory."""
+    for item in entry(facts, "items", kind=list, default=[]):
+        yield from _memory_of(item)
+    place = entry(facts, "storage", default=None)
+    if place is not None:
+        begin, end = (entry(place, i, kind=int) for i in (0, 1))
+        yield begin, end
 
 
 @law("returns_inference_tensor", "attaches")
@@ -374,8 +387,20 @@ def _apply(function: Any, call: Sequence[Any] | Mapping[str, Any]) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, Made):
         return value.function
-    shape = getattr(value, "shape", None)
-    return repr(value)[:60] if shape is None else f"a tensor of shape {tuple(shape)}"
+    if type(value) in (list, tuple) and any(map(_is_shaped, value)):
+        open_, close = "[]" if isinstance(value, list) else "()"
+        return f"{open_}{', '.join(map(_shown, value))}{close}"
+    if not _is_shaped(value):
+        return repr(value)[:60]
+    dtype = str(value.dtype).removeprefix("torch.")
+    return f"a {dtype} tensor of shape {tuple(value.shape)}"
+
+
+def _is_shaped(value: Any) -> bool:
+    """Whether it is a tensor or an array, or has one in it."""
+    if type(value) in (list, tuple):
+        return any(map(_is_shaped, value))
+    return hasattr(value, "shape")
 
 
 @law("ignores_seed", "draws_seed")

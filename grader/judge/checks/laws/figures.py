@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_equal
 from grader.judge.checks.comparison import is_ndarray
@@ -14,6 +14,9 @@ from grader.judge.checks.wording import element, message
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
     """The figure that the student's function draws, as a dict of plain data.
@@ -22,7 +25,7 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     and `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (how many there are).
     """
     seen = shipped(student, "figure")(name_of(target), *arguments, **keywords)
-    if not entry(seen, "figure", default=False):
+    if entry(seen, "figure", default=False) is not True:
         kind = str(entry(seen, "type", default="something unreadable"))
         returned = "None" if kind == "NoneType" else f"a {element(kind)}"
         told = f"{name_of(target)} should return a matplotlib Figure, yours returned {returned}."
@@ -69,9 +72,9 @@ def check_axes(
                 raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
     if not legend:
         return
-    if not entry(figure, "legends"):
+    if same(entry(figure, "legends"), 0):
         raise CheckFailed("There is no legend: call ax.legend() when the lines are drawn.")
-    named = entry(figure, "legend", kind=list)
+    named = [str(text) for text in entry(figure, "legend", kind=list)]
     for text in legend:
         if text not in named:
             how = "give each line its label, and make the legend after the lines"
@@ -80,9 +83,11 @@ def check_axes(
 
 def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
     """The points (n, 2) of the line of each label, float64; there has to be exactly one of each."""
-    import torch
-
-    lines = [line for axes in entry(figure, "axes", kind=list) for line in entry(axes, "lines")]
+    lines = [
+        line
+        for axes in entry(figure, "axes", kind=list)
+        for line in entry(axes, "lines", kind=list)
+    ]
     points: dict[str, Any] = {}
     for label in labels:
         own = [line for line in lines if same(entry(line, "label"), label)]
@@ -92,11 +97,18 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
                 f"There is {count} with the label {label!r}, of {len(lines)}: draw it as one line."
             )
             raise CheckFailed(message([told]))
-        pairs = entry(own[0], "points")
-        if not is_ndarray(pairs):
-            raise CheckFailed(UNREADABLE)
-        points[label] = torch.as_tensor(pairs, dtype=torch.float64)
+        points[label] = points_of(own[0])
     return points
+
+
+def points_of(line: Any) -> Tensor:
+    """The points (n, 2) of a line, float64."""
+    import torch
+
+    pairs = entry(line, "points")
+    if not (is_ndarray(pairs) and pairs.dtype.kind == "f" and pairs.shape[1:] == (2,)):
+        raise CheckFailed(UNREADABLE)
+    return torch.from_numpy(pairs.astype("float64"))
 
 
 @law("leaves_a_figure", "closes_figures", "shows_figure")
@@ -116,11 +128,11 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
         what="the list of what the caller's figures contain",
         mistakes=lambda: {drawn: entry(after, "contents")},
     )
-    if any(entry(after, "callers", kind=list)):
+    if any(returned is not False for returned in entry(after, "callers", kind=list)):
         raise CheckFailed("The caller's figure is returned: make a figure of your own.")
     left = [number for number in new if number not in old]
     if left:
         how = "close yours with plt.close(figure), or make it without pyplot"
         raise CheckFailed(f"{len(left)} new figures are left open in pyplot: {how}.")
-    if entry(seen, "shown"):
+    if not same(entry(seen, "shown"), 0):
         raise CheckFailed("The figure is shown: call no show, return it and let the caller decide.")

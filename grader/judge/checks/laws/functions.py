@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_close, assert_tensor
 from grader.judge.checks.laws.law import law
-from grader.judge.checks.laws.observation import observe, shipped
+from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry, fields
 from grader.judge.checks.wording import element, failed
 from grader.judge.student import Student
@@ -41,7 +41,7 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
     """The result's grad_fn is the backward node of the Function `own`: no operation comes after it."""
     for x, _, report in _nodes(student, name, own):
         node, nodes, wanted = fields(report, "node", "nodes", "own")
-        if not isinstance(nodes, list) or nodes[:1] != [wanted]:
+        if not isinstance(nodes, list) or not same(nodes[:1], [wanted]):
             line = (
                 f"The grad_fn of {name} for an x of shape {tuple(x.shape)} is {element(node)}, not"
             )
@@ -56,7 +56,7 @@ def check_declared(student: Student, name: str, own: str) -> None:
     if entry(report, "function") is not True:
         raise failed([f"{own} should be a subclass of torch.autograd.Function."])
     for method in ("forward", "backward"):
-        kind = entry(report, method)
+        kind = str(entry(report, method))
         if kind in ("missing", "NoneType"):
             raise failed([f"{own} defines no {method} of its own."])
         if kind != "staticmethod":

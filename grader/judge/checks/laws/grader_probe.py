@@ -334,7 +334,13 @@ def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
     from matplotlib.collections import LineCollection, PathCollection
 
     alone = len(drawn.axes) == 1  # then a label of the whole figure is one of its only Axes
-    curves = [(line.get_label(), line.get_xydata()) for line in axes.lines]
+    # Without a style and without markers nothing of a line is to be seen.
+    seen = [
+        line
+        for line in axes.lines
+        if line.get_linestyle() != "None" or line.get_marker() not in ("None", "none", "", " ")
+    ]
+    curves = [(line.get_label(), line.get_xydata()) for line in seen]
     for artist in axes.collections:
         if isinstance(artist, LineCollection):
             curves += [(artist.get_label(), segment) for segment in artist.get_segments()]

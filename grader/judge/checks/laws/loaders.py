@@ -34,9 +34,19 @@ def _read(read: Callable[[Any], Any], batch: Any) -> list[Any]:
     try:
         numbers = read(batch)
         items = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
-        return [item.tolist() if hasattr(item, "tolist") else item for item in items]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return [_plain(item) for item in items]
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
         raise CheckFailed(message([f"A batch of the loader is {type(batch).__name__}."])) from None
+
+
+def _plain(item: Any) -> Any:
+    """An item without tensors and arrays, which == could not compare."""
+    item = item.tolist() if hasattr(item, "tolist") else item
+    if type(item) in (list, tuple):
+        return type(item)(_plain(part) for part in item)
+    if item is None or isinstance(item, (bool, int, float, str)):
+        return item
+    raise TypeError(type(item).__name__)
 
 
 def _other_orders(law: Mapping[str, Any]) -> Iterable[str]:

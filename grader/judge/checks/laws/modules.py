@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from grader.judge.checks.assertions import Mistakes, assert_equal, assert_tensor
 from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.numerics import check_finite
-from grader.judge.checks.laws.observation import observe, shipped
+from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import failed, sentence
 from grader.judge.student import Student
@@ -122,7 +122,7 @@ def check_starts_random(
         )
         raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
-    if seen[0].draws == seen[1].draws or any(each.was_seeded() for each in seen):
+    if same(seen[0].draws, seen[1].draws) or any(each.was_seeded() for each in seen):
         line = f"Making a {class_name} sets the seed of the global random state"
         raise failed([f"{line}: leave the seed alone."])
 
@@ -204,7 +204,9 @@ def check_modes_inside(
     recorder = shipped(student, "recorder").made(model)
     seen = shipped(student, "seen")(recorder, name, *arguments, **keywords)
     for modes in entry(seen, kind=list):
-        if training is not None and any(mode is not training for mode in entry(modes, "training")):
+        if training is not None and any(
+            mode is not training for mode in entry(modes, "training", kind=list)
+        ):
             wanted = "model.train()" if training else "model.eval()"
             raise failed([f"{name} runs the model in the wrong mode: call {wanted} first."], told)
         if grad is not None and entry(modes, "grad") is not grad:

@@ -98,8 +98,10 @@ class Observation:
 
     def parameters(self, argument: str | int) -> dict[str, Tensor]:
         """The values of each parameter and buffer of a module argument before the call."""
-        tensors = {**self.before(argument, "parameters"), **self.before(argument, "buffers")}
-        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors.items()}
+        kinds = ("parameters", "buffers")
+        parts = [entry(self.before(argument), kind, kind=dict) for kind in kinds]
+        tensors = [(name, fact) for part in parts for name, fact in part.items()]
+        return {name: assert_tensor(entry(fact, "values")) for name, fact in tensors}
 
     @property
     def draws(self) -> Any:
@@ -328,7 +330,8 @@ def _optimizer_changes(
     if not same(entry(after, "parameters"), entry(before, "parameters")):
         yield Change(f"which parameters {name} holds", "parameters", owners)
     for part, words in (("options", "options"), ("state", "state")):
-        if any(_changes("", entry(before, part), entry(after, part), owners)):
+        changes = _changes("", entry(before, part), entry(after, part), owners)
+        if any(change.part != "version" for change in changes):
             yield Change(f"the {words} of {name}", part, owners)
 
 
