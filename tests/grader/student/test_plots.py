@@ -275,17 +275,7 @@ def test_a_picture_that_cannot_be_written_says_where_else(course: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "exercise",
-    [
-        "containers",
-        "initialization",
-        "glu",
-        "gelu",
-        "grad_norms",
-        "lr_finder",
-        "collate",
-        "data_parallel",
-    ],
+    "exercise", sorted(p.stem.removeprefix("plot_") for p in ROOT.glob("tests/plots/*/plot_*.py"))
 )
 def test_the_real_experiments_draw_the_solutions(exercise: str) -> None:
     course = load_course(ROOT)
