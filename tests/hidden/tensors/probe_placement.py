@@ -17,7 +17,6 @@ class Sample(NamedTuple):
 
 
 Pair = namedtuple("Pair", ["first", "second"])
-Nothing = namedtuple("Nothing", [])
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool", "complex64"]
 
 
@@ -50,10 +49,10 @@ def batch(kind: str) -> Any:
         "dtypes": {
             dtype: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, dtype)) for dtype in DTYPES
         },
-        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Tanh(), {4, 5}, x],
+        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Tanh(), x],
         "None": None,
         "text": "text",
-        "empty": {"list": [], "dict": {}, "tuple": (), "pair": Nothing(), "x": torch.ones(0, 2)},
+        "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
         "empty dict": {},
         "empty list": [],
         "empty tuple": (),

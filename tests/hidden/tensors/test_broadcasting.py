@@ -32,8 +32,6 @@ def test_shapes(student: Student) -> None:
         ((2, 3, 4), (3, 1)),
         ((5, 1, 4), (3, 1)),
         ((7, 1), (1, 6)),
-        ((3, 4), (3, 4)),
-        ((1,), (1, 1, 1)),
         ((8, 1, 6, 1), (7, 1, 5)),
         ((2, 3), ()),
         ((), ()),
@@ -68,7 +66,6 @@ def test_shapes_that_do_not_fit(student: Student) -> None:
         ((0,), (2,)),
         ((10, 5), (5, 10)),
         ((3, 2), (3,)),
-        ((2, 3), (4, 3)),
         ((2, 3, 4), (2,)),
         ((6,), (3,)),
         ((1, 0, 2), (4, 1, 1, 3)),
@@ -87,7 +84,7 @@ def test_any_shape(student: Student) -> None:
     """A shape is a tuple, list or torch.Size, and may be too large for any tensor."""
     for shape in ((2, 1, 4), [2, 1, 4], student.made("size", [2, 1, 4])):
         for other in ((3, 1), [3, 1], student.made("size", [3, 1])):
-            made = student.function("broadcast_shape")(shape, other)
+            made = laws.check_changes_nothing(student, "broadcast_shape", shape, other)
             assert_equal(made, (2, 3, 4), what="broadcast_shape of tuples, lists, torch.Sizes")
     most = 2**63 - 1
     huge = [((2**40, 1, 3), (2**50, 1)), ((most, 1), (1, most)), ((most, 1, 0), (most, most, 1))]
@@ -171,6 +168,10 @@ def test_differentiable(student: Student) -> None:
 @pytest.mark.hint("Use reshape where you use view, name no dtype, and change nothing in place.")
 def test_any_gradient(student: Student) -> None:
     """Strides, dtype and kind of shape may be any, and gradient stays as it is."""
+    for x in laws.kinds_of(torch.randn(4, 3)):
+        for size in ([4, 1], [3], [4, 3]):
+            total = laws.check_changes_nothing(student, "sum_to_shape", x, size)
+            assert_tensor(total, shape=size, what=f"the gradient for the shape {size}")
     x = torch.randn(3, 4, 2)
     for shape in ((4, 1), (3, 4, 2)):
         laws.check_layouts(student, "sum_to_shape", x, shape)
@@ -178,10 +179,6 @@ def test_any_gradient(student: Student) -> None:
         laws.check_dtypes(student, "sum_to_shape", x, kind)
     x = torch.randn(30, 7).double()
     laws.check_float64(student.function("sum_to_shape")(x, (7,)), x.sum(0), what="the sum")
-    for x in laws.kinds_of(torch.randn(4, 3)):
-        for size in ((4, 1), (3,), (4, 3)):
-            total = laws.check_changes_nothing(student, "sum_to_shape", x, size)
-            assert_tensor(total, shape=size, what=f"the gradient for the shape {size}")
 
 
 @pytest.mark.points(4)
@@ -302,13 +299,14 @@ def test_loss_gradients(student: Student) -> None:
 def test_any_loss(student: Student) -> None:
     """Strides and dtype may be any, there may be no elements, and both tensors stay as they are."""
     x, y = torch.randn(4, 3), torch.randn(4, 3)
+    for reduction in REDUCTIONS:
+        for left, right in zip(laws.kinds_of(x), laws.kinds_of(y)[::-1], strict=True):
+            laws.check_changes_nothing(student, "mse_loss", left, right, reduction)
     laws.check_layouts(student, "mse_loss", x, y, "mean", what="the loss")
     for reduction in REDUCTIONS:
         check_loss(student, x.t(), torch.randn(3, 4), reduction)
         for dtype in (torch.float32, torch.float64):
             check_loss(student, x.to(dtype), y.to(dtype), reduction)
-        for left, right in zip(laws.kinds_of(x), laws.kinds_of(y)[::-1], strict=True):
-            laws.check_changes_nothing(student, "mse_loss", left, right, reduction)
     for shape in ((0,), (3, 0)):
         for reduction in ("sum", "none"):
             check_loss(student, torch.ones(shape), torch.ones(shape), reduction)
@@ -329,10 +327,10 @@ def check_shapes(student: Student, pairs: Iterable[tuple[Shape, Shape]]) -> None
             larger = "You take the larger size: a 1 against a 0 gives 0."
             shorter = "The shorter shape cuts the longer one off: missing dimensions count as 1."
             mistakes = {
+                larger: larger_of(left, right),
                 "You align the shapes at the first dimension: begin at the last one.": larger_of(
                     *first
                 ),
-                larger: larger_of(left, right),
                 shorter: tuple(b if a == 1 else a for a, b in cut),
                 "The result is the shape alone: a 1 in it takes the size of the other.": shape,
                 "The result is the other shape: a 1 in it takes the size of the first.": other,
