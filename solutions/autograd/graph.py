@@ -1,0 +1,103 @@
+"""Walk the graph that autograd has recorded, from a result back to its leaves.
+
+Every operation on tensors that require a gradient leaves a *node* behind, which knows how to pass a gradient
+on. `y.grad_fn` is the node of y, and `node.next_functions` are the nodes that it passes on to, one pair
+`(node, number)` for each input of the operation; None stands for an input that needs no gradient. The walk
+ends at nodes called AccumulateGrad. Each of them belongs to one leaf, `node.variable`, and adds to its `.grad`.
+
+    a = torch.ones(2, requires_grad=True)
+    b = (a * 2).exp()             ExpBackward0 -> MulBackward0 -> AccumulateGrad (of a)
+
+Why it matters: "why has this parameter no gradient?", "what does this loss reach?" and "why does memory
+grow?" are questions about this graph, and it answers them.
+
+Source: PyTorch documentation, Autograd mechanics: How autograd encodes the history.
+
+These rules hold for everything that you write here:
+
+- The graph is left whole: a caller's backward pass through it still works afterwards.
+- No `.grad` changes, of no leaf at all, whatever stands in it.
+- It does not touch the global random state, neither by seeding nor by drawing from it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+# begin solution
+
+
+def _nodes(output: torch.Tensor) -> list[torch.autograd.graph.Node]:
+    """Every node behind `output` once, level by level."""
+    nodes = [] if output.grad_fn is None else [output.grad_fn]
+    seen = set(nodes)
+    # The list grows while it is walked through, so that it is the queue, too.
+    for node in nodes:
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                nodes.append(following)
+    return nodes
+
+
+# end solution
+
+
+def graph_nodes(output: torch.Tensor) -> list[str]:
+    """Return the class names of all nodes of the graph of `output`, each node once.
+
+    The name of a node is `type(node).__name__`, as `"MulBackward0"` or `"AccumulateGrad"` (`node.name()`
+    has a prefix for some). The first one is that of `output.grad_fn`. The others follow level by level
+    (breadth first): the nodes that are one step away, then those that are two steps away, and within a
+    level in the order in which `next_functions` first names them. A node that can be reached in several
+    ways stands at the first place where it is reached. None in `next_functions` is skipped.
+
+    The list is empty where `output` has no `grad_fn`: a constant, a detached result, a leaf.
+
+    `output` has any shape. A chain of 10,000 operations is no trouble, and neither is `y = y + y`, 100
+    times, whose graph has 101 nodes and 2**100 paths.
+    """
+    # begin solution: visit each node once, breadth first
+    return [type(node).__name__ for node in _nodes(output)]
+    # end solution
+
+
+def graph_leaves(output: torch.Tensor) -> list[torch.Tensor]:
+    """Return the leaf tensors in which a backward pass from `output` would accumulate, each once.
+
+    They are the tensors themselves (the same objects, not copies), in the order in which their nodes stand
+    in `graph_nodes`. Where `output` is itself a leaf that requires a gradient, it is the only one; where
+    nothing requires a gradient, the list is empty. Long and shared graphs are no trouble here either.
+    """
+    # begin solution: collect what the AccumulateGrad nodes belong to
+    if output.grad_fn is None:
+        return [output] if output.requires_grad else []
+    return [node.variable for node in _nodes(output) if hasattr(node, "variable")]
+    # end solution
+
+
+def separate_gradients(
+    losses: Sequence[torch.Tensor], parameters: Iterable[torch.Tensor]
+) -> list[list[torch.Tensor]]:
+    """Return, for each loss, the gradient of that loss alone for each parameter.
+
+    `result[i][j]` is the gradient of `losses[i]` with respect to the j-th parameter, of its shape and dtype:
+    zeros where the loss does not reach the parameter. It comes without a graph of its own
+    (`requires_grad` is False). No loss at all gives `[]`.
+
+    Each loss is a 0-d tensor that requires a gradient, and losses may share parts of their graphs. The
+    graphs are left whole, so that the caller can still call backward on each of them, the last one
+    included. No `.grad` changes, neither that of the parameters nor of other leaves. `parameters` may be a
+    generator; they are leaves that require a gradient.
+    """
+    # begin solution: one pass for each loss, past every .grad
+    targets = list(parameters)
+    return [
+        list(
+            torch.autograd.grad(
+                loss, targets, retain_graph=True, allow_unused=True, materialize_grads=True
+            )
+        )
+        for loss in losses
+    ]
+    # end solution

@@ -1,0 +1,79 @@
+"""Small examples for graph_nodes, graph_leaves and separate_gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal
+from grader.judge.student import Student
+
+
+@pytest.mark.place("graph_nodes")
+@pytest.mark.hint(
+    "Begin with output.grad_fn, then what its next_functions name, and so on, level by level."
+)
+def test_example_nodes(student: Student) -> None:
+    """The graph of (a.exp() * b + b).sum() has six nodes, of which AccumulateGrad stands for each leaf."""
+    names = [
+        "SumBackward0",
+        "AddBackward0",
+        "MulBackward0",
+        "AccumulateGrad",
+        "ExpBackward0",
+        "AccumulateGrad",
+    ]
+    assert_equal(
+        student.run("example", "graph_nodes"),
+        names,
+        what="graph_nodes((a.exp() * b + b).sum())",
+        mistakes={
+            "Only the first of next_functions is followed: every input has one.": [
+                *names[:3],
+                *names[4:],
+            ],
+            "The walk goes depth first: finish a level before you go on to the next one.": [
+                *names[:3],
+                "ExpBackward0",
+                "AccumulateGrad",
+                "AccumulateGrad",
+            ],
+            "The leaf b is reached in two ways: name its node once.": [*names, "AccumulateGrad"],
+            "AccumulateGrad is left out: it is a node, too.": [*names[:3], "ExpBackward0"],
+        },
+    )
+
+
+@pytest.mark.place("graph_leaves")
+@pytest.mark.hint("node.variable of an AccumulateGrad node is the leaf itself.")
+def test_example_leaves(student: Student) -> None:
+    """The leaves of (a.exp() * b + b).sum() are b and a, in this order."""
+    assert_equal(
+        student.run("example", "graph_leaves"),
+        ["b", "a"],
+        what="graph_leaves((a.exp() * b + b).sum())",
+        mistakes={
+            "These are copies: give node.variable itself.": ["another tensor"] * 2,
+            "The leaves are in the order of a walk depth first: go level by level.": ["a", "b"],
+            "A leaf is given several times.": ["b", "b", "a"],
+        },
+    )
+
+
+@pytest.mark.place("separate_gradients")
+@pytest.mark.hint("torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)")
+def test_example_gradients(student: Student) -> None:
+    """For a = 2 and b = 3 the gradients of a * b are 3 and 2, those of a * a are 4 and 0."""
+    right = [[torch.tensor(3.0), torch.tensor(2.0)], [torch.tensor(4.0), torch.tensor(0.0)]]
+    assert_close(
+        student.run("gradients"),
+        right,
+        what="separate_gradients([a * b, a * a], [a, b])",
+        mistakes={
+            "The gradients add up over the losses: each is to be that of one loss alone.": [
+                right[0],
+                [torch.tensor(7.0), torch.tensor(2.0)],
+            ],
+            "a * a does not reach b: give zeros, not None.": [right[0], [right[1][0], None]],
+        },
+    )
