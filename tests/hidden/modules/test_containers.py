@@ -82,7 +82,7 @@ def test_mlp_layers(student: Student) -> None:
     check_follows(student, "MLP", [4, 3, 2], torch.randn(5, 4), 4)
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(9)
 @pytest.mark.requires("test_mlp_parameters")
 @pytest.mark.place("MLP.forward")
 @pytest.mark.hint("return self.layers(x)")

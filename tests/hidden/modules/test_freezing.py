@@ -212,7 +212,7 @@ def test_groups_values(student: Student) -> None:
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_groups")
+@pytest.mark.requires("test_groups", "test_groups_values")
 @pytest.mark.place("parameter_groups")
 @pytest.mark.hint("parameters() gives a shared one once; leave out what does not require grad.")
 def test_groups_trainable(student: Student) -> None:
@@ -352,16 +352,16 @@ def split(decays: Callable[[str], Any], names: Sequence[str]) -> list[list[str]]
 
 def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
     """The groups that the usual mistakes make, by what to say of each."""
-    right, norms = split(is_matrix, learning), ("norm", "plane")
+    right, norm = split(is_matrix, learning), ("norm", "plane")
     rules: dict[str, Callable[[str], Any]] = {
-        "{} name of a parameter: parameter.dim() decides.": lambda n: "bias" not in n,
-        "{} name, if it ends with weight: parameter.dim() decides.": lambda n: n.endswith("weight"),
-        "{} kind of the module: parameter.dim() decides.": (
-            lambda n: "bias" not in n and not n.startswith(norms)
+        "You decide by the name: parameter.dim() decides.": lambda n: "bias" not in n,
+        "You decide by the end of the name: parameter.dim() decides.": lambda n: n.endswith(
+            "weight"
         ),
-        "{} kind of the module, a norm: parameter.dim() alone decides.": (
-            lambda n: is_matrix(n) and not n.startswith(norms)
+        "You decide by the module: use dim().": lambda n: (
+            "bias" not in n and not n.startswith(norm)
         ),
+        "You leave norms out: use dim() alone.": lambda n: is_matrix(n) and not n.startswith(norm),
         "Parameters of one dimension decay: two or more are needed.": lambda n: SHAPES[n] != (),
         "Only two dimensions decay: more of them do as well.": lambda n: len(SHAPES[n]) == 2,
     }
@@ -370,7 +370,7 @@ def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
         "The two groups are swapped: those of two or more dimensions come first.": right[::-1],
         "Frozen parameters are in the groups: leave them out.": split(is_matrix, NAMES),
         "Tied weights are listed twice: each parameter once.": [[*right[0], TIED], right[1]],
-        **{told.format("You decide by the"): split(rule, learning) for told, rule in rules.items()},
+        **{told: split(rule, learning) for told, rule in rules.items()},
         **{
             f"Your groups hold {told}: they have to hold the model's own Parameter objects.": [
                 [f"(a {kind})"] * len(names) for names in right

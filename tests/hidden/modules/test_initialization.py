@@ -263,12 +263,11 @@ def check_uniform(values: Any, weight: Tensor, gain: float, what: str) -> None:
 
 def check_kaiming(values: Any, weight: Tensor, what: str) -> None:
     """The values are Kaiming's normal ones for such a weight."""
-    fan_in, fan_out, n, m = scales(weight)
+    fan_in, fan_out, n, _ = scales(weight)
     std = math.sqrt(2 / fan_in)
     wrong = {
         "fan_in and fan_out are swapped: Kaiming divides by fan_in.": math.sqrt(2 / fan_out),
         "The kernel's sizes are left out of fan_in.": math.sqrt(2 / n),
-        "The kernel's sizes are left out, and the fans are swapped.": math.sqrt(2 / m),
         "That is the variance, 2 / fan_in: normal_ takes its root, the deviation.": 2 / fan_in,
         "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(
             2 / (fan_in + fan_out)
@@ -299,7 +298,6 @@ def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: s
 
 
 def check_filled(tensor: Tensor, what: str) -> None:
-    laws.check_finite(tensor, what=what)
     assert tensor.any(), f"{what} is still zero: fill the weight itself, not a copy of it."
 
 
