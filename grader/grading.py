@@ -63,7 +63,8 @@ def grade(
     """Grade one submission and return its result.
 
     Args:
-        submission: a folder with `<chapter>/<exercise>.py` files, or one such file; or what was read.
+        submission: a folder with `<chapter>/<exercise>.py` files, or one such file, of any name if one
+            exercise is to be graded; or what was read.
         course: the course, or a folder at or below it.
         exercises: ids of the exercises to grade; all of them by default.
         seed: seeds the inputs of every test; the same seed gives the same result.
@@ -82,8 +83,10 @@ def grade(
     begin, started = time.monotonic(), datetime.datetime.now(datetime.UTC)
     if not isinstance(course, Course):
         course = load_course(course)
+    exercises = tuple(exercises)
     if not isinstance(submission, Submission):
-        submission = read_submission(Path(submission), course)
+        only = course.exercise(exercises[0]) if len(exercises) == 1 else None
+        submission = read_submission(Path(submission), course, only=only)
     options = grading_options(seed, suite, require_isolation)
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())

@@ -71,12 +71,20 @@ def open_course(path: Path) -> Course:
 
 
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
-    """The named exercises in the order of the course, all if none is named; else a usage error."""
+    """The named exercises in the order of the course, all if none is named; else a usage error.
+
+    A name is an id, or the path of the exercise's file as a shell completes it.
+    """
     ids = [exercise.id for exercise in course.exercises]
+    by_path: dict[tuple[str, ...], str] = {(e.chapter, e.id): e.id for e in course.exercises}
+    chosen = []
     for name in names:
-        if name not in ids:
+        chapter_and_id = ("", *Path(name.removesuffix(".py")).parts)[-2:]
+        known = name if name in ids else by_path.get(chapter_and_id)
+        if known is None:
             raise click.UsageError(_unknown(course, name, ids), click.get_current_context())
-    return course.select(names)
+        chosen.append(known)
+    return course.select(chosen)
 
 
 def _unknown(course: Course, name: str, ids: list[str]) -> str:

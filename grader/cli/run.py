@@ -49,7 +49,8 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     "--submission",
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
-    help="A folder, or the file of one exercise. By default the course's own exercises folder.",
+    help="A folder, or the file of one exercise. By default the course's own exercises folder. A file may have "
+    "any name if you name one exercise.",
 )
 @click.option(
     "--json",
@@ -103,13 +104,16 @@ def run(
       grade run                          go on where you are
       grade run glu gelu                 two exercises
       grade run --all                    everything in ./exercises
+      grade run exercises/modules/glu.py the same as grade run glu
       grade run --submission alice/      somebody else's folder, all of it
+      grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
     """
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
     course = open_course(course_path)
-    known_exercises(course, exercises)
+    if exercises:
+        exercises = tuple(exercise.id for exercise in known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
     workspace = open_workspace(course) if own else None
     submission = submission or course.folder

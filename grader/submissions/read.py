@@ -18,19 +18,20 @@ from grader.submissions.names import written
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
 
-def read_submission(path: Path, course: Course) -> Submission:
+def read_submission(path: Path, course: Course, *, only: Exercise | None = None) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.
 
     In a folder a file may stand at `<chapter>/<exercise>.py`, at
     `exercises/<chapter>/<exercise>.py` or at `<exercise>.py`; the first one found counts. What stands
-    at none of these is looked for in the folders and archives below.
+    at none of these is looked for in the folders and archives below. A file that is named after no exercise
+    is that of the `only` one that is asked for.
 
     Raises SubmissionError if there is nothing of the course, or the archive cannot be read.
     """
     if path.is_file():
         if looks_packed(path.name):
             return _read_archive(path, course)
-        return _read_one(path, course)
+        return _read_one(path, course, only)
     if not path.is_dir():
         raise SubmissionError(
             f"There is no submission at {path}: name a folder, a file or an archive."
@@ -53,11 +54,13 @@ def _name(path: Path) -> str:
     return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
 
 
-def _read_one(path: Path, course: Course) -> Submission:
+def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
     try:
         exercise = course.exercise(path.stem)
     except CourseError as error:
-        raise SubmissionError(f"{path} is named after no exercise: {error}") from error
+        if only is None:
+            raise SubmissionError(f"{path} is named after no exercise: {error}") from error
+        exercise = only
     return Submission(exercise.id, {exercise.id: _read(path)})
 
 

@@ -380,11 +380,41 @@ def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
     assert done.returncode == 2
 
 
+def test_a_file_of_any_name_is_that_of_the_one_exercise_that_is_named(
+    grade: Grade, clone: Path
+) -> None:
+    file = clone / "wrong answer.py"
+    shutil.copy(clone / "solutions/text/greeting.py", file)
+    assert "2.5 / 2.5  passed" in grade("run", "greeting", "--submission", file, cwd=clone).stdout
+    for names in ([], ["greeting", "word_count"]):
+        refused = grade("run", *names, "--submission", file, cwd=clone)
+        assert "is named after no exercise" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "text/greeting",
+        "text/greeting.py",
+        "exercises/text/greeting.py",
+        "./exercises/text/greeting",
+    ],
+)
+def test_an_exercise_is_named_as_the_shell_completes_it(
+    grade: Grade, clone: Path, name: str
+) -> None:
+    shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
+    done = grade("run", name, cwd=clone)
+    assert "  + greeting  " in done.stdout
+    assert "A greeting" in grade("explain", name, cwd=clone).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["run", "word_cuont"], "There is no exercise 'word_cuont'. Did you mean 'word_count'?"),
-        (["run", "exercises/text/word_count.py"], "Did you mean 'word_count'?"),
+        (["run", "exercises/text/word_cuont.py"], "Did you mean 'word_count'?"),
+        (["run", "arrays/word_count"], "Did you mean 'word_count'?"),
         (["run", "zzz"], "There are: word_count, greeting, running_mean."),
         (["word_count"], "To judge that exercise: grade run word_count"),
         (["word_cuont"], "To judge the exercise word_count: grade run word_count"),
