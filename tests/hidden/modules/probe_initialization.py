@@ -59,18 +59,13 @@ def weight(module: Any, kind: str, shape: list[int], like: Tensor) -> Tensor:
 
 
 def filled(module: Any, name: str, weight: Tensor) -> dict[str, Any]:
-    """What a call leaves in a weight, and in the rest of its memory."""
+    """What a call leaves in the memory of a weight, and in the rest of it."""
+    memory, base = weight.detach(), (weight if weight._base is None else weight._base).detach()
     result = getattr(module, name)(weight)
-    base = weight if weight._base is None else weight._base
-    kept = weight.detach().clone()
-    with torch.no_grad():
-        weight.zero_()
-    facts = {
-        "same": result is weight,
-        "leaf": weight.is_leaf,
-        "grad_fn": weight.grad_fn is not None,
-    }
-    return {**facts, "values": kept, "rest": base.detach().abs().max().item()}
+    facts = {"same": result is weight, "grad_fn": weight.grad_fn is not None}
+    values = memory.clone()
+    memory.zero_()
+    return {**facts, "values": values, "rest": base.abs().max().item()}
 
 
 def repeated(module: Any, name: str, weight: Tensor) -> list[Tensor]:

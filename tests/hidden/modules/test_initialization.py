@@ -14,14 +14,10 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 # At least 20,000 elements each, and fan_in, fan_out, kernel and sizes tell all formulas apart.
-SHAPES = [(80, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 3, 4, 8)]
+SHAPES = [(120, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 3, 4, 8)]
 MARK = 7.0
-LAYERS: list[Any] = [
-    ("Linear", 4, 3),
-    ("Conv1d", 2, 3, 2),
-    ("Conv2d", 2, 3, 2),
-    ("Embedding", 5, 3),
-]
+SUBCLASSES = {"Adapter": "Linear", "Picture": "Conv2d", "Table": "Embedding", "Norm": "BatchNorm1d"}
+LAYERS: Any = [("Linear", 4, 3), ("Conv1d", 2, 3, 2), ("Conv2d", 2, 3, 2), ("Embedding", 5, 3)]
 FILLERS = ("xavier_uniform_", "kaiming_normal_")
 BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
 
@@ -74,9 +70,8 @@ def test_xavier(student: Student) -> None:
         weight = torch.zeros(shape, dtype=(torch.float32, torch.float64)[i % 2])
         arguments = (weight,) if gain is None else (weight, gain)
         seen = laws.observe(student, "xavier_uniform_", *arguments).checked()
-        what = f"A weight of shape {shape} after xavier_uniform_" + (
-            f" with gain {gain}" if gain else ""
-        )
+        with_gain = f" with gain {gain:.4g}" if gain else ""
+        what = f"A weight of shape {shape} after xavier_uniform_{with_gain}"
         check_uniform(seen.after(0, "values"), weight, gain or 1.0, what)
 
 
@@ -118,7 +113,7 @@ def test_init_linear(student: Student) -> None:
     for kind, options in (("Linear", {}), ("Adapter", {}), ("Linear", {"bias": False})):
         after = initialized(student, kind, 300, 80, **options)
         weight = torch.empty(80, 300)
-        check_uniform(after.get("weight"), weight, 1.0, f"The weight of nn.{kind}(300, 80)")
+        check_uniform(after.get("weight"), weight, 1.0, f"The weight of {shown(kind)}(300, 80)")
         check_constant(after, "bias", 0.0, kind)
 
 
@@ -132,9 +127,10 @@ def test_init_convolutions(student: Student) -> None:
         ("Conv2d", (4, 5), (25, 60, 4, 5)),
         ("Picture", 4, (25, 60, 4, 4)),
     ):
-        for options in ({}, {"bias": False}):
-            after = initialized(student, kind, shape[1], shape[0], kernel, **options)
-            what = f"The weight of nn.{kind}({shape[1]}, {shape[0]}, {kernel})"
+        for groups, bias in ((1, True), (1, False), (5, True)):
+            sizes = (shape[1] * groups, shape[0], kernel)
+            after = initialized(student, kind, *sizes, groups=groups, bias=bias)
+            what = f"The weight of {shown(kind)}{sizes} with groups={groups}"
             check_kaiming(after.get("weight"), torch.empty(shape), what)
             check_constant(after, "bias", 0.0, kind)
 
@@ -150,15 +146,14 @@ def test_init_embedding(student: Student) -> None:
             after.get("weight"), shape=(700, 40), what="the weight of an Embedding"
         )
         others = [i for i in range(700) if index is None or i != index % 700]
-        what = f"The weight of nn.{kind}(700, 40, padding_idx={index}), but for that row,"
+        what = f"The weight of {shown(kind)}(700, 40, padding_idx={index}), but for that row,"
         wrong = {"Your variance is 0.02: that is to be the standard deviation.": 0.02**0.5}
         wrong["Your standard deviation is 1, as PyTorch's: it is to be 0.02."] = 1.0
         check_spread(weight[others], 0.02, wrong, what)
-        if index is not None:
-            zero = not weight[index].any()
-            assert zero, (
-                f"The row of padding_idx={index} is not zero: set it to zero after the draw."
-            )
+        told = f"The row of padding_idx={index} is not zero: set it to zero after the draw."
+        assert index is None or not weight[index].any(), told
+        told = f"Another row than that of padding_idx={index} is zero."
+        assert weight[others].any(dim=1).all(), told
 
 
 @pytest.mark.points(3)
@@ -193,7 +188,7 @@ def test_init_others(student: Student) -> None:
                 told = f"init_weights changes {name}, a child's parameter: apply calls it for each child."
             assert own or is_all(after[name], MARK), told
     children = [student.made("layer", "Linear", 3, 2), student.made("layer", "LayerNorm", 2)]
-    told = "Children are initialized, too: apply calls init_weights for each, so twice in all."
+    told = "A Sequential and its children stay as they are: apply calls init_weights for each."
     laws.check_changes_nothing(student, "init_weights", student.made("chain", *children), told=told)
 
 
@@ -269,8 +264,9 @@ def check_kaiming(values: Any, weight: Tensor, what: str) -> None:
         "fan_in and fan_out are swapped: Kaiming divides by fan_in.": math.sqrt(2 / fan_out),
         "The kernel's sizes are left out of fan_in.": math.sqrt(2 / n),
         "That is the variance, 2 / fan_in: normal_ takes its root, the deviation.": 2 / fan_in,
-        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(
-            2 / (fan_in + fan_out)
+        "Your normal distribution is cut off at two deviations: draw from all of it.": 0.8796 * std,
+        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": (
+            math.sqrt(2 / (fan_in + fan_out))
         ),
         "You divide by the mean of both fans: by fan_in alone.": math.sqrt(4 / (fan_in + fan_out)),
         "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / fan_in),
@@ -299,6 +295,7 @@ def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: s
 
 def check_filled(tensor: Tensor, what: str) -> None:
     assert tensor.any(), f"{what} is still zero: fill the weight itself, not a copy of it."
+    assert not is_all(tensor, MARK), f"{what} is as it was before: it is to be set."
 
 
 def check_moments(tensor: Tensor, scale: float, std: float, what: str) -> None:
@@ -343,14 +340,21 @@ def check_in_place(student: Student, name: str) -> None:
 
 def initialized(student: Student, kind: str, *sizes: Any, **options: Any) -> dict[str, Any]:
     """All parameters and buffers after init_weights; a buffer that changed is a mistake."""
-    seen = laws.observe(
-        student, "init_weights", student.made("layer", kind, *sizes, **options)
-    ).checked()
+    made = student.made("layer", kind, *sizes, **options)
+    seen = laws.observe(student, "init_weights", made)
+    none = "NoneType" in str(seen.error) and False in options.values()
+    told = "A parameter that is None (bias=False, affine=False) is to be passed over"
+    assert not none, f"{told}. Your code raised {seen.error}."
+    seen.checked()
     for name in entry(seen.after(0, "buffers"), kind=dict):
         values = seen.after(0, "buffers", name, "values")
         assert is_all(values, MARK), f"The buffer {name} is changed: only parameters are to be set."
     facts = entry(seen.after(0, "parameters"), kind=dict)
     return {name: entry(fact, "values") for name, fact in facts.items()}
+
+
+def shown(kind: str) -> str:
+    return f"a subclass of nn.{SUBCLASSES[kind]}" if kind in SUBCLASSES else f"nn.{kind}"
 
 
 def is_all(tensor: Any, value: float) -> bool:
@@ -360,5 +364,7 @@ def is_all(tensor: Any, value: float) -> bool:
 def check_constant(state: Mapping[str, Any], name: str, value: float, kind: str) -> None:
     """A parameter is this number everywhere, if the module has it."""
     if name in state:
-        tensor = assert_tensor(state[name], what=f"the {name} of nn.{kind}")
-        assert_close(tensor, torch.full_like(tensor, value), what=f"the {name} of nn.{kind}")
+        what = f"the {name} of {shown(kind)}"
+        tensor = assert_tensor(state[name], what=what)
+        kept = {f"It is as it was before: set it to {value:g}.": torch.full_like(tensor, MARK)}
+        assert_close(tensor, torch.full_like(tensor, value), what=what, mistakes=kept)

@@ -51,12 +51,13 @@ def test_example_xavier(student: Student) -> None:
 @pytest.mark.place("kaiming_normal_")
 @pytest.mark.hint("fan_in is 200 here, and sqrt(2 / 200) is 0.1.")
 def test_example_kaiming(student: Student) -> None:
-    """A weight (400, 200) is filled in place with the standard deviation 0.1."""
-    seen = laws.observe(student, "kaiming_normal_", torch.zeros(400, 200)).checked()
-    values = assert_tensor(seen.after(0, "values"), shape=(400, 200), what="the weight")
+    """A weight (300, 200) is filled in place with the standard deviation 0.1."""
+    seen = laws.observe(student, "kaiming_normal_", torch.zeros(300, 200)).checked()
+    values = assert_tensor(seen.after(0, "values"), shape=(300, 200), what="the weight")
     wrong = {
-        "You divide by fan_out: by fan_in.": math.sqrt(2 / 400),
-        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(2 / 600),
+        "You divide by fan_out: by fan_in.": math.sqrt(2 / 300),
+        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(2 / 500),
+        "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / 200),
         "That is the variance: normal_ takes its root.": 0.01,
     }
     std = values.std().item()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _ADVICE = {
     "values": "Compute new tensors, nothing in place on what you were given: no +=, no method whose "
     "name ends with an underscore.",
+    "parameters": "Keep the Parameter objects, which an optimizer may hold: write into them in place, "
+    "under torch.no_grad().",
     "buffers": "Buffers are state: only what the text names may change them.",
     "grad": "Take gradients of a copy, x.detach().clone(), or with torch.autograd.grad.",
     "requires_grad": "Work on a copy: x.detach() shares the values, but is a tensor of its own.",
@@ -143,7 +145,10 @@ def check_changes_nothing(
 def _changed(call: str, changes: list[Change]) -> list[str]:
     words = list(dict.fromkeys(change.words for change in changes))
     more = f" and {len(words) - 6} things more" if len(words) > 6 else ""
-    advice = [_ADVICE[part] for part in dict.fromkeys(c.part for c in changes) if part in _ADVICE]
+    parts = dict.fromkeys(change.part for change in changes)
+    # Another Parameter has other values and another .grad.
+    dropped = ("values", "grad") if "parameters" in parts else ()
+    advice = [_ADVICE[part] for part in parts if part in _ADVICE and part not in dropped]
     remarks = list(dict.fromkeys(change.remark for change in changes if change.remark))
     return [*remarks, f"One call of {call} changed {', '.join(words[:6])}{more}.", *advice[:3]]
 
@@ -386,7 +391,7 @@ def _apply(function: Any, call: Sequence[Any] | Mapping[str, Any]) -> Any:
 
 def _shown(value: Any) -> str:
     if isinstance(value, Made):
-        return value.function
+        return str(value.arguments[0]) if value.function == "value" else value.function
     if type(value) in (list, tuple) and any(map(_is_shaped, value)):
         open_, close = "[]" if isinstance(value, list) else "()"
         return f"{open_}{', '.join(map(_shown, value))}{close}"
