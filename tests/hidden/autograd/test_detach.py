@@ -199,10 +199,10 @@ def test_update_in_place(student: Student) -> None:
         allow = ("0.values", "0.buffers")
         laws.check_changes_nothing(student, "soft_update", *nets, tau, allow=allow)
         seen = laws.observe(student, "soft_update", *nets, tau).checked()
-        memory = [entry(fact, "storage", kind=int) for fact in facts(seen, 1).values()]
+        memory = [entry(fact, "storage", 0, kind=int) for fact in facts(seen, 1).values()]
         for name, fact in facts(seen, 0).items():
             told = f"After tau = {tau} target_net's {name} is net's memory: copy the values."
-            assert entry(fact, "storage", kind=int) not in memory, told
+            assert entry(fact, "storage", 0, kind=int) not in memory, told
             assert entry(fact, "leaf") is True, f"target_net's {name} is now in a graph: no_grad."
             assert entry(fact, "inference") is False, f"target_net's {name} {inference}"
 
