@@ -792,7 +792,8 @@ _OPTIONS = {"steps": 3, "warmup": 2}
 def _steps() -> tuple[list[int], list[float]]:
     """What two slow, large steps of the warm-up and three timed ones return and take."""
     large, small = torch.randint(300, 1000, (2,)), 3 + torch.randperm(9)[:3]
-    slow, fast = 4 + torch.rand(2).double(), (4 + torch.randperm(12)[:3]) / 8
+    # No number of samples can be divided by 31: a rounded throughput is never the right one.
+    slow, fast = 4 + torch.rand(2).double(), torch.tensor([7, 11, 13])[torch.randperm(3)] / 8
     return [*large.tolist(), *small.tolist()], [*slow.tolist(), *fast.tolist()]
 
 
@@ -1427,7 +1428,8 @@ class _Benchmarked(_Problem):
 
     def __init__(self) -> None:
         super().__init__()
-        alone, first, second = (torch.tensor([70, 90, 25]) + torch.randint(0, 20, (3,))).tolist()
+        # Neither half nor a third of the first is the second: mistakes give different numbers.
+        alone, first, second = (torch.tensor([70, 90, 35]) + torch.randint(0, 10, (3,))).tolist()
         self.rates = {1: [float(alone)], 2: [float(first), float(second)]}
 
 

@@ -33,11 +33,6 @@ def test_shard_of_seven_rows(student: Student) -> None:
                 torch.tensor([2, 3]),
                 torch.tensor([4, 5]),
             ],
-            "The larger part comes last, it comes first.": [
-                torch.tensor([0, 1]),
-                torch.tensor([2, 3]),
-                torch.tensor([4, 5, 6]),
-            ],
         },
     )
 
