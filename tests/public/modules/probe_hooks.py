@@ -1,0 +1,46 @@
+"""A small model, what stands in a block's dict, and the hooks that are left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def model(module: Any, in_place: bool = False) -> nn.Sequential:
+    """x (n, 2) to relu of (x0 - x1, 2 * x0, -x1), and then to the sum (n, 1)."""
+    made = nn.Sequential(nn.Linear(2, 3, False), nn.ReLU(in_place), nn.Linear(3, 1, False))
+    weights = torch.tensor([[1.0, -1.0], [2.0, 0.0], [0.0, -1.0]]), torch.tensor([[1.0, 1.0, 1.0]])
+    made.load_state_dict({"0.weight": weights[0], "2.weight": weights[1]})
+    return made
+
+
+def left(model: nn.Sequential) -> int:
+    """The number of hooks of the model and its parts."""
+    tables = [table for part in model.modules() for table in vars(part).items()]
+    return sum(len(table) for name, table in tables if name.endswith("_hooks"))
+
+
+def captured(module: Any, name: str, model: nn.Sequential, names: list[str], x: Tensor) -> Any:
+    """What the dict of a block holds after one pass, whether in a graph, and the hooks after the block."""
+    with getattr(module, name)(model, names) as values:
+        model(x).sum().backward()
+    report = {key: value.detach().clone() for key, value in values.items()}
+    graph = [value.requires_grad for value in values.values()]
+    return {"values": report, "graph": graph, "left": left(model)}
+
+
+def interrupted(module: Any, name: str, model: nn.Sequential) -> dict[str, Any]:
+    """The hooks after a block that raised, and whether the exception came out of it."""
+    try:
+        with getattr(module, name)(model, ["0"]):
+            raise LookupError
+    except LookupError:
+        return {"came out": True, "left": left(model)}
+    return {"came out": False, "left": left(model)}
+
+
+def listed(module: Any, model: nn.Sequential, x: Tensor) -> dict[str, Any]:
+    """The result of trace_shapes, and the hooks after it."""
+    return {"shapes": module.trace_shapes(model, x), "left": left(model)}

@@ -1,0 +1,94 @@
+"""Small examples for trace_shapes, capture_activations and capture_gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry, must_raise
+from grader.judge.student import Student
+
+X = torch.tensor([[3.0, 1.0]])
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("trace_shapes")
+@pytest.mark.hint("register_forward_hook on each module without children, then model(x).")
+def test_example_shapes(student: Student) -> None:
+    """For x (5, 2), nn.Sequential(Linear(2, 3), ReLU, Linear(3, 1)) gives three names and shapes."""
+    report = student.run("listed", student.made("model"), torch.ones(5, 2))
+    right = [("0", (5, 3)), ("1", (5, 3)), ("2", (5, 1))]
+    mistakes = {
+        "The nn.Sequential itself is listed: leave out modules that have children.": [
+            *right,
+            ("", (5, 1)),
+        ],
+        "All shapes have the last name: make each hook in a function that takes the name.": [
+            ("2", shape) for _, shape in right
+        ],
+    }
+    assert_equal(entry(report, "shapes"), right, what="the result", mistakes=mistakes)
+    assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("capture_activations")
+@pytest.mark.hint("activations[name] = output.detach().clone()")
+def test_example_activations(student: Student) -> None:
+    """For x = [3, 1] layer 0 returns [2, 6, -1], and the ReLU after it, which works in place, [2, 6, 0]."""
+    model = student.made("model", in_place=True)
+    report = student.run("captured", "capture_activations", model, ["0", "1"], X)
+    right = {"0": torch.tensor([[2.0, 6.0, -1.0]]), "1": torch.tensor([[2.0, 6.0, 0.0]])}
+    mistakes = {
+        "Layer 0 is as the ReLU left it, which works in place: keep a copy, clone().": {
+            "0": right["1"],
+            "1": right["1"],
+        },
+        "All stand under the last name: make each hook in a function that takes the name.": {
+            "1": right["1"]
+        },
+    }
+    values = entry(report, "values", kind=dict)
+    what = "the dict of activations"
+    assert_close(dict(sorted(values.items())), right, what=what, mistakes=mistakes)
+    told = "The activations hang in the graph, which stays in memory with them: detach them."
+    assert entry(report, "graph") == [False, False], told
+    assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("capture_gradients")
+@pytest.mark.hint("register_full_backward_hook calls hook(module, grad_input, grad_output).")
+def test_example_gradients(student: Student) -> None:
+    """The gradient of the output's sum is [1, 1, 1] at the ReLU's output, and [1] at the output."""
+    model = student.made("model")
+    report = student.run("captured", "capture_gradients", model, ["1", "2"], X)
+    right = {"1": torch.ones(1, 3), "2": torch.ones(1, 1)}
+    told = "Yours is grad_input, the gradient of the input: take grad_output."
+    inputs = {"1": torch.tensor([[1.0, 1.0, 0.0]]), "2": torch.ones(1, 3)}
+    values = dict(sorted(entry(report, "values", kind=dict).items()))
+    assert_close(values, right, what="the dict of gradients", mistakes={told: inputs})
+    assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
+
+
+@pytest.mark.place("capture_activations")
+@pytest.mark.hint("try: yield activations finally: handle.remove() for each handle")
+def test_example_activation_hooks(student: Student) -> None:
+    """A block that raises leaves no hook, and the exception comes out; an unknown name is a ValueError."""
+    check_block(student, "capture_activations")
+
+
+@pytest.mark.place("capture_gradients")
+@pytest.mark.hint("try: yield gradients finally: handle.remove() for each handle")
+def test_example_gradient_hooks(student: Student) -> None:
+    """A block that raises leaves no hook, and the exception comes out; an unknown name is a ValueError."""
+    check_block(student, "capture_gradients")
+
+
+def check_block(student: Student, name: str) -> None:
+    report = student.run("interrupted", name, student.made("model"))
+    what = "the number of hooks left after a block that raised"
+    assert_equal(entry(report, "left"), 0, what=what)
+    assert entry(report, "came out") is True, "The block's exception disappears: let it pass."
+    with must_raise(ValueError, mentions="nope", call=f'{name}(model, ["nope"])'):
+        student.run("captured", name, student.made("model"), ["nope"], X)
