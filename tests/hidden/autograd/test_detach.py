@@ -32,6 +32,7 @@ def test_numpy_leaves_x(student: Student) -> None:
         laws.check_changes_nothing(student, "to_numpy", x, told=told)
         leaf = laws.observe(student, "to_numpy", x).checked().after(0, "leaf")
         assert leaf is x.is_leaf, told
+        check_array(student, x)  # what does nothing changes nothing
 
 
 @pytest.mark.points(4)
@@ -186,6 +187,7 @@ def test_update_of_buffers(student: Student) -> None:
 
 
 @pytest.mark.points(5)
+@pytest.mark.requires("test_update_values")
 @pytest.mark.place("soft_update")
 @pytest.mark.hint("Write into the tensors under no_grad: copy_, lerp_, or mul_ and add_.")
 def test_update_in_place(student: Student) -> None:

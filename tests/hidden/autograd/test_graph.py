@@ -56,6 +56,7 @@ def test_nodes_shared(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_nodes")
 @pytest.mark.place("graph_nodes")
 @pytest.mark.hint("Where output.grad_fn is None there is nothing to walk: [].")
 def test_no_nodes(student: Student) -> None:

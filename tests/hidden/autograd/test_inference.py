@@ -61,6 +61,7 @@ def test_after_an_exception(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint(
     "no_grad() as a with block restores what was before; set_grad_enabled(True) does not."
@@ -84,6 +85,7 @@ def test_nested_blocks(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint(
     "requires_grad says what is learned; whether a graph is built is grad mode's business."
@@ -181,6 +183,7 @@ def test_predict_leaves_the_rest(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_predictions")
 @pytest.mark.place("predict")
 @pytest.mark.hint("if not outputs: raise ValueError(...), before torch.cat.")
 def test_empty_loader(student: Student) -> None:
@@ -192,7 +195,16 @@ def test_empty_loader(student: Student) -> None:
         laws.check_changes_nothing(student, "predict", model, loader, raises=ValueError)
 
 
+@pytest.mark.points(4)
+@pytest.mark.place("ordinary")
+@pytest.mark.hint("x.clone() is an ordinary tensor, unless it is made in inference mode.")
+def test_ordinary_copy(student: Student) -> None:
+    """Of an inference tensor the result is an ordinary copy of its values, shape and dtype."""
+    check_copies(student, inside=False)
+
+
 @pytest.mark.points(3)
+@pytest.mark.requires("test_ordinary_copy")
 @pytest.mark.place("ordinary")
 @pytest.mark.hint("if not x.is_inference(): return x")
 def test_ordinary_is_itself(student: Student) -> None:
@@ -204,14 +216,6 @@ def test_ordinary_is_itself(student: Student) -> None:
             assert entry(report, "same") is True, told.format("An ordinary tensor is copied")
             flags = [entry(report, "requires_grad"), entry(report, "graph")]
             assert flags == [kind != "data", kind == "result"], told.format("x itself is changed")
-
-
-@pytest.mark.points(4)
-@pytest.mark.place("ordinary")
-@pytest.mark.hint("x.clone() is an ordinary tensor, unless it is made in inference mode.")
-def test_ordinary_copy(student: Student) -> None:
-    """Of an inference tensor the result is an ordinary copy of its values, shape and dtype."""
-    check_copies(student, inside=False)
 
 
 @pytest.mark.points(7)

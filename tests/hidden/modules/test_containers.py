@@ -285,6 +285,7 @@ def test_plain_names(student: Student) -> None:
 
 
 @pytest.mark.points(4)
+@pytest.mark.requires("test_plain_found")
 @pytest.mark.place("plain_containers")
 @pytest.mark.hint("Pass over names that begin with an underscore, and look at values, not at keys.")
 def test_plain_not_others(student: Student) -> None:

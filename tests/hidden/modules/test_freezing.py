@@ -65,6 +65,7 @@ def test_count_tied(student: Student) -> None:
         check_counts(student, network, (total, trainable), mistakes)
 
 
+@pytest.mark.requires("test_count")
 @pytest.mark.place("count_parameters")
 @pytest.mark.hint("Only look: no zero_grad, no train() or eval(), no requires_grad_().")
 def test_count_changes_nothing(student: Student) -> None:
@@ -235,6 +236,7 @@ def test_groups_negative(student: Student) -> None:
     laws.check_errors(student, "parameter_groups", {"weight_decay": calls})
 
 
+@pytest.mark.requires("test_groups")
 @pytest.mark.place("parameter_groups")
 @pytest.mark.hint("Only sort: values, .grad and requires_grad stay.")
 def test_groups_change_nothing(student: Student) -> None:

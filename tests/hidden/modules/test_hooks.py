@@ -81,6 +81,7 @@ def test_trace_calls_the_model_once(student: Student) -> None:
 
 
 @pytest.mark.points(6)
+@pytest.mark.requires("test_trace")
 @pytest.mark.place("trace_shapes")
 @pytest.mark.hint("try: model(x) finally: handle.remove() for each handle")
 def test_trace_leaves_no_hook(student: Student) -> None:
@@ -95,6 +96,7 @@ def test_trace_leaves_no_hook(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_trace")
 @pytest.mark.place("trace_shapes")
 @pytest.mark.hint("You need no mode, no backward pass and no random number.")
 def test_trace_changes_nothing(student: Student) -> None:

@@ -172,6 +172,7 @@ def test_init_norms(student: Student) -> None:
 
 
 @pytest.mark.points(3)
+@pytest.mark.requires("test_init_linear")
 @pytest.mark.place("init_weights")
 @pytest.mark.hint("Look at the module itself alone: apply comes to its children on its own.")
 def test_init_others(student: Student) -> None:
@@ -208,6 +209,7 @@ def test_init_keeps(student: Student) -> None:
             assert not is_all(weight, MARK), f"A frozen nn.{kind} is passed over: set it as well."
 
 
+@pytest.mark.requires("test_xavier")
 @pytest.mark.place("xavier_uniform_")
 @pytest.mark.hint("Work out the fans and the bound yourself; uniform_ and normal_ are fine.")
 def test_not_used(student: Student) -> None:

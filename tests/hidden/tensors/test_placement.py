@@ -91,6 +91,7 @@ def test_empty(student: Student) -> None:
 
 
 @pytest.mark.points(5)
+@pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
 @pytest.mark.hint("Build new containers: no batch[key] = ..., no in-place cast.")
 def test_leaves_batch(student: Student) -> None:

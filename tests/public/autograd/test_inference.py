@@ -32,6 +32,7 @@ def test_example_inside(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_example_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("Remember the mode of each of model.modules(), and set each one back.")
 def test_example_after(student: Student) -> None:
