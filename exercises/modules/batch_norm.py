@@ -1,0 +1,95 @@
+"""Write BatchNorm1d by hand, and measure what it does to small batches.
+
+Batch normalization gives each feature mean 0 and variance 1, over the rows of the batch at hand, and then
+scales and shifts it by two numbers that are learned. So in training the output for one row depends on the
+rows that happen to be beside it. In evaluation it must not: there a running average of the statistics that
+were seen in training takes the place of the batch's own.
+
+Two variances are in play: the *biased* one, the sum of squared deviations divided by their number m, and the
+*unbiased* one, divided by m - 1.
+
+Source: Ioffe and Szegedy (2015), "Batch Normalization: Accelerating Deep Network Training by Reducing
+Internal Covariate Shift", section 3 (algorithms 1 and 2).
+"""
+
+from torch import Tensor, nn
+
+
+class BatchNorm1d(nn.Module):
+    """Batch normalization of (N, num_features) or (N, num_features, L), as `nn.BatchNorm1d` does it.
+
+    The state is that of `nn.BatchNorm1d(num_features)`, so that state dicts load both ways:
+
+    - parameters: `weight`, ones, and `bias`, zeros, both of shape (num_features,);
+    - buffers: `running_mean`, zeros, `running_var`, ones, both (num_features,), and `num_batches_tracked`, a
+      0-d int64 tensor, zero. They never require grad and hold no graph.
+
+    Nothing else is in the state dict.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        """Create the parameters and buffers; `eps` and `momentum` are kept for `forward`."""
+        super().__init__()
+        # TODO: create weight, bias and the three buffers.
+        raise NotImplementedError("BatchNorm1d.__init__: create weight, bias and the three buffers")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize each feature of `x`; the result has the shape and dtype of `x`.
+
+        In training mode, with the mean and the variance of each feature over all other dimensions (N, or N
+        and L), m values each:
+
+        - The result is `(x - mean) / sqrt(var + eps) * weight + bias`, with the biased variance (divided by
+          m). It is taken from the deviations `x - mean`: the mean of the squares less the square of the mean
+          loses all of its digits where data lie far from zero.
+        - Then `running = (1 - momentum) * running + momentum * batch's` for `running_mean` and `running_var`,
+          for the variance with the unbiased one (divided by m - 1). `num_batches_tracked` grows by one. This
+          happens under `torch.no_grad()`, too.
+
+        In evaluation mode `running_mean` and `running_var` take the place of mean and variance, and nothing
+        is updated.
+
+        Values, buffers and gradients are those of `nn.BatchNorm1d`: in training mode the gradient of `x` flows
+        through the mean and the variance, too. `x` has the layer's dtype (float64 after `layer.double()`, and
+        then to float64's precision), and need not be contiguous; it is not changed.
+
+        Raises ValueError, with a message that names `x`, and leaves the state as it is:
+        - in both modes for an `x` that has not 2 or 3 dimensions, or another number of features (1 included:
+          nothing is broadcast);
+        - in training mode for m below 2: one row (N, num_features), one row with L = 1, an empty batch, L = 0.
+          In evaluation mode one row is normal, and no row, or L = 0, gives an empty result.
+
+        Not allowed here: PyTorch's own normalization, `F.batch_norm`, `nn.BatchNorm1d`,
+        `torch.native_batch_norm`, and those by instance, group, layer or RMS, however reached.
+        """
+        # TODO: choose the statistics, normalize, update.
+        raise NotImplementedError("BatchNorm1d.forward: choose the statistics, normalize, update")
+
+
+def batching_gap(module: nn.Module, x: Tensor, batch_size: int) -> float:
+    """Measure how much it matters to `module` in which batches the rows of `x` come.
+
+    Returns, as a Python float, the largest absolute difference between `module(x)` and the results of `module`
+    on consecutive batches of `batch_size` rows of `x` (the last one may be shorter), put together. For a
+    module that looks at each row alone it is 0 up to rounding; for a BatchNorm in training mode it is not.
+
+    - The module runs in the mode in which it is, and so does each of its parts: change none.
+    - Every pass (that of `x`, and that of each batch) starts from the module's state of now, not from what the
+      pass before left in its buffers.
+    - Afterwards the module is as it was: parameters, `.grad`, all buffers that are in the state dict, modes.
+      This holds where the module raises, too; its error comes through (that of a last batch of one row, say).
+      Remember that `module.state_dict()` holds the tensors themselves, no copies.
+    - `x` is left as it is, and nothing seeds or draws from the global random state.
+
+    `x` of shape (N, ...) has at least one row. The module gives one tensor with a row for each row of `x`,
+    draws no random numbers, has no hooks, and can be deep-copied. Free: buffers that are not in the state dict.
+
+    Raises ValueError, with a message that names `batch_size`, if `batch_size` is below 1, before the module is
+    called; one above N is fine and gives one batch.
+    """
+    # TODO: run a deep copy for each pass, and compare.
+    raise NotImplementedError("batching_gap: run a deep copy for each pass, and compare")

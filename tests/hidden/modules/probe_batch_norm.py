@@ -1,0 +1,80 @@
+"""Modules whose output depends on the batch or on their own state, and state dicts that change places."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Counting(nn.Module):
+    """x times one more than the number of calls so far; it may fail at batches of one row."""
+
+    calls: Tensor
+
+    def __init__(self, anew: bool, fails: bool) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.tensor(2.0))
+        self.anew, self.fails = anew, fails
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.anew:
+            self.calls = self.calls + 1
+        else:
+            self.calls += 1
+        if self.fails and len(x) == 1:
+            raise LookupError("the module broke")
+        return x * self.calls
+
+
+def counting(module: Any, anew: bool, fails: bool = False) -> Counting:
+    return Counting(anew, fails)
+
+
+def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Sequential:
+    """(n, 3) to (n, 4), with two norms of PyTorch's; these parts in training mode; stale gradients."""
+    made = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
+    made.load_state_dict(state)
+    for name, part in made.named_modules():
+        part.training = name in training
+    for parameter in made.parameters():
+        parameter.grad = torch.full_like(parameter, 7.0)
+    return made
+
+
+def exchanged(module: Any, state: dict[str, Tensor], x: Tensor) -> dict[str, Any]:
+    """A state dict goes through a layer of the student's to one of PyTorch's, and its output on the way."""
+    ours, theirs = module.BatchNorm1d(3).double(), nn.BatchNorm1d(3).double()
+    ours.load_state_dict(state)
+    theirs.load_state_dict(ours.state_dict())
+    return {"output": ours.eval()(x), "state": theirs.state_dict()}
+
+
+def passes(module: Any, xs: list[Tensor], grad: bool) -> dict[str, Any]:
+    """The state of a layer after passes in training mode, with a backward pass of all, or without grad."""
+    layer = module.BatchNorm1d(3)
+    with torch.set_grad_enabled(grad):
+        total = sum(layer(x.clone().requires_grad_()).square().sum() for x in xs)
+    if grad:
+        total.backward()
+    buffers = dict(layer.named_buffers())
+    graph = [name for name, buffer in buffers.items() if buffer.requires_grad]
+    return {"buffers": {name: buffer.detach() for name, buffer in buffers.items()}, "graph": graph}
+
+
+def files(module: Any, x: Tensor) -> list[str]:
+    """The parts of torch whose files run in a pass in training mode."""
+    layer, seen, root = module.BatchNorm1d(3), set(), torch.__file__.removesuffix("__init__.py")
+
+    def look(frame: Any, *_: Any) -> None:
+        seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(look)
+    try:
+        layer(x)
+    finally:
+        sys.setprofile(None)
+    inner = [file.removeprefix(root) for file in seen if file.startswith(root)]
+    return sorted({file.partition("/")[0] for file in inner})

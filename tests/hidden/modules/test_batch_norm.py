@@ -1,0 +1,465 @@
+"""What BatchNorm1d and batching_gap promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from grader.judge.checks import (
+    assert_close,
+    assert_equal,
+    assert_tensor,
+    entry,
+    fields,
+    laws,
+    must_raise,
+)
+from grader.judge.student import Student
+
+randn = functools.partial(torch.randn, dtype=torch.float64)
+SHAPES = ((5, 3), (4, 3, 2), (1, 3, 6))
+BUFFERS = {"running_mean": [3], "running_var": [3], "num_batches_tracked": []}
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("BatchNorm1d.__init__")
+@pytest.mark.hint("nn.Parameter for weight and bias, self.register_buffer for the statistics.")
+def test_state(student: Student) -> None:
+    """Parameters and buffers are those of nn.BatchNorm1d: names, shapes, dtypes and values."""
+    layer = student.module("BatchNorm1d", 3)
+    laws.check_parameters(layer, {"weight": [3], "bias": [3]}, call="BatchNorm1d(3)")
+    laws.check_state_dict(layer, ["weight", "bias", *BUFFERS])
+    parameters, buffers = dict(layer.named_parameters()), dict(layer.named_buffers())
+    learned = sorted(set(parameters) & set(BUFFERS))
+    assert not learned, f"{learned} are parameters, which an optimizer moves: make them buffers."
+    right = nn.BatchNorm1d(3).state_dict()
+    values = {name: {**parameters, **buffers}[name].detach() for name in right}
+    assert_equal(values, dict(right), what="the state of a new BatchNorm1d(3)")
+    frozen = [name for name, parameter in parameters.items() if not parameter.requires_grad]
+    assert not frozen, f"{frozen} do not require grad: weight and bias are learned."
+
+
+@pytest.mark.points(16)
+@pytest.mark.requires("test_state")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("(x - mean) / sqrt(var + eps) * weight + bias, mean and var for each feature.")
+def test_training(student: Student) -> None:
+    """In training mode each feature is normalized by the mean and biased variance of the batch."""
+    for shape in SHAPES:
+        for options in ({"eps": 0.5, "momentum": 0.3}, {})[: 1 + (shape == (5, 3))]:
+            layer, state = new_layer(student, **options)
+            x, eps = randn(shape) * 2 + 1, options.get("eps", 1e-5)
+            mean, var, m = statistics(x)
+            both = functools.partial(normalized, x, state, eps=eps)
+            plain = {"weight": torch.ones(3), "bias": torch.zeros(3)}
+            mistakes = {
+                "The variance for normalizing is the biased one, divided by m, not m - 1.": both(
+                    mean, var * m / (m - 1)
+                ),
+                "In training mode take the batch's statistics, not the running ones.": both(
+                    state["running_mean"], state["running_var"]
+                ),
+                "In training mode take the batch's statistics, not the running ones, updated first.": both(
+                    *list(
+                        moved(state, mean, var * m / (m - 1), options.get("momentum", 0.1)).values()
+                    )[:2]
+                ),
+                "eps belongs inside of the root: sqrt(var + eps).": both(
+                    mean, (var.sqrt() + eps).square() - eps
+                ),
+                "eps is missing under the root.": both(mean, var - eps),
+                "The output is not scaled by weight and shifted by bias.": normalized(
+                    x, plain, mean, var, eps
+                ),
+                "bias is missing.": both(mean, var) - over(state["bias"], x),
+                "Divide by the root of the variance.": both(mean, (var + eps).square() - eps),
+            }
+            for dims, told in (
+                ((0,), "over N"),
+                ((-1,), "over the last dimension"),
+                ((1,), "over C"),
+            ):
+                wrong = x.mean(dims, keepdim=True), x.var(dims, unbiased=False, keepdim=True)
+                told = (
+                    f"The statistics are {told} alone: all dimensions but the features' belong in."
+                )
+                mistakes[told] = apply(x, state, *wrong, eps)
+            output = layer(x)
+            what = f"the output in training mode for x of shape {shape}"
+            assert_close(output, both(mean, var), what=what, mistakes=mistakes)
+            told = "In float64 the output has the precision of float32: compute in the dtype of x."
+            assert (output - both(mean, var)).abs().max().item() < 1e-11, told
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_state")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint(
+    "(1 - momentum) * running + momentum * batch's; var * m / (m - 1) for the variance."
+)
+def test_running_statistics(student: Student) -> None:
+    """In training mode the running statistics move towards the batch's, with the unbiased variance."""
+    for shape in SHAPES:
+        for momentum in (0.3, None)[: 1 + (shape == (5, 3))]:
+            options = {} if momentum is None else {"momentum": momentum}
+            layer, state = new_layer(student, **options)
+            x, rate = randn(shape) * 2 + 1, momentum or 0.1
+            mean, var, m = statistics(x)
+            right = moved(state, mean, var * m / (m - 1), rate)
+            mistakes = {
+                "running_var takes the unbiased variance, divided by m - 1.": moved(
+                    state, mean, var, rate
+                ),
+                "momentum is the wrong way round: it is the weight of the new batch.": moved(
+                    state, mean, var * m / (m - 1), 1 - rate
+                ),
+                "The running statistics are not updated in training mode.": moved(
+                    state, mean, var, 0
+                ),
+                "Nothing is updated in training mode.": {
+                    **moved(state, mean, var, 0),
+                    "num_batches_tracked": torch.tensor(0),
+                },
+                "The running statistics are replaced: move them by momentum.": moved(
+                    state, mean, var * m / (m - 1), 1
+                ),
+                "num_batches_tracked does not grow by one.": {
+                    **right,
+                    "num_batches_tracked": torch.tensor(0),
+                },
+            }
+            what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
+            assert_close(buffers_after(student, layer, x), right, what=what, mistakes=mistakes)
+    xs = list(torch.randn(3, 4, 3))
+    reference = nn.BatchNorm1d(3)
+    for x in xs:
+        reference(x)
+    for grad in (True, False):
+        buffers, graph = fields(student.run("passes", xs, grad), "buffers", "graph")
+        what = "the dict of buffers after three passes" + ("" if grad else " under torch.no_grad()")
+        assert_close(buffers, dict(reference.named_buffers()), what=what)
+        told = (
+            f"{graph} require grad: update buffers with detached values, or under torch.no_grad()."
+        )
+        assert not entry(graph, kind=list), told
+
+
+@pytest.mark.points(7)
+@pytest.mark.requires("test_state")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("if self.training: the batch's statistics, and an update; else the running ones.")
+def test_evaluation(student: Student) -> None:
+    """In evaluation mode the running statistics are used, and nothing is updated."""
+    for shape in (*SHAPES, (1, 3), (1, 3, 1), (0, 3), (0, 3, 2), (2, 3, 0)):
+        layer, state = new_layer(student, eps=0.5)
+        layer.eval()
+        x = randn(shape) * 2 + 1
+        right = normalized(x, state, state["running_mean"], state["running_var"], 0.5)
+        mean, var, m = statistics(x)
+        told = "In evaluation mode take the running statistics, not the batch's."
+        mistakes = {told: normalized(x, state, mean, var, 0.5)} if m > 1 else {}
+        what = f"the output in evaluation mode for x of shape {shape}"
+        call = "forward in evaluation mode"
+        value = laws.check_changes_nothing(student, layer, x, call=call)
+        assert_close(value, right, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_evaluation")
+@pytest.mark.place("BatchNorm1d.__init__")
+@pytest.mark.hint("Buffers of the same names, shapes and dtypes, and nothing else, make that so.")
+def test_state_dicts_load_both_ways(student: Student) -> None:
+    """A state dict of nn.BatchNorm1d loads into the layer, and the layer's into nn.BatchNorm1d."""
+    state, x = {**new_state(), "num_batches_tracked": torch.tensor(7)}, randn(4, 3)
+    report = student.run("exchanged", state, x)
+    assert_equal(entry(report, "state"), state, what="the dict of the state", ordered=False)
+    right = normalized(x, state, state["running_mean"], state["running_var"])
+    assert_close(entry(report, "output"), right, what="the output after loading a state dict")
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_training")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("mean and variance stay in the graph: no detach, no torch.no_grad() around them.")
+def test_gradients(student: Student) -> None:
+    """Gradients reach x, weight and bias, in training mode through the batch's statistics, too."""
+    for shape in SHAPES[:3]:
+        for training in (True, False):
+            layer, state = new_layer(student)
+            x = randn(shape).requires_grad_()
+            leaves = {"x": x, "weight": layer.weight, "bias": layer.bias}
+
+            def formula(
+                x: Tensor, weight: Tensor, bias: Tensor, cut: str = "", training: bool = training,
+                state: dict[str, Tensor] = state,
+            ) -> Tensor:  # fmt: skip
+                mean, var, _ = statistics(x)
+                mean, var = (v.detach() if name in cut else v
+                             for name, v in (("mean", mean), ("variance", var)))  # fmt: skip
+                if not training:
+                    mean, var = state["running_mean"], state["running_var"]
+                return normalized(x, {"weight": weight, "bias": bias}, mean, var)
+
+            told = "The batch's {} cut off from the graph: gradients flow through them, too."
+            cuts = {"mean and variance": "are", "mean": "is", "variance": "is"}
+            mistakes = {
+                told.format(f"{cut} {verb}"): functools.partial(formula, cut=cut)
+                for cut, verb in (cuts.items() if training else ())
+            }
+            laws.check_gradients(layer.train(training)(x), leaves, formula, mistakes=mistakes)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_training")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().")
+def test_far_from_zero(student: Student) -> None:
+    """Where data lie far from zero the variance keeps its digits, also in running_var."""
+    for dtype, shift in ((torch.float64, 1e6), (torch.float32, 3e3)):
+        x = (randn(6, 3) + shift).to(dtype)
+        layer = student.module("BatchNorm1d", 3).to(dtype)
+        mean, var, m = statistics(x.double())
+        right = normalized(x.double(), {"weight": torch.ones(3), "bias": torch.zeros(3)}, mean, var)
+        told = "mean of the squares less square of the mean: take the deviations x - mean."
+        value = assert_tensor(layer(x), shape=x.shape, dtype=dtype).double()
+        worst = (value - right).abs().max().item()
+        assert worst < 3e-3, (
+            f"At x around {shift:g} the output is off by {worst:.2g}. Is it the {told}"
+        )
+        own = assert_tensor(
+            buffers_after(student, layer, x)["running_var"], shape=(3,), dtype=dtype
+        )
+        worst = (own.double() - 0.9 - 0.1 * var * m / (m - 1)).abs().max().item()
+        assert worst < 3e-3, (
+            f"At x around {shift:g} running_var is off by {worst:.2g}. Is it the {told}"
+        )
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_state")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("Check x before anything is computed or updated; m is N, or N * L.")
+def test_errors(student: Student) -> None:
+    """An x of another shape, or with less than two values in training mode, is a ValueError."""
+    layer, _ = new_layer(student)
+    wrong = ((3,), (2, 3, 4, 5), (4, 2), (4, 1), (2, 4, 3), (4, 1, 3), (0, 4))
+    for shape in (*wrong, (1, 3), (1, 3, 1), (0, 3), (4, 3, 0)):
+        for mode in ("training", "evaluation")[: 1 + (shape in wrong)]:
+            seen = laws.observe(student, layer.train(mode == "training"), randn(shape))
+            call = f"BatchNorm1d(3) in {mode} mode, for x of shape {shape},"
+            with must_raise(ValueError, mentions="x", call=call):
+                seen.checked()
+            changed = ", ".join(change.words for change in seen.changes())
+            assert not changed, f"{call} changed {changed}: check x before anything else."
+    layer = student.module("BatchNorm1d", 1)
+    with must_raise(ValueError, mentions="x", call="BatchNorm1d(1) for x of shape (4, 3)"):
+        layer(torch.randn(4, 3))
+
+
+@pytest.mark.requires("test_training")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("x.mean, a square root, and the formula as it stands in the text.")
+def test_by_hand(student: Student) -> None:
+    """PyTorch's references and decompositions of its normalization are not used either."""
+    files = entry(student.run("files", torch.randn(4, 3)), kind=list)
+    inner = [file for file in files if str(file) in ("_decomp", "_refs", "_prims", "_inductor")]
+    assert not inner, f"forward runs functions of torch.{inner[0]}: write out the formula."
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_training")
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("Write nothing into x; name no dtype in forward.")
+def test_any_x(student: Student) -> None:
+    """x keeps its values and its dtype, and may lie in memory in any way."""
+    layer = student.module("BatchNorm1d", 3)
+    for training, x in ((True, torch.randn(4, 3, 4)), (False, torch.randn(4, 3))):
+        layer.train(training)
+        for given in laws.kinds_of(x):
+            laws.check_changes_nothing(student, layer, given, call="forward", allow=["buffers"])
+        laws.check_layouts(student, layer, x)
+        assert_tensor(layer(x), shape=x.shape, dtype=torch.float32)
+
+
+# --- batching_gap ----------------------------------------------------------------------------------
+
+
+@pytest.mark.points(10)
+@pytest.mark.place("batching_gap")
+@pytest.mark.hint("(module(x) - torch.cat([module(batch) for ...])).abs().max().item()")
+def test_gap(student: Student) -> None:
+    """The gap is the largest absolute difference, in the modes in which the module's parts are."""
+    every, sizes = ["", "0", "3"], ((8, 3), (6, 2), (5, 5), (4, 9), (6, 4), (9, 3))
+    modes: tuple[list[str], ...] = (every, [], ["", "0"], every, ["3"], ["0", "1", "2"])
+    for training, (rows, size) in zip(modes, sizes, strict=True):
+        check_gap(student, network_state(), randn(rows, 3), size, training)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_gap")
+@pytest.mark.place("batching_gap")
+@pytest.mark.hint("Each pass on a deep copy of its own, or the state set back before each one.")
+def test_gap_starts_anew(student: Student) -> None:
+    """Every pass starts from the module's state of now, not from what the pass before left."""
+    for anew in (False, True):
+        for size in (1, 2, 3, 7):
+            module, x = student.made("counting", anew), torch.randn(6, 2)
+            value = student.function("batching_gap")(module, x, size)
+            what = (
+                "the gap of a module that multiplies x by its number of calls, in its state of now"
+            )
+            assert_close(value, 0.0, what=what)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("batching_gap")
+@pytest.mark.hint("state_dict() holds the tensors themselves: work on copy.deepcopy(module).")
+def test_gap_leaves_the_module(student: Student) -> None:
+    """The module is afterwards as it was, also where it raises, and its error comes through."""
+    for training in (["", "0", "3"], [], ["3", "1"]):
+        model, x = student.made("network", network_state(), training), randn(6, 3)
+        laws.check_changes_nothing(student, "batching_gap", model, x, 2, told=STATE)
+        if training:
+            told = f"{STATE} (The last batch of one row is an error of the module.)"
+            laws.check_changes_nothing(
+                student, "batching_gap", model, x[:5], 2, raises=ValueError, told=told
+            )
+    for anew in (False, True):
+        module = student.made("counting", anew)
+        laws.check_changes_nothing(
+            student, "batching_gap", module, torch.randn(4, 2), 2, told=STATE
+        )
+        module, call = (
+            student.made("counting", anew, fails=True),
+            "where the module raises, batching_gap",
+        )
+        laws.check_changes_nothing(
+            student,
+            "batching_gap",
+            module,
+            torch.randn(5, 2),
+            2,
+            raises=LookupError,
+            told=STATE,
+            call=call,
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("batching_gap")
+@pytest.mark.hint("if batch_size < 1: raise ValueError(...), before the first pass.")
+def test_gap_errors(student: Student) -> None:
+    """A batch_size below 1 is a ValueError that names it, before the module is called."""
+    module, x = student.made("counting", False), torch.randn(4, 2)
+    calls = [(module, x, 0), (module, x, -1), (module, x, -4)]
+    laws.check_errors(student, "batching_gap", {"batch_size": calls}, fine=(module, x, 1))
+    laws.check_changes_nothing(student, "batching_gap", module, x, 0, raises=ValueError)
+
+
+STATE = (
+    "The module is not as it was. (state_dict() holds its tensors themselves, no copies of them.)"
+)
+
+
+# --- locally ---------------------------------------------------------------------------------------
+
+
+def check_gap(student: Student, state: Any, x: Tensor, size: int, training: list[str]) -> None:
+    value = student.function("batching_gap")(student.made("network", state, training), x, size)
+    parts, modes = difference(state, x, size, training), "leave the modes as they are."
+    full = len(x) // size * size or None
+
+    def mistakes() -> dict[str, float]:
+        evaluating, all_training = (difference(state, x, size, on) for on in ([], ["", "0", "3"]))
+        missing = "Yours misses rows: every batch counts, "
+        values = {
+            f"{missing}the last one, which is shorter, too.": parts[:full].abs().max(),
+            f"{missing}not the first one alone.": parts[:size].abs().max(),
+            "Yours is the mean of the differences: take the largest one.": parts.abs().mean(),
+            "Yours is the largest difference with its sign: take absolute values.": parts.max(),
+            f"Yours is that in evaluation mode: {modes}": evaluating.abs().max(),
+            f"Yours is that with all parts in training mode: {modes}": all_training.abs().max(),
+        }
+        return {told: number.item() for told, number in values.items()}
+
+    what = f"the gap of {len(x)} rows in batches of {size}"
+    assert_close(value, parts.abs().max().item(), what=what, mistakes=mistakes)
+
+
+def new_state() -> dict[str, Tensor]:
+    names = ("weight", "bias", "running_mean")
+    return {**{name: randn(3) for name in names}, "running_var": torch.rand(3).double() + 0.5}
+
+
+def new_layer(student: Student, **options: Any) -> tuple[Any, dict[str, Tensor]]:
+    """A layer in float64 and its state, which is random."""
+    layer, state = student.module("BatchNorm1d", 3, **options).double(), new_state()
+    own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    with torch.no_grad():
+        for name, value in state.items():
+            own[name].copy_(value)
+    return layer, state
+
+
+def statistics(x: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Mean and biased variance of each feature, and of how many values they are."""
+    rows = x.movedim(1, -1).reshape(-1, 3)
+    mean = rows.mean(0)
+    return mean, (rows - mean).square().mean(0), len(rows)
+
+
+def over(values: Tensor, x: Tensor) -> Tensor:
+    """One value for each feature, in a shape that meets x."""
+    return values.reshape(1, -1, *[1] * (x.dim() - 2))
+
+
+def apply(x: Tensor, state: Any, mean: Tensor, var: Tensor, eps: float) -> Tensor:
+    weight, bias = over(state["weight"], x), over(state["bias"], x)
+    return (x - mean) / (var + eps).sqrt() * weight + bias
+
+
+def normalized(x: Tensor, state: Any, mean: Tensor, var: Tensor, eps: float = 1e-5) -> Tensor:
+    return apply(x, state, over(mean, x), over(var, x), eps)
+
+
+def moved(state: dict[str, Tensor], mean: Tensor, var: Tensor, rate: float) -> dict[str, Tensor]:
+    """The buffers after a pass."""
+    batch = {"running_mean": mean, "running_var": var}
+    running = {name: (1 - rate) * state[name] + rate * batch[name] for name in batch}
+    return {**running, "num_batches_tracked": torch.tensor(1)}
+
+
+def buffers_after(student: Student, layer: Any, x: Tensor) -> dict[str, Any]:
+    after = laws.observe(student, layer, x).checked().after("module", "buffers")
+    return {name: entry(after, name, "values") for name in BUFFERS}
+
+
+def network_state() -> dict[str, Tensor]:
+    made = local()
+    for name, tensor in made.state_dict().items():
+        if tensor.dim():
+            tensor.copy_(
+                torch.rand_like(tensor) + 0.5 if "var" in name else torch.randn_like(tensor)
+            )
+    return made.state_dict()
+
+
+def local() -> nn.Sequential:
+    return nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
+
+
+def difference(state: Any, x: Tensor, size: int, training: list[str]) -> Tensor:
+    """All differences between one pass and one in batches."""
+    made = local()
+    made.load_state_dict(state)
+    for name, part in made.named_modules():
+        part.training = name in training
+    with torch.no_grad():
+        parts = [copy.deepcopy(made)(batch) for batch in x.split(size)]
+        whole: Tensor = copy.deepcopy(made)(x)
+        return whole - torch.cat(parts)

@@ -1,0 +1,79 @@
+"""Small examples for BatchNorm1d and batching_gap."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, laws, must_raise
+from grader.judge.student import Student
+
+# Mean 2 and 10, biased variance 1 and 9, unbiased variance 2 and 18.
+X = torch.tensor([[1.0, 7.0], [3.0, 13.0]])
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint(
+    "(x - mean) / sqrt(var + eps), with the mean and the biased variance of each column."
+)
+def test_example_training(student: Student) -> None:
+    """In training mode [[1, 7], [3, 13]] becomes [[-1, -1], [1, 1]], with a small eps."""
+    layer = student.module("BatchNorm1d", 2, eps=1e-9)
+    laws.check_parameters(layer, {"weight": [2], "bias": [2]}, call="BatchNorm1d(2)")
+    right = torch.tensor([[-1.0, -1.0], [1.0, 1.0]])
+    mistakes = {
+        "The variance is the unbiased one: divide by m.": right / 2**0.5,
+        "In training mode take the batch's statistics, not the running ones.": X,
+        "The mean is taken over the features: each column has its own.": right
+        * X.new_tensor([[1], [-1]]),
+    }
+    assert_close(layer(X), right, mistakes=mistakes)
+    with must_raise(ValueError, mentions="x", call="A pass of one row in training mode"):
+        layer(X[:1])
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with the unbiased variance.")
+def test_example_running(student: Student) -> None:
+    """One pass moves running_mean to a tenth of the mean, and running_var from 1 towards [2, 18]."""
+    names = ("running_mean", "running_var", "num_batches_tracked")
+    values = [torch.tensor(numbers) for numbers in ([0.2, 1.0], [1.1, 2.7], 1)]
+    biased = [values[0], torch.tensor([1.0, 1.8]), values[2]]
+    swapped = [9 * values[0], torch.tensor([1.9, 16.3]), values[2]]
+    right, *wrong = (dict(zip(names, v, strict=True)) for v in (values, biased, swapped))
+    mistakes = {
+        "running_var takes the unbiased variance: divide by m - 1.": wrong[0],
+        "momentum is the wrong way round: it is the weight of the batch.": wrong[1],
+    }
+    assert_close(student.run("buffers", X), right, what="the dict of buffers", mistakes=mistakes)
+
+
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint(
+    "if self.training: the batch's statistics; else self.running_mean, self.running_var."
+)
+def test_example_evaluation(student: Student) -> None:
+    """In evaluation mode a new layer, whose running mean is 0 and variance 1, gives x itself."""
+    layer = student.module("BatchNorm1d", 2, eps=1e-9).eval()
+    told = {
+        "In evaluation mode take the running statistics.": torch.tensor([[-1.0] * 2, [1.0] * 2])
+    }
+    assert_close(layer(X), X, mistakes=told)
+    assert_close(layer(X[:1]), X[:1], what="the output for one row in evaluation mode")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("batching_gap")
+@pytest.mark.hint("Run a deep copy on x and on each batch, in the mode in which the module is.")
+def test_example_gap(student: Student) -> None:
+    """x = [0, 2, 4, 6] in batches of two gives a gap in training mode, and none in evaluation mode."""
+    x = torch.tensor([[0.0], [2.0], [4.0], [6.0]])
+    for training in (True, False):
+        module = student.made("network", training)
+        value = laws.check_changes_nothing(student, "batching_gap", module, x, 2)
+        # All at once: -3, -1, 1, 3 over the root of 5. In batches: -1, 1, -1, 1.
+        right = 1 + 1 / 5**0.5 if training else 0.0
+        mode = "training" if training else "evaluation"
+        assert_close(value, right, what=f"the gap in {mode} mode", rtol=1e-5, atol=1e-6)
