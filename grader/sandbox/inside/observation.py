@@ -186,14 +186,11 @@ def _optimizer(optimizer: Any, depth: int) -> dict[str, Any]:
     """Its options and state, and which parameters it holds: by their objects."""
     groups = optimizer.param_groups
     options = [{name: v for name, v in group.items() if name != "params"} for group in groups]
+    parameters = [parameter for group in groups for parameter in group["params"]]
     return {
         "kind": "optimizer",
         "id": id(optimizer),
         "options": facts(options, depth + 1),
         "parameters": [[id(parameter) for parameter in group["params"]] for group in groups],
-        "state": [
-            facts(dict(optimizer.state.get(parameter, {})), depth + 1)
-            for group in groups
-            for parameter in group["params"]
-        ],
+        "state": facts([dict(optimizer.state.get(p, {})) for p in parameters], depth + 1),
     }

@@ -26,6 +26,7 @@ EXAMPLES = {
 }
 
 RIGHT = """
+import copy
 import math
 import torch
 from torch import nn
@@ -66,6 +67,15 @@ def predict(model, x):
     for module, mode in modes:
         module.training = mode
     return output
+
+def warm_up(model, optimizer, x):
+    kept = copy.deepcopy(optimizer.state_dict())
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    for group in optimizer.param_groups:
+        group["lr"] *= 0
+    optimizer.step()
+    optimizer.load_state_dict(kept)
 
 class Layer(nn.Module):
     def __init__(self, n, m):
@@ -122,6 +132,10 @@ def network(module):
     made = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     made[1].eval()
     return made
+
+def momentum(module, model):
+    import torch
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 """
 
 # For each law: what is changed in RIGHT, and words that the student then reads.
@@ -363,6 +377,30 @@ def test_a_law_fails_in_words(
     outcome, message = judged_law(judge, tmp_path, law, RIGHT.replace(old, new))
     assert outcome in (Outcome.FAILED, Outcome.ERROR), message
     assert words in message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("optimizer.load_state_dict(kept)", "pass"), "the state of optimizer"),
+        (("optimizer.load_state_dict(kept)", "optimizer.state.clear()"), "the options of"),
+        (("", ""), ""),
+    ],
+)
+def test_an_optimizer_is_read(
+    judge: Judge,
+    tmp_path: Path,
+    change: tuple[str, str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    example = (
+        "net, x = student.made('network'), torch.randn(4, 3)\n"
+        "    laws.check_restores(student, 'warm_up', net, student.made('momentum', net), x)"
+    )
+    monkeypatch.setitem(EXAMPLES, "check_restores", example)
+    _, message = judged_law(judge, tmp_path, "check_restores", RIGHT.replace(*change, 1))
+    assert words in message if words else message == ""
 
 
 GARBAGE = [
