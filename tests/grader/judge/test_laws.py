@@ -26,6 +26,7 @@ EXAMPLES = {
 }
 
 RIGHT = """
+import copy
 import math
 import torch
 from torch import nn
@@ -66,6 +67,15 @@ def predict(model, x):
     for module, mode in modes:
         module.training = mode
     return output
+
+def warm_up(model, optimizer, x):
+    kept = copy.deepcopy(optimizer.state_dict())
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    for group in optimizer.param_groups:
+        group["lr"] *= 0
+    optimizer.step()
+    optimizer.load_state_dict(kept)
 
 class Layer(nn.Module):
     def __init__(self, n, m):
@@ -122,6 +132,10 @@ def network(module):
     made = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     made[1].eval()
     return made
+
+def momentum(module, model):
+    import torch
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 """
 
 # For each law: what is changed in RIGHT, and words that the student then reads.

@@ -1,0 +1,334 @@
+"""What accumulate_gradients and train_epoch promise, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+Batch = tuple[Tensor, Tensor]
+Weigh = Callable[[list[int]], list[float]]
+
+# The parameters of the probe's network as one vector: the second is frozen, the last one unused.
+SIZES = [12, 4, 8, 2, 2]
+LEARNS = torch.tensor([1.0] * 12 + [0.0] * 4 + [1.0] * 10 + [0.0] * 2).double()
+# Rows of the batches of an epoch: no group of three is like another, and the last one is short.
+ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
+LR, MOMENTUM = 1e-4, 0.9  # of the optimizer of the probe
+# What the mean loss of each batch of n rows counts: rightly, and by the usual mistakes.
+WEIGHTS: dict[str, Weigh] = {
+    "": lambda ns: [n / sum(ns) for n in ns],
+    "The batches are summed, not averaged: weigh each by its rows.": lambda ns: [1.0] * len(ns),
+    "The plain mean of the batches: weigh each by its rows.": lambda ns: [1 / len(ns)] * len(ns),
+    "The rows are summed: divide by the number of all rows.": lambda ns: [1.0 * n for n in ns],
+    "Only the last batch counts: add up.": lambda ns: [0.0] * len(ns[1:]) + [ns[-1] / sum(ns)],
+    "It is that of the last batch alone.": lambda ns: [0.0] * len(ns[1:]) + [1.0],
+}
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("for inputs, targets in batches: model(inputs), and no other call of the model.")
+def test_calls(student: Student) -> None:
+    """The model is called once for each batch, in order, on that batch alone."""
+    for rows in ((3, 1, 4), (2,), (1, 1)):
+        batches = new_batches(rows)
+        inputs, report = [x for x, _ in batches], accumulated(student, new_weights(), batches)
+        mistakes = {
+            "All batches are made one: that takes the big batch's memory.": [torch.cat(inputs)],
+            "The model is called twice for each batch.": [x for x in inputs for _ in range(2)],
+            "The model runs over all batches twice.": inputs * 2,
+        }
+        what = f"the list of the inputs of the model's calls for batches of {rows} rows"
+        assert_close(logged(report, "forward", "inputs"), inputs, what=what, mistakes=mistakes)
+        told = "The model's hooks do not run: call model(inputs), not model.forward(inputs)."
+        assert len(logged(report, "hook")) == len(rows), told
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("loss.backward() inside the loop, and no tensor with a graph kept after it.")
+def test_one_graph(student: Student) -> None:
+    """Each batch has its backward pass before the next forward pass: one graph at a time."""
+    batches = new_batches((3, 2, 4))
+    check_one_graph(accumulated(student, new_weights(), batches), batches)
+
+
+@pytest.mark.points(11)
+@pytest.mark.requires("test_one_graph")
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("A batch counts by its share of all rows: loss * (len(inputs) / rows).")
+def test_gradients(student: Student) -> None:
+    """The gradient is that of the mean loss over all rows of all batches."""
+    # Rows are the first dimension: what else there is in a batch does not count.
+    for shapes in (((3,), (1,), (4,)), ((2,),), ((2,), (2,)), ((5, 1), (1, 3), (3, 2))):
+        weights, rows = new_weights(), [shape[0] for shape in shapes]
+        batches = [
+            (torch.randn(*s, 3).double(), y)
+            for s, (_, y) in zip(shapes, new_batches(rows), strict=True)
+        ]
+        known = {told: gradient(weights, batches, weigh) for told, weigh in WEIGHTS.items()}
+        what = f"the vector of all gradients for batches of {rows} rows"
+        actual = entry(accumulated(student, weights, batches), "gradient")
+        assert_close(actual, known.pop(""), what=what, mistakes=known)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_one_graph")
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("Before, .grad may hold anything: add to it, as backward does.")
+def test_adds(student: Student) -> None:
+    """The gradient is added to .grad; frozen and unused parameters keep theirs."""
+    weights, batches = new_weights(), new_batches((3, 1))
+    old, new = torch.randn(len(LEARNS)).double(), gradient(weights, batches)
+    mistakes = {
+        "What was in .grad before is gone: zero nothing.": new,
+        "What was in .grad is divided as well: weigh the losses, not .grad.": new + old / 4,
+    }
+    actual = entry(accumulated(student, weights, batches, grads=old), "gradient")
+    assert_close(actual, new + old, what="the vector of all .grad", mistakes=mistakes)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_calls")
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("total += loss.item() of the weighed losses; a float has no graph.")
+def test_loss(student: Student) -> None:
+    """The result is the mean loss over all rows, a float."""
+    for rows in ((3, 1, 4), (2,), (1, 5)):
+        weights, batches = new_weights(), new_batches(rows)
+        value = entry(accumulated(student, weights, batches), "value")
+        known = {told: total(weights, batches, weigh) for told, weigh in WEIGHTS.items()}
+        what = f"the loss for batches of {rows} rows"
+        assert_close(value, known.pop(""), what=what, mistakes=known, rtol=1e-6)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("No train() or eval(), nothing in place; if not batches: raise ValueError(...).")
+def test_leaves_the_rest(student: Student) -> None:
+    """All else is left as it is; no batch at all is a ValueError that names batches."""
+    loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
+    for mode, batches in (("body", new_batches((3, 1))), ("", tuple(new_batches((2,))))):
+        model = student.made("model", new_weights(), training=[mode])
+        given, name = (model, batches, loss), "accumulate_gradients"
+        laws.check_changes_nothing(student, name, *given, allow=["0.grad"])
+        laws.check_errors(student, name, {"batches": [(model, type(batches)(), loss)]}, fine=given)
+
+
+@pytest.mark.points(10)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("zero_grad, accumulate, step: once for each group, the short last one too.")
+def test_steps(student: Student) -> None:
+    """Each group makes one step, with the gradient of the mean loss over its rows and no other."""
+    for steps in (3, 2, 1, 8, 20):
+        weights, batches = new_weights(), new_batches(ROWS)
+        report = trained(student, weights, batches, steps, grads=700 * LEARNS)
+        check_steps(report, weights, batches, steps, old=700 * LEARNS)
+        epoch = simulate(weights, batches, steps)
+        for name in ("weights", "momentum"):
+            what = f"the vector of all {name} after an epoch with accumulation_steps={steps}"
+            assert_close(entry(report, name), epoch[name], what=what)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_steps")
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("clip_grad_norm_ stands between the last backward pass and the step.")
+def test_clipping(student: Student) -> None:
+    """With max_norm the accumulated gradient is clipped once, and only where its norm is larger."""
+    weights, batches = new_weights(), new_batches(ROWS)
+    norms = sorted(float(grad.norm()) for grad in simulate(weights, batches, 3)["gradients"])
+    for max_norm in (norms[0] / 2, (norms[0] + norms[1]) / 2, 100 * norms[-1]):
+        for steps in (3, 1):
+            report = trained(student, weights, batches, steps, max_norm)
+            check_steps(report, weights, batches, steps, limit=max_norm)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("losses.append(accumulate_gradients(...)), once for each group, before the step.")
+def test_losses(student: Student) -> None:
+    """The result is the list of the mean losses over the rows of each group, before its step."""
+    for steps in (3, 1, 8):
+        weights, batches = new_weights(), new_batches(ROWS)
+        value = entry(trained(student, weights, batches, steps), "value")
+        befores = simulate(weights, batches, steps)["befores"]
+        pairs = list(zip(befores, grouped(batches, steps), strict=True))
+        known = {told: [total(*pair, weigh) for pair in pairs] for told, weigh in WEIGHTS.items()}
+        each = "There is a loss for each batch: return one for each group."
+        known[each] = [total(before, [batch]) for before, group in pairs for batch in group]
+        what = f"the list of the losses of {len(ROWS)} batches with accumulation_steps={steps}"
+        assert_close(value, known.pop(""), what=what, mistakes=known, rtol=1e-6)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("iterator = iter(loader), and take the groups from it: no len(loader).")
+def test_loader(student: Student) -> None:
+    """The loader is iterated once, may lack a length or batches; one graph at a time is in memory."""
+    for generator in (False, True):
+        batches = new_batches(ROWS)
+        report = trained(student, new_weights(), batches, 3, generator=generator)
+        passes, right = len(logged(report, "pass")), [x for x, _ in batches]
+        assert passes == 1, f"The loader is iterated {passes} times, it should be once."
+        lost = {"Batches of the last group, which is shorter, are not used.": right[:-2]}
+        what = "the list of the inputs of the model's calls in an epoch"
+        assert_close(logged(report, "forward", "inputs"), right, what=what, mistakes=lost)
+        check_one_graph(report, batches)
+        report = trained(student, new_weights(), [], 3, generator=generator)
+        assert_equal(entry(report, "value"), [], what="the result for a loader without batches")
+        assert not logged(report, "step"), "The optimizer makes a step though there is no batch."
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("model.train() before the first batch.")
+def test_mode(student: Student) -> None:
+    """The model is trained and left in training mode, all of its parts."""
+    for training in ([], [""], ["body"], ["", "body", "head"]):
+        report = trained(student, new_weights(), new_batches((3, 2)), 2, training=training)
+        modes = [*logged(report, "forward", "training"), entry(report, "training")]
+        left = {"The model is left in evaluation mode.": [*[[True] * 4] * 2, [False] * 4]}
+        what = "the list of the modes of the model's parts, for each batch and afterwards,"
+        assert_equal(modes, [[True] * 4] * 3, what=what, mistakes=left)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("if accumulation_steps < 1: raise ValueError(...) as the first statement.")
+def test_errors(student: Student) -> None:
+    """An accumulation_steps below 1 is a ValueError that names it; batches are never changed."""
+    model = student.made("model", new_weights(), LEARNS, training=["head"])
+    optimizer = student.made("optimizer", model)
+    loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
+    calls = [(model, new_batches((2, 1)), loss, optimizer, steps) for steps in (0, -1, -3, 1)]
+    fine, name = calls.pop(), "train_epoch"
+    laws.check_errors(student, name, {"accumulation_steps": calls}, fine=fine)
+    for call in calls:
+        laws.check_changes_nothing(student, name, *call, raises=ValueError)
+    parts = ["1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks", "buffers"]
+    laws.check_changes_nothing(student, name, *fine, only=parts)
+
+
+def new_weights() -> Tensor:
+    return torch.randn(sum(SIZES)).double()
+
+
+def new_batches(rows: Sequence[int]) -> list[Batch]:
+    """Batches of these numbers of rows; large targets make gradients that are far above rounding."""
+    targets = [100 * (torch.randn(n, 2).double() + i) for i, n in enumerate(rows)]
+    return [(torch.randn(len(y), 3).double(), y) for y in targets]
+
+
+def accumulated(student: Student, weights: Tensor, batches: list[Batch], **options: Any) -> Any:
+    return student.run("accumulated", student.made("model", weights, **options), batches)
+
+
+def trained(student: Student, weights: Tensor, batches: Any, *more: Any, **options: Any) -> Any:
+    loader = student.made("loader", batches, options.pop("generator", False))
+    model = student.made("model", weights, **options)
+    return student.run("trained", model, loader, student.made("optimizer", model), *more)
+
+
+def logged(report: Any, event: str, name: str = "event") -> list[Any]:
+    """An entry of each event of a kind, in order."""
+    log = entry(report, "log", kind=list)
+    return [entry(one, name) for one in log if entry(one, "event") == event]
+
+
+def loss_of(weights: Tensor, batch: Batch) -> Tensor:
+    """The probe's loss, with its hook."""
+    w, b, v, c, _ = weights.split(SIZES)
+    mean = batch[0].reshape(len(batch[0]), -1, 3).mean(1)
+    output = F.linear(torch.tanh(F.linear(mean, w.reshape(4, 3), b)), v.reshape(2, 4), c)
+    return (2 * output - batch[1]).square().mean()
+
+
+def total(weights: Tensor, batches: list[Batch], weigh: Weigh = WEIGHTS[""]) -> float:
+    pairs = zip(batches, weigh([len(x) for x, _ in batches]), strict=True)
+    return sum(weight * loss_of(weights, batch).item() for batch, weight in pairs)
+
+
+def gradient(
+    weights: Tensor, batches: Any, weigh: Weigh = WEIGHTS[""], limit: Any = None, old: Any = 0
+) -> Any:
+    """Of the weighed losses, added to an old one; with a limit it is clipped after each batch."""
+    grad = old + torch.zeros_like(weights)
+    for batch, weight in zip(batches, weigh([len(x) for x, _ in batches]), strict=True):
+        leaf: Any = weights.clone().requires_grad_()
+        (weight * loss_of(leaf, batch)).backward()
+        grad = clipped(grad + leaf.grad * LEARNS, limit)
+    return grad
+
+
+def clipped(grad: Tensor, limit: float | None) -> Tensor:
+    return grad if limit is None else grad * min(1.0, limit / max(float(grad.norm()), 1e-9))
+
+
+def grouped(batches: list[Batch], steps: int) -> list[list[Batch]]:
+    return [batches[i : i + steps] for i in range(0, len(batches), steps)]
+
+
+def simulate(
+    weights: Tensor, batches: list[Batch], steps: int, weigh: Weigh = WEIGHTS[""], **options: Any
+) -> dict[str, Any]:
+    """An epoch, or a mistaken one: weights before and gradients of each step, and what is left."""
+    befores, gradients, momentum = [], [], torch.zeros_like(weights)
+    limit, old = options.get("limit"), options.get("old", 0)
+    for group in grouped(batches, steps):
+        befores.append(weights)
+        early = limit if options.get("clip_each") else None
+        gradients.append(clipped(gradient(weights, group, weigh, early, old), limit))
+        old = gradients[-1] if options.get("stale") else 0
+        momentum = MOMENTUM * momentum + gradients[-1]
+        weights = weights - LR * momentum
+    epoch = {"befores": befores, "gradients": gradients}
+    return {**epoch, "weights": weights, "momentum": momentum}
+
+
+def check_steps(
+    report: Any, weights: Tensor, batches: list[Batch], steps: int, limit: Any = None, old: Any = 0
+) -> None:
+    """The gradients at each step of an epoch are right; the usual mistakes have names."""
+
+    def made(steps: int, weigh: Weigh = WEIGHTS[""], **options: Any) -> Any:
+        epoch = simulate(weights, batches, steps, weigh, **{"limit": limit, **options})
+        return epoch["gradients"]
+
+    def mistakes() -> dict[str, Any]:
+        stale, full = "{}: zero it before each group.", len(batches) // steps
+        fixed = made(steps, lambda group: [1 / steps] * len(group))
+        befores, each = made(steps, old=old, stale=True), made(steps, clip_each=True)
+        return {
+            "The gradient is not clipped: max_norm is ignored.": made(steps, limit=None),
+            "Clip the gradient once, when it is whole, not after every batch.": each,
+            "Every batch makes a step: make one for accumulation_steps batches.": made(1),
+            "The last group, which is shorter, makes no step.": made(steps)[:full],
+            stale.format("The gradient of the groups before is still there"): befores,
+            stale.format("What was in .grad before the epoch counts"): made(steps, old=old),
+            "Losses are divided by accumulation_steps in the short last group, too.": fixed,
+            **{told: made(steps, weigh) for told, weigh in WEIGHTS.items() if told},
+        }
+
+    what = f"the list of the gradients of each step, with accumulation_steps={steps},"
+    assert_close(logged(report, "step", "gradient"), made(steps), what=what, mistakes=mistakes)
+
+
+def check_one_graph(report: Any, batches: list[Batch]) -> None:
+    """Each batch has a forward pass of its own, and no graph of another lives when it begins."""
+    most = max((len(x) for x in logged(report, "forward", "inputs")), default=0)
+    told = f"The model is called on {most} rows at once: call it on one batch at a time."
+    assert most <= max(len(x) for x, _ in batches), told
+    assert logged(report, "backward"), "There is no backward pass."
+    told = "A forward pass begins before the backward pass of the batch before: graphs pile up."
+    assert not any(logged(report, "forward", "pending")), told
+    told = "The graph of a batch is kept after its backward pass: no retain_graph."
+    assert not any(logged(report, "forward", "held")), told

@@ -1,0 +1,76 @@
+"""Small examples for accumulate_gradients and train_epoch; probe_accumulation.py has the model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, entry, laws, must_raise
+from grader.judge.student import Student
+
+
+def batch(rows: list[list[float]], targets: list[float]) -> tuple[Tensor, Tensor]:
+    return torch.tensor(rows).float(), torch.tensor(targets).float().unsqueeze(1)
+
+
+# With the weight (1, 2) the outputs are 1, 2, 3 and 4, and the losses of the batches 3 and 16.
+BATCHES = [batch([[1, 0], [0, 1], [1, 1]], [0, 0, 1]), batch([[2, 1]], [0])]
+
+
+def tensor(*numbers: float) -> Tensor:
+    return torch.tensor([numbers])
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("Of 4 rows the first batch has 3: its loss counts 3/4, the other one's 1/4.")
+def test_example_gradients(student: Student) -> None:
+    """Batches of 3 rows and 1 row, with losses 3 and 16, make the gradient (5.5, 4) and the loss 6.25."""
+    model = student.made("model")
+    seen = laws.observe(student, "accumulate_gradients", model, BATCHES, student.made("loss"))
+    grad = entry(seen.checked().gradients(0), "weight")
+    mistakes = {
+        "The plain mean of the two batches: weigh each by its rows.": tensor(9.0, 6.0),
+        "The gradients of the batches are summed: weigh each by its rows.": tensor(18.0, 12.0),
+        "Only the last batch counts: zero nothing between.": tensor(4.0, 2.0),
+    }
+    assert_close(grad, tensor(5.5, 4.0), what="the gradient of the weight", mistakes=mistakes)
+    mean = {"That is the plain mean of 3 and 16: weigh each by its rows.": 9.5}
+    assert_close(seen.value, 6.25, what="the result", mistakes=mean)
+    with must_raise(
+        ValueError, mentions="batches", call="accumulate_gradients(model, [], loss_fn)"
+    ):
+        student.function("accumulate_gradients")(model, [], student.made("loss"))
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint(
+    "Take accumulation_steps batches from iter(loader); what is left is a group, too."
+)
+def test_example_epoch(student: Student) -> None:
+    """An epoch over three batches with accumulation_steps=2 makes two steps, and returns two losses."""
+    last = batch([[1, 0]], [0])
+    report = student.run("epoch", [*BATCHES, last], 2)
+    # (1, 2) - 0.5 * (5.5, 4) = (-1.75, 0); the last batch's gradient there is (-3.5, 0).
+    mistakes = {
+        "The last group, of one batch, makes no step.": tensor(-1.75, 0.0),
+        "The last group's gradient is divided by 2: it has one batch.": tensor(-0.875, 0.0),
+        "The gradient of the first group counts in the second step: zero it.": tensor(-2.75, -2.0),
+    }
+    weight = entry(report, "weight")
+    assert_close(weight, tensor(0.0, 0.0), what="the weight after the epoch", mistakes=mistakes)
+    assert_close(entry(report, "losses"), [6.25, 3.0625], what="the list of the losses")
+
+
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("nn.utils.clip_grad_norm_(model.parameters(), max_norm), right before the step.")
+def test_example_clipping(student: Student) -> None:
+    """With max_norm=1 the step's gradient (5.5, 4) is clipped to the length 1."""
+    weight = entry(student.run("epoch", BATCHES, 2, 1.0), "weight")
+    length = (5.5**2 + 4**2) ** 0.5
+    right = tensor(1 - 0.5 * 5.5 / length, 2 - 0.5 * 4 / length)
+    known = {"The gradient is not clipped: max_norm is ignored.": tensor(-1.75, 0.0)}
+    what = "the weight after a step with max_norm=1"
+    assert_close(weight, right, what=what, mistakes=known, rtol=1e-5)
