@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
 from grader.judge.student import Student
 
 X = [-3.0, -1.0, 0.0, 1.0, 2.0]
@@ -56,6 +56,19 @@ def test_example_gradients(student: Student) -> None:
     )
 
 
+@pytest.mark.points(2)
+@pytest.mark.requires("test_example_gradients")
+@pytest.mark.place("GELUFunction")
+@pytest.mark.hint("ctx.save_for_backward(x), and in backward nothing but tensor operations on it.")
+def test_example_saved(student: Student) -> None:
+    """x itself is saved, backward can be differentiated, and a 0-d or an empty x is fine."""
+    laws.check_declared(student, "gelu", "GELUFunction")
+    x = torch.randn(3, 2, dtype=torch.float64)
+    laws.check_saved(student, "gelu", x, derivative)
+    laws.check_again_differentiable(student.function("gelu"), x, derivative, second_derivative)
+    laws.check_shapes(student, "gelu", [(), (2, 0, 3)], gradients=True, what="gelu")
+
+
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("gradient_error")
 @pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
@@ -72,6 +85,14 @@ def test_example_gradient_error(student: Student) -> None:
         1.086099256624,
         what="gradient_error(x) where backward gives twice the gradient",
     )
+    assert_close(
+        student.run("doubled", "gradient_error", numbers(-3.0, -1.0)),
+        0.082964083846,
+        what="gradient_error([-3, -1]) where backward gives twice the gradient",
+        mistakes={"You take the largest difference with its sign: first abs().": -0.011584166631},
+    )
+    error = student.function("gradient_error")(torch.empty(0))
+    assert_close(error, 0.0, what="gradient_error(x) of an empty x")
 
 
 @pytest.mark.requires("test_example_gradients")
@@ -97,6 +118,20 @@ def test_example_check_gradients(student: Student) -> None:
             "check_gradients says True also of a wrong gradient: return what gradcheck says.": True,
         },
     )
+    for name in ("gradient_error", "check_gradients"):
+        laws.check_changes_nothing(student, name, numbers(*X))
+
+
+def derivative(x: torch.Tensor) -> torch.Tensor:
+    """The derivative of PyTorch's own GELU."""
+    x = x.detach().requires_grad_()
+    total = torch.nn.functional.gelu(x, approximate="tanh").sum()
+    return torch.autograd.grad(total, x)[0]
+
+
+def second_derivative(x: torch.Tensor) -> torch.Tensor:
+    """The derivative of the derivative, by finite differences."""
+    return (derivative(x + 1e-5) - derivative(x - 1e-5)) / 2e-5
 
 
 def numbers(*values: float) -> torch.Tensor:

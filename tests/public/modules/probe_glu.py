@@ -30,3 +30,12 @@ def flow(module: Any, *, frozen: list[str], stale: bool) -> Any:
         if stale:
             parameter.grad = torch.ones_like(parameter)
     return module.gradient_flow(network, torch.ones(4, 2))
+
+
+def left(module: Any, *, frozen: bool) -> list[Any]:
+    """The gradients of second.bias and of x (4, 2) after gradient_flow."""
+    network, x = Small(), torch.ones(4, 2, requires_grad=True)
+    network.requires_grad_(not frozen)
+    module.gradient_flow(network, x)
+    gradient = network.second.bias.grad
+    return [None if gradient is None else gradient.item(), x.grad]

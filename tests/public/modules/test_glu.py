@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
 from grader.judge.student import Student
 
 
@@ -17,25 +15,22 @@ from grader.judge.student import Student
 def test_example_parameters(student: Student) -> None:
     """GatedLinearUnit(4, 3) has a weight of shape (6, 4) and a bias of shape (6,)."""
     layer = student.module("GatedLinearUnit", 4, 3)
-    shapes = {name: list(each.shape) for name, each in sorted(layer.named_parameters())}
+    shapes = {name: list(each.shape) for name, each in layer.named_parameters()}
+    right, transposed = {"weight": [6, 4], "bias": [6]}, {"weight": [4, 6], "bias": [6]}
     assert_equal(
         shapes,
-        {"bias": [6], "weight": [6, 4]},
+        right,
         what="the dict of the layer's parameter shapes",
-        mistakes=lambda: {
-            "weight is transposed: its shape is (2 * out_features, in_features).": {
-                "bias": [6],
-                "weight": [4, 6],
-            },
-            "weight and bias need twice as many rows: 3 for the value and 3 for the gate.": {
-                "bias": [3],
-                "weight": [3, 4],
-            },
+        ordered=False,
+        mistakes={
+            "weight is transposed: its shape is (2 * out_features, in_features).": transposed,
+            "weight and bias need twice as many rows: 3 for the value and 3 for the gate.": (
+                {"weight": [3, 4], "bias": [3]}
+            ),
             "The bias is missing.": {"weight": [6, 4]},
-            "weight and bias belong on the layer itself, not on a submodule named linear.": {
-                "linear.bias": [6],
-                "linear.weight": [6, 4],
-            },
+            "weight and bias belong on the layer itself, not on a submodule named linear.": (
+                {f"linear.{name}": shape for name, shape in right.items()}
+            ),
         },
     )
 
@@ -50,6 +45,19 @@ def test_example_halving(student: Student) -> None:
     assert_tensor(named["weight"], shape=(6, 6), what="the weight of GatedLinearUnit(6)")
     with must_raise(ValueError, mentions="in_features", call="GatedLinearUnit(5)"):
         student.module("GatedLinearUnit", 5)
+    student.module("GatedLinearUnit", 5, 3)  # is fine
+
+
+@pytest.mark.requires("test_example_parameters")
+@pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.hint("nn.init.uniform_(self.weight, -bound, bound), and zeros for the bias.")
+def test_example_start(student: Student) -> None:
+    """A new weight is random and no larger than 1 / sqrt(in_features); the bias is filled."""
+    laws.check_starts_random(student, "GatedLinearUnit", 16, 3)
+    weight = student.module("GatedLinearUnit", 16, 3).weight.detach()
+    words = {"what": "the weight", "formula": "1 / sqrt(in_features)"}
+    laws.check_starts_within(weight, 0.25, fans=(16, 6), **words)
+    laws.check_filled(student, "GatedLinearUnit", 16, 3, names=("weight", "bias"))
 
 
 @pytest.mark.points(4)
@@ -76,6 +84,27 @@ def test_example_forward(student: Student) -> None:
             ),
             "Your output equals what comes out without a bias.": torch.tensor([[0.5], [2.25]]),
             "Your output equals what comes out if the bias is added after the gating.": late,
+        },
+    )
+
+
+@pytest.mark.requires("test_example_forward")
+@pytest.mark.place("GatedLinearUnit.forward")
+@pytest.mark.hint("Split along the last dimension, dim=-1, whatever comes before it.")
+def test_example_batches(student: Student) -> None:
+    """Values and gates are found along the last dimension, for x of shape (4, 2, 3), too."""
+    layer, x = student.module("GatedLinearUnit", 3, 2), torch.randn(4, 2, 3)
+    layer(x)  # the weight of now decides, not that of the first call
+    set_parameters(layer, weight=torch.randn(4, 3), bias=torch.randn(4))
+    rows = nn.functional.linear(x, layer.weight, layer.bias).detach()
+    alternating = rows[..., ::2] * rows[..., 1::2].sigmoid()
+    assert_close(
+        layer(x),
+        rows[..., :2] * rows[..., 2:].sigmoid(),
+        what="the output for x of shape (4, 2, 3)",
+        mistakes={
+            "Value and gate alternate; the value is the first half.": alternating,
+            "You split along dimension 1, not the last.": rows[:, :1] * rows[:, 1:].sigmoid(),
         },
     )
 
@@ -126,8 +155,9 @@ def test_example_flow(student: Student) -> None:
             else "first.weight is frozen, so it gets no gradient: leave it frozen, and look at .grad."
         )
         assert_equal(
-            in_order(answer),
+            answer,
             right,
+            ordered=False,
             what=f"the answer of gradient_flow{after}",
             mistakes=lambda: {
                 "spare.weight is not used, so no gradient reaches it; look at .grad, not at "
@@ -142,6 +172,21 @@ def test_example_flow(student: Student) -> None:
         )
 
 
+@pytest.mark.place("gradient_flow")
+@pytest.mark.hint("module(x.detach()).sum().backward(), if anything requires a gradient.")
+def test_example_flow_left(student: Student) -> None:
+    """The gradients of the output's sum stay on the module, and x.grad is as before."""
+    assert_equal(
+        [student.run("left", frozen=False), student.run("left", frozen=True)],
+        [[4.0, None], [None, None]],
+        what="the lists of second.bias.grad and x.grad (all free, all frozen) after 4 rows",
+        mistakes={
+            "Go backward from the sum of the output, not from the mean.": [[1.0, None], [None] * 2],
+            "Leave the fresh gradients on the module: they are cleared.": [[None] * 2] * 2,
+        },
+    )
+
+
 def set_parameters(layer: nn.Module, *, weight: Tensor, bias: Tensor) -> None:
     """Give the layer these values."""
     named = dict(layer.named_parameters())
@@ -149,10 +194,3 @@ def set_parameters(layer: nn.Module, *, weight: Tensor, bias: Tensor) -> None:
         for name, values in (("weight", weight), ("bias", bias)):
             assert_tensor(named.get(name), shape=tuple(values.shape), what=f"the layer's {name}")
             named[name].copy_(values)
-
-
-def in_order(answer: Any) -> Any:
-    """The same dict with its names sorted: no order is promised."""
-    if isinstance(answer, dict) and all(isinstance(name, str) for name in answer):
-        return dict(sorted(answer.items()))
-    return answer

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 
@@ -20,28 +19,72 @@ def norm(module: Any, gradients: list[Tensor | None]) -> Any:
 
 
 def initialize(module: Any, scheme: str) -> dict[str, Tensor]:
-    """The parameters of two linear layers, one inside the other's container, after initialize."""
-    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 1)))
+    """The parameters of two linear layers and of a LayerNorm, whose bias is 0.5, after initialize."""
+    norm = nn.LayerNorm(3)
+    nn.init.constant_(norm.bias, 0.5)
+    model = nn.Sequential(nn.Linear(2, 3), nn.Sequential(norm, nn.Linear(3, 1)))
     module.initialize(model, scheme)
     return {name: each.detach() for name, each in model.named_parameters()}
 
 
-def train(module: Any, weight: float, lr: float, epochs: int) -> dict[str, Any]:
-    """Train y = weight * x towards 0 at x = 1, one batch of one sample."""
-    model = nn.Linear(1, 1, bias=False).double()
+def initialize_layer(module: Any, scheme: str) -> Tensor:
+    """The weight of a model that is one linear layer, of a class of its own, after initialize."""
+
+    class Layer(nn.Linear):
+        pass
+
+    model = Layer(400, 50)
+    module.initialize(model, scheme)
+    return model.weight.detach()
+
+
+class Counting(list[Any]):
+    """A loader that counts the passes over it."""
+
+    passes = 0
+
+    def __iter__(self) -> Any:
+        self.passes += 1
+        return super().__iter__()
+
+
+def train(
+    module: Any,
+    weight: float,
+    lr: float,
+    epochs: int,
+    *,
+    clears: bool = False,
+    stale: float | None = None,
+    rows: int = 1,
+) -> dict[str, Any]:
+    """Train y = weight * x towards 0 at x = 1, one batch; `stale` is a gradient from before."""
+    model = nn.Linear(1, 1, bias=False).double().eval()
     nn.init.constant_(model.weight, weight)
-    loader = [(torch.ones(1, 1).double(), torch.zeros(1, 1).double())]
+    model.weight.grad = None if stale is None else torch.full_like(model.weight, stale)
+    loader = Counting([(torch.ones(rows, 1).double(), torch.zeros(rows, 1).double())])
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    if clears:
+        # No subclass, whose step would run the hooks of a step twice.
+        optimizer.register_step_post_hook(lambda own, *_: own.zero_grad(set_to_none=False))
+    modes: list[bool] = []
+    model.register_forward_pre_hook(lambda own, _: modes.append(own.training))
     norms = module.train_with_monitor(model, loader, nn.functional.mse_loss, optimizer, epochs)
-    return {"norms": norms, "weight": model.weight.detach()}
+    modes.append(model.training)
+    facts = {"norms": norms, "weight": model.weight.detach(), "modes": modes}
+    return {**facts, "passes": loader.passes}
 
 
-def plot(module: Any, histories: dict[str, Tensor]) -> dict[str, Any]:
-    """What is on the figure of these histories."""
-    figure = module.plot_gradient_norms(histories)
-    facts: dict[str, Any] = {"type": type(figure).__name__, "axes": None}
-    if isinstance(figure, Figure):
-        facts["axes"] = len(figure.axes)
-        facts["scales"] = [axes.get_yscale() for axes in figure.axes]
-        facts["labels"] = [line.get_label() for axes in figure.axes for line in axes.get_lines()]
-    return facts
+def compare(module: Any) -> dict[str, Any]:
+    """The names of a comparison, the history of `ones`, and how many different models were built."""
+    draws: list[float] = []
+
+    def build() -> nn.Module:
+        draws.append(torch.rand(()).item())
+        return nn.Linear(1, 1, bias=False)
+
+    loader = [(torch.ones(1, 1), torch.zeros(1, 1))] * 2
+    histories = module.compare_initializations(
+        build, loader, nn.functional.mse_loss, lr=0.25, epochs=2, seed=3
+    )
+    return {"names": list(histories), "ones": histories.get("ones"), "draws": len(set(draws))}

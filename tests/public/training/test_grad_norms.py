@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
 from grader.judge.student import Student
 
 
 def fact(found: Any, key: str) -> Any:
     """An entry of what a probe reported, None where it is not there."""
     return found.get(key) if isinstance(found, dict) else None
+
+
+def column(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)[:, None]
 
 
 @pytest.mark.place("gradient_norm")
@@ -28,32 +32,46 @@ def test_example_norm(student: Student) -> None:
         what="the list of norms of [3, 4] and of [3, 4], None, [[12]]",
         rtol=1e-6,
         mistakes=lambda: {
-            "The norms of the parameters are added up: 5 + 12 is 17. Their squares add up.": [
-                5.0,
-                17.0,
-            ],
+            "The norms of the parameters are added up: 5 + 12. Their squares add up.": [5.0, 17.0],
             "The square root is missing.": [25.0, 169.0],
             "That is the sum of all gradients, or their L1 norm.": [7.0, 19.0],
             "That is the largest element.": [4.0, 12.0],
             "That is the largest norm of any one parameter.": [5.0, 12.0],
         },
     )
+    infinite = student.run("norm", [torch.tensor([3.0, float("inf")])])
+    assert_close(infinite, float("inf"), what="the norm of [3, inf]")
 
 
 @pytest.mark.place("initialize")
 @pytest.mark.hint("The second layer is nested: model.modules() finds it.")
 def test_example_ones(student: Student) -> None:
-    """The scheme ones fills all weights with 1 and all biases with 0, in nested layers too."""
-    assert_close(
-        student.run("initialize", "ones"),
-        {
-            "0.weight": torch.ones(3, 2),
-            "0.bias": torch.zeros(3),
-            "1.1.weight": torch.ones(1, 3),
-            "1.1.bias": torch.zeros(1),
-        },
-        what="the dict of parameters of the model",
+    """The scheme ones fills weights with 1 and biases with 0 in all linear layers, and in no others."""
+    right = {"0.weight": torch.ones(3, 2), "0.bias": torch.zeros(3)}
+    right |= {"1.0.weight": torch.ones(3), "1.0.bias": torch.full((3,), 0.5)}  # a LayerNorm
+    right |= {"1.1.weight": torch.ones(1, 3), "1.1.bias": torch.zeros(1)}
+    told = "The bias of the LayerNorm is cleared: initialize changes linear layers alone."
+    mistakes = {told: {**right, "1.0.bias": torch.zeros(3)}}
+    parameters = student.run("initialize", "ones")
+    assert_close(parameters, right, what="the dict of parameters of the model", mistakes=mistakes)
+    weight = student.run("initialize_layer", "ones")
+    assert_close(weight, torch.ones(50, 400), what="the weight of a model that is a linear layer")
+
+
+@pytest.mark.place("initialize")
+@pytest.mark.hint("torch.nn.init.xavier_uniform_ and kaiming_normal_, with their defaults.")
+def test_example_schemes(student: Student) -> None:
+    """A layer from 400 to 50 has weights to sqrt(6 / 450) by Xavier, and of spread 0.0707 by Kaiming."""
+    xavier, kaiming = (
+        assert_tensor(student.run("initialize_layer", scheme), shape=(50, 400))
+        for scheme in ("xavier_uniform", "kaiming_normal")
     )
+    measured, right = [xavier.abs().max().item(), kaiming.std().item()], [0.11547, 0.070711]
+    told = {"Kaiming's mode is fan_in by default, not fan_out.": [0.11547, 0.2]}
+    what = "the list of Xavier's largest weight and Kaiming's standard deviation"
+    assert_close(measured, right, what=what, rtol=0.05, atol=0.0, mistakes=told)
+    with must_raise(ValueError, mentions="scheme", call="initialize(model, 'orthogonal')"):
+        student.run("initialize_layer", "orthogonal")
 
 
 @pytest.mark.points(2)
@@ -64,22 +82,55 @@ def test_example_training(student: Student) -> None:
     found = student.run("train", weight=1.0, lr=0.25, epochs=3)
     assert_close(
         fact(found, "norms"),
-        torch.tensor([[2.0], [1.0], [0.5]], dtype=torch.float64),
+        column(2.0, 1.0, 0.5),
         what="the tensor of norms",
-        mistakes=lambda: {
-            "The gradients accumulate: clear them before each backward pass.": torch.tensor(
-                [[2.0], [3.0], [2.5]], dtype=torch.float64
-            ),
-            "The weight does not change: is there a step of the optimizer?": torch.tensor(
-                [[2.0], [2.0], [2.0]], dtype=torch.float64
-            ),
-            "There is one row for each epoch and one column for each batch.": torch.tensor(
-                [[2.0, 1.0, 0.5]], dtype=torch.float64
-            ),
+        mistakes={
+            "The gradients accumulate: clear them before each backward.": column(2.0, 3.0, 2.5),
+            "The weight does not change: is there a step of the optimizer?": column(2.0, 2.0, 2.0),
+            "There is one row for each epoch and one column for each batch.": column(2, 1, 0.5).T,
         },
     )
-    weight = torch.tensor([[0.125]], dtype=torch.float64)
-    assert_close(fact(found, "weight"), weight, what="the weight after three steps")
+    assert_close(fact(found, "weight"), column(0.125), what="the weight after three steps")
+    laws.check_errors(student, student.probe("train"), {"epochs": [(1.0, 0.25, 0)]})
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_example_training")
+@pytest.mark.place("train_with_monitor")
+@pytest.mark.hint("model.train(); for each batch: zero_grad, loss, backward, the norm, step.")
+def test_example_training_order(student: Student) -> None:
+    """Each norm is that of its batch alone, before the step, in train mode, from the first batch on."""
+    found = student.run("train", 1.0, 0.25, 2, clears=True, stale=5.0, rows=2)
+    assert_close(
+        fact(found, "norms"),
+        column(2.0, 1.0),
+        what="the tensor of norms where the optimizer clears gradients as it steps",
+        mistakes={
+            "The norms are taken after the step: take them right after backward.": column(0.0, 0.0),
+            "The gradient from before the training counts: clear it before.": column(7.0, 0.75),
+            "The loss is multiplied by the size of the batch.": column(4.0, 0.0),
+        },
+    )
+    assert_equal(
+        [fact(found, "modes"), fact(found, "passes")],
+        [[True] * 3, 2],
+        what="the list of model.training (in both steps and after them) and passes over the loader",
+        mistakes={"Call model.train() before, and leave the model so.": [[False] * 3, 2]},
+    )
+
+
+@pytest.mark.place("compare_initializations")
+@pytest.mark.hint("For each scheme: torch.manual_seed(seed), build, initialize, train, mean.")
+def test_example_comparison(student: Student) -> None:
+    """By the scheme ones the norms 2, 1 and 0.5, 0.25 of two epochs have the means 1.5 and 0.375."""
+    found = student.run("compare")
+    names, means = ["xavier_uniform", "kaiming_normal", "ones"], column(1.5, 0.375)[:, 0]
+    assert_equal(fact(found, "names"), names, what="the list of schemes, in the order of SCHEMES")
+    told = "That is the sum over the batches of an epoch, their mean is promised."
+    assert_close(fact(found, "ones"), means, what="the means for ones", mistakes={told: 2 * means})
+    assert fact(found, "draws") == 1, (
+        "build_model draws other numbers for each scheme: seed before every one."
+    )
 
 
 @pytest.mark.place("diagnose")
@@ -87,29 +138,28 @@ def test_example_training(student: Student) -> None:
 def test_example_diagnoses(student: Student) -> None:
     """One norm of 2000 is exploding, norms of 1e-5 are vanishing, norms around 1 are healthy."""
     diagnose = student.function("diagnose")
-    histories = [[1.0, 2000.0, 3.0], [1e-5, 2e-5, 1e-5], [1.0, 0.5, 1e-5]]
+    nan, late = [1.0, float("nan"), 1.0], [1.0] * 5 + [2000.0]
+    histories = [[1.0, 2000.0, 3.0], [1e-5, 2e-5, 1e-5], [1.0, 0.5, 1e-5], nan, late]
+    right = ["exploding", "vanishing", "healthy", "exploding", "healthy"]
     assert_equal(
         [diagnose(torch.tensor(history)) for history in histories],
-        ["exploding", "vanishing", "healthy"],
+        right,
         what=f"the list of answers for {histories}",
+        mistakes={
+            "NaN is not seen: it is not above anything.": [*right[:3], "healthy", "healthy"],
+            "Later epochs count: look at the first five alone.": [*right[:4], "exploding"],
+        },
     )
 
 
 @pytest.mark.place("plot_gradient_norms")
-@pytest.mark.hint(
-    "A Figure, its one Axes, a line with a label for each history, a logarithmic y axis."
-)
+@pytest.mark.hint("ax.plot(range(1, n + 1), norms, label=name) for each, set_yscale, legend.")
 def test_example_figure(student: Student) -> None:
     """Two histories are two lines with their names as labels, on one logarithmic Axes."""
     histories = {"ones": torch.tensor([9.0, 4.0, 2.0]), "xavier_uniform": torch.tensor([1.0, 2.0])}
-    found = student.run("plot", histories)
-    assert fact(found, "axes") is not None, (
-        f"plot_gradient_norms should return a matplotlib Figure, not a {fact(found, 'type')}."
-    )
-    assert_equal(fact(found, "axes"), 1, what="the number of Axes")
-    assert_equal(fact(found, "scales"), ["log"], what="the list of the scales of the y axis")
-    labels = fact(found, "labels")
-    missing = [
-        name for name in histories if not isinstance(labels, list) or name not in map(str, labels)
-    ]
-    assert not missing, f"There is no line with the label {missing[0]!r}."
+    figure = laws.figure_of(student, "plot_gradient_norms", histories)
+    laws.check_axes(figure, y_scale="log", legend=list(histories))
+    epochs, told = column(1.0, 2.0, 3.0)[:, 0], "The epochs are counted from 0; the first one is 1."
+    x = laws.lines_of(figure, ["ones"])["ones"][:, 0]
+    assert_close(x, epochs, what="the x of the line 'ones'", mistakes={told: epochs - 1})
+    laws.check_leaves_pyplot(student, "plot_gradient_norms", histories)
