@@ -43,13 +43,16 @@ def batch(kind: str) -> Any:
         "list": [x, y, x.half()],
         "tuple": (x, y),
         "one": (x,),
-        "nested": {"views": [(x, y), [x[0], {"z": y}]], "pair": (x, {"w": [x]}), "id": 7},
+        "nested": {
+            "views": [(x, y), [x[0], {"z": y}]],
+            "pair": (x, {"w": [x]}),
+            "id": 7,
+            "no": None,
+        },
         "NamedTuple": Sample(x, y),
         "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
-        "dtypes": {
-            dtype: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, dtype)) for dtype in DTYPES
-        },
-        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Tanh(), x],
+        "dtypes": {d: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, d)) for d in DTYPES},
+        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Linear(1, 1), x],
         "None": None,
         "text": "text",
         "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
@@ -69,7 +72,8 @@ def words(value: Any, path: str = "batch") -> list[dict[str, Any]]:
         return [{**facts, **seen, "kind": "Tensor", "values": kept}]
     names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
     if names is None and type(value) not in (dict, list, tuple):
-        return [facts]
+        inside = value.parameters() if isinstance(value, nn.Module) else ()
+        return [{**facts, "inside": [f"{p.dtype} on {p.device}" for p in inside]}]
     if names is not None:
         facts["kind"] = f"NamedTuple {type(value).__name__}"
     keys = value if isinstance(value, dict) else range(len(value))
@@ -103,6 +107,8 @@ class Elsewhere(Tensor):
 
 class Encoder(nn.Module):
     """Every kind of tensor that a module can hold, and what is none."""
+
+    middle = property(lambda self: self.mean)
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,10 +145,14 @@ def model(module: Any, on_meta: list[str] | None = None, gpu: list[str] | None =
         new = old.detach().to("meta") if name in (on_meta or []) else old.as_subclass(Elsewhere)
         new = nn.Parameter(new, old.requires_grad) if isinstance(old, nn.Parameter) else new
         setattr(owner, attribute, new)
+    for parameter in made.parameters():
+        parameter.grad = torch.ones_like(parameter)
     return made
 
 
 def plain(module: Any, kind: str) -> nn.Module:
-    """A module of PyTorch's, with nothing left behind."""
-    made = {"linear": nn.Linear(2, 3), "norm": nn.BatchNorm1d(3), "nothing": nn.Sequential()}
-    return made[kind]
+    """A module of PyTorch's, with nothing left behind, or one that holds a plain table alone."""
+    made = {"linear": nn.Linear(2, 3), "norm": nn.BatchNorm1d(3)}.get(kind) or nn.Sequential()
+    if kind == "bare":
+        made.table = torch.ones(2)
+    return made
