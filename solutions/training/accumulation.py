@@ -50,7 +50,7 @@ def accumulate_gradients(
 
     Raises ValueError that names `batches` if there is none.
     """
-    # begin solution: weigh each batch by its rows, and run its backward pass at once
+    # begin solution: weigh each batch by its rows, one backward pass at a time
     rows = sum(len(inputs) for inputs, _ in batches)
     if not batches:
         raise ValueError("batches must hold at least one batch, got none")

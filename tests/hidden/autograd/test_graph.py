@@ -246,7 +246,15 @@ def answer(student: Student, function: str, text: str) -> Any:
 
 def rows_of(report: Any) -> list[Any]:
     """The walk: two names, the places of the next nodes, and the leaf of each node."""
-    return [entry(row, kind=list, count=4) for row in entry(report, "rows", kind=list)]
+    rows = [entry(row, kind=list, count=4) for row in entry(report, "rows", kind=list)]
+    places = (None, *range(len(rows)))
+    for *names, ahead, leaf in rows:
+        plain = all(isinstance(name, str) for name in [*names, leaf or ""])
+        assert plain and all(
+            place is None or (type(place) is int and place in places)
+            for place in entry(ahead, kind=list)
+        ), "The graph cannot be walked after your function was called."
+    return rows
 
 
 def walk(rows: list[Any], *, depth: bool = False, again: bool = False, first: bool = False,

@@ -33,7 +33,7 @@ def test_kinds_of_state(student: Student) -> None:
         report = life(student, steps)
         seen = entry(report.seen[-1], kind=dict)
         for name, kind in KINDS.items():
-            own = entry(seen, name, "kind", default="missing")
+            own = str(entry(seen, name, "kind", default="missing"))[:40]
             told = f"{name} has to be a {kind}, and is {own}"
             assert own == kind, f"{told}{' after a batch' if steps else ''}: {ADVICE.get(own, '')}"
         extra = [name for name in seen if name not in KINDS]

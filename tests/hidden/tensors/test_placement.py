@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
 from grader.judge.checks.laws.observation import same
 from grader.judge.student import Student
 
@@ -258,7 +258,8 @@ def check_moved(
 
 def check_entry(before: Any, result: Any, device: str, cast: torch.dtype | None) -> None:
     """Compare one entry of a batch with what it was."""
-    path, was, now = (entry(before, "path"), entry(before, "kind"), entry(result, "kind", kind=str))
+    path, was = (entry(before, name, kind=str) for name in ("path", "kind"))
+    now = entry(result, "kind", kind=str)
     path = path if len(path) < 60 else "An entry deep inside of the batch"
     if was == "Tensor" == now:
         check_tensor(before, result, device, cast, path)
@@ -279,7 +280,8 @@ def check_entry(before: Any, result: Any, device: str, cast: torch.dtype | None)
 
 def check_tensor(before: Any, result: Any, device: str, cast: Any, path: str) -> None:
     """Compare a tensor of a batch with what it was."""
-    dtype = getattr(torch, entry(before, "dtype").removeprefix("torch."))
+    dtype = getattr(torch, entry(before, "dtype", kind=str).removeprefix("torch."), None)
+    assert isinstance(dtype, torch.dtype), "The batch cannot be read after to_device."
     promised = cast if cast is not None and dtype.is_floating_point else dtype
     got, place = (entry(result, name, kind=str)[:40] for name in ("dtype", "device"))
     inside = ": go on inside of containers" if path.count("[") > 1 or " " in path else ""
@@ -289,5 +291,5 @@ def check_tensor(before: Any, result: Any, device: str, cast: Any, path: str) ->
     assert got == str(promised), f"{came}, promised is {promised}{told}."
     assert same(entry(result, "shape"), entry(before, "shape")), f"{path} has another shape."
     if device == "cpu":
-        values = entry(before, "values").to(promised)
+        values = assert_tensor(entry(before, "values")).to(promised)
         assert_close(entry(result, "values"), values, what=f"the values of {path}")

@@ -54,7 +54,7 @@ def test_example_halving(student: Student) -> None:
 def test_example_start(student: Student) -> None:
     """A new weight is random and no larger than 1 / sqrt(in_features); the bias is filled."""
     laws.check_starts_random(student, "GatedLinearUnit", 16, 3)
-    weight = student.module("GatedLinearUnit", 16, 3).weight.detach()
+    weight = laws.parameter_named(student.module("GatedLinearUnit", 16, 3), "weight").detach()
     words = {"what": "the weight", "formula": "1 / sqrt(in_features)"}
     laws.check_starts_within(weight, 0.25, fans=(16, 6), **words)
     laws.check_filled(student, "GatedLinearUnit", 16, 3, names=("weight", "bias"))
@@ -95,8 +95,9 @@ def test_example_batches(student: Student) -> None:
     """Values and gates are found along the last dimension, for x of shape (4, 2, 3), too."""
     layer, x = student.module("GatedLinearUnit", 3, 2), torch.randn(4, 2, 3)
     layer(x)  # the weight of now decides, not that of the first call
-    set_parameters(layer, weight=torch.randn(4, 3), bias=torch.randn(4))
-    rows = nn.functional.linear(x, layer.weight, layer.bias).detach()
+    weight, bias = torch.randn(4, 3), torch.randn(4)
+    set_parameters(layer, weight=weight, bias=bias)
+    rows = nn.functional.linear(x, weight, bias)
     alternating = rows[..., ::2] * rows[..., 1::2].sigmoid()
     assert_close(
         layer(x),

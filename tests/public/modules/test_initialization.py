@@ -53,7 +53,7 @@ def test_example_xavier(student: Student) -> None:
 def test_example_kaiming(student: Student) -> None:
     """A weight (300, 200) is filled in place with the standard deviation 0.1."""
     seen = laws.observe(student, "kaiming_normal_", torch.zeros(300, 200)).checked()
-    values = assert_tensor(seen.after(0, "values"), shape=(300, 200), what="the weight")
+    values = assert_tensor(seen.after(0, "values"), shape=(300, 200), dtype=torch.float32)
     wrong = {
         "You divide by fan_out: by fan_in.": math.sqrt(2 / 300),
         "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(2 / 500),

@@ -46,8 +46,8 @@ def accumulate_gradients(
 
     Raises ValueError that names `batches` if there is none.
     """
-    # TODO: weigh each batch by its rows, and run its backward pass at once.
-    raise NotImplementedError("accumulate_gradients: weigh each batch by its rows, and run its backward pass at once")
+    # TODO: weigh each batch by its rows, one backward pass at a time.
+    raise NotImplementedError("accumulate_gradients: weigh each batch by its rows, one backward pass at a time")
 
 
 def train_epoch(
