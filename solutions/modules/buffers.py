@@ -38,7 +38,7 @@ class RunningCenter(nn.Module):
     batch_mean: torch.Tensor
 
     def __init__(self, num_features: int) -> None:
-        """Create the parameter and the three buffers, in PyTorch's default dtype but for `num_samples`."""
+        """Create the parameter and the three buffers, in float32 but for `num_samples`."""
         super().__init__()
         # begin solution: one nn.Parameter, three register_buffer
         self.scale = nn.Parameter(torch.ones(num_features))

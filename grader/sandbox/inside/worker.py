@@ -403,9 +403,8 @@ def names_of(
     changed: list[torch.Tensor],
 ) -> tuple[str, ...]:
     """What the function itself calls the arguments that hold the changed tensors."""
-    target = getattr(function, "forward", function)
     try:
-        bound = inspect.signature(target).bind(*arguments, **keywords).arguments
+        bound = inspect.signature(_called(function)).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
         bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
     return tuple(
@@ -416,10 +415,15 @@ def names_of(
 def parameter_names(function: Callable[..., Any], arguments: list[Any]) -> list[str]:
     """What the function calls its positional arguments, as far as that can be told."""
     try:
-        names = list(inspect.signature(getattr(function, "forward", function)).parameters)
+        names = list(inspect.signature(_called(function)).parameters)
     except (TypeError, ValueError):
         return []
     return names[: len(arguments)]
+
+
+def _called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A module runs its `forward`; a class, also that of a module, makes an object."""
+    return function if isinstance(function, type) else getattr(function, "forward", function)
 
 
 def _holds(value: Any, tensor: torch.Tensor) -> bool:

@@ -16,7 +16,7 @@ def facts(layer: nn.Module) -> dict[str, dict[str, Any]]:
     plain = {name: value for name, value in vars(layer).items() if isinstance(value, Tensor)}
     for kind, tensors in (
         ("parameter", dict(layer.named_parameters())),
-        ("buffer", dict(layer.named_buffers())),
+        ("buffer", dict(layer.named_buffers(remove_duplicate=False))),
         ("plain attribute", plain),
     ):
         for name, tensor in tensors.items():
@@ -30,13 +30,16 @@ def facts(layer: nn.Module) -> dict[str, dict[str, Any]]:
     return found
 
 
-def life(module: Any, steps: list[Any], features: int = 5, grad: bool = False) -> dict[str, Any]:
+def life(
+    module: Any, steps: list[Any], features: int = 5, grad: bool = False, no_grad: bool = False
+) -> dict[str, Any]:
     """A layer's tensors before and after each step, and its results: a step is a batch or what to do."""
     layer, other = module.RunningCenter(features), None
     results, seen = [], [facts(layer)]
     for step in steps:
         if isinstance(step, Tensor):
-            results.append(layer(step.requires_grad_(grad)).detach())
+            with torch.set_grad_enabled(not no_grad):
+                results.append(layer(step.requires_grad_(grad)).detach())
         elif isinstance(step, dict):
             layer.load_state_dict(step)
         elif step == "reload":
@@ -78,8 +81,7 @@ class Outer(nn.Module):
         self.register_buffer("mean", torch.zeros(3))
         self.register_buffer("mask", torch.ones(3, dtype=torch.bool), persistent=False)
         self.register_buffer("nothing", None)
-        self.table = torch.ones(2, 2)
-        self.step = torch.tensor(7)
+        self.table, self.step, self.log = torch.ones(2, 2), torch.tensor(7), torch.ones(0)
         self.size, self.name, self.array, self.empty = 3, "outer", np.ones(2), None
         self.several, self.by_name = [torch.ones(1)], {"a": torch.ones(1)}
 

@@ -65,6 +65,12 @@ def run(module: Any, stack: nn.Module, x: Tensor, skip: Any = None, kind: str = 
     return stack(x) if skip is None else stack(x, skip=kinds.get(kind, lambda v: v)(skip))
 
 
+def outputs(module: Any, stack: Any, x: Tensor, skip: Any = None, kind: str = "") -> list[Tensor]:
+    """What a stack gives in training and in evaluation mode, after a call with another `skip`."""
+    run(module, stack, x.clone(), skip and [0])
+    return [run(module, stack.train(on), x.clone(), skip, kind) for on in (True, False)]
+
+
 def calls(module: Any, weights: list[Tensor], x: Tensor, skip: list[int]) -> dict[str, Any]:
     """Which blocks a forward pass calls, which of their hooks run, and what became of what they keep."""
     blocks = [Block(weight) for weight in weights]
@@ -81,16 +87,20 @@ def calls(module: Any, weights: list[Tensor], x: Tensor, skip: list[int]) -> dic
 def model(module: Any, attributes: list[str], where: str = "") -> nn.Module:
     """A model whose submodule `where` has these attributes."""
     one, weight, named = nn.Linear(2, 2), nn.Parameter(torch.ones(2)), collections.OrderedDict
-    values: dict[str, Any] = {"a_list": [one], "a_tuple": (one,), "a_dict": {"first": one}}
-    values |= {"a_list_of_Parameters": [weight], "a_dict_of_Parameters": {"first": weight}}
-    values |= {"an_OrderedDict": named(first=one), "a_subclass_of_list": Own([one])}
-    values |= {"a_named_tuple": Pair(one, one), "a_list_with_a_module_at_its_end": [None, 3, one]}
-    values |= {"a_list_of_numbers": [1, 2], "a_list_of_tensors": [torch.ones(2)]}
+    relu, frozen = nn.ReLU(), nn.Parameter(torch.ones(2), requires_grad=False)
+    values: dict[str, Any] = {"a_list": [one], "a_tuple": (relu,), "a_dict": {"first": one, 2: one}}
+    values |= {"a_list_of_Parameters": [weight], "a_dict_of_frozen_Parameters": {"first": frozen}}
+    values |= {"an_OrderedDict": named(first=one), "a_subclass_of_list": Own([relu])}
+    values |= {"a_named_tuple": Pair(one, one), "a_list_with_a_module_last": [None, 3, one]}
+    values |= {
+        "a_list_of_numbers": [1, 2],
+        "a_list_of_tensors": [torch.ones(2, requires_grad=True)],
+    }
     values |= {"a_dict_of_names": {"one": "one"}, "a_dict_with_a_module_as_a_key": {one: "one"}}
     values |= {"an_empty_list": [], "a_list_of_classes": [nn.Linear], "_an_underscore": [one]}
     values |= {"an_nn_ModuleList": nn.ModuleList([one]), "an_nn_Sequential": nn.Sequential(one)}
     values |= {"an_nn_ModuleDict": nn.ModuleDict({"first": one}), "an_nn_LSTM": nn.LSTM(2, 2)}
-    values |= {"an_nn_ParameterList": nn.ParameterList([weight])}
+    values |= {"an_nn_ParameterList": nn.ParameterList([weight]), "a_set_of_modules": {one}}
     inner = nn.ModuleList([nn.Linear(2, 2), nn.Module()])
     made = nn.Sequential(named(encoder=nn.Module(), decoder=inner))
     for name in attributes:

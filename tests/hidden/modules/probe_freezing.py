@@ -15,7 +15,7 @@ class Network(nn.Module):
         super().__init__()
         self.gain = nn.Parameter(torch.ones(()))
         self.bias = nn.Parameter(torch.zeros(1, 4))
-        self.scales = nn.Parameter(torch.zeros(3))
+        self.scales = nn.Parameter(torch.zeros(3, dtype=torch.bfloat16))
         self.nothing = nn.Parameter(torch.zeros(0, 3))
         self.encoder = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 3))
         self.encoder2 = nn.Linear(3, 3, bias=False)

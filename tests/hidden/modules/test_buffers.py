@@ -12,12 +12,9 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-KINDS = {
-    "scale": "parameter",
-    "running_mean": "buffer",
-    "num_samples": "buffer",
-    "batch_mean": "non-persistent buffer",
-}
+NOT_SAVED = "non-persistent buffer"
+KINDS = {"scale": "parameter", "running_mean": "buffer", "num_samples": "buffer"}
+KINDS["batch_mean"] = NOT_SAVED
 STATISTICS = ("batch_mean", "num_samples", "running_mean")
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -34,7 +31,7 @@ def test_kinds_of_state(student: Student) -> None:
         seen = entry(report.seen[-1], kind=dict)
         for name, kind in KINDS.items():
             own = str(entry(seen, name, "kind", default="missing"))[:40]
-            told = f"{name} has to be a {kind}, and is {own}"
+            told = f"{name} has to be a {kind}, and is {'a ' * (own in ADVICE)}{own}"
             assert own == kind, f"{told}{' after a batch' if steps else ''}: {ADVICE.get(own, '')}"
         extra = [name for name in seen if name not in KINDS]
         assert not extra, f"The layer has a tensor too many: {extra[0]}."
@@ -51,6 +48,7 @@ def test_kinds_of_state(student: Student) -> None:
 def test_start(student: Student) -> None:
     """A new layer has a scale of ones, means of zeros, and 0 samples."""
     laws.check_filled(student, "RunningCenter", 5)
+    laws.check_changes_nothing(student, "RunningCenter", 5)
     for n in (5, 1):
         seen = life(student, [], features=n).seen[0]
         right = {"scale": torch.ones(n), "num_samples": torch.tensor(0)}
@@ -66,32 +64,10 @@ def test_start(student: Student) -> None:
 @pytest.mark.hint("The old mean weighs as much as the number of rows it was made of.")
 def test_statistics(student: Student) -> None:
     """In training mode the statistics become those of the batch and of all rows so far."""
-    for shapes in ([(4, 5), (1, 5), (7, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
+    for shapes in ([(4, 5), (1, 5), (70, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
         batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
-        check_statistics(life(student, batches).seen, batches)
-
-
-@pytest.mark.points(4)
-@pytest.mark.requires("test_statistics")
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
-def test_going_on(student: Student) -> None:
-    """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
-    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
-    for way in ("reload", "copy"):
-        when = "from a loaded state" if way == "reload" else "of a deep copy"
-        report = life(student, [*batches[:2], way, batches[2]])
-        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
-        for name in STATISTICS:
-            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
-            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
-    _, state = loaded(student)
-    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
-    for before in ([], [torch.randn(9, 5)]):
-        seen = life(student, [*before, given, batches[0]]).seen[-1]
-        for name, right in centered(state, batches[0]).items():
-            what = f"{name} after a state dict was loaded, and a batch"
-            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
+        for how in ("", "under torch.no_grad()"):
+            check_statistics(life(student, batches, no_grad=bool(how)).seen, batches, how)
 
 
 @pytest.mark.points(15)
@@ -117,6 +93,53 @@ def test_result(student: Student) -> None:
             what = f"the result in {'training' if training else 'evaluation'} mode"
             known = {f"Your result is that {words}.": value for words, value in wrong.items()}
             assert_close(layer(x), (x - mean) * scale, what=what, mistakes=known, **LOOSE)
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_result")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
+def test_statistics_are_constants(student: Student) -> None:
+    """Buffers have no graph, and the gradient of x is that of x * scale."""
+    for seen in life(student, [torch.randn(n, 5) for n in (4, 3)], grad=True).seen:
+        for name in STATISTICS:
+            flags = [entry(seen, name, key) is False for key in ("requires_grad", "graph")]
+            assert all(flags), f"{name} has a graph: make the statistics of x.detach()."
+    for training in (True, False):
+        layer, state = loaded(student, training)
+        x, scale = torch.randn(4, 5, requires_grad=True), dict(layer.named_parameters())["scale"]
+
+        def formula(x: Tensor, scale: Tensor, cut: bool = True) -> Tensor:
+            mean = centered(state, x.detach() if cut else x)["running_mean"]
+            return (x - (mean if training else state["running_mean"])) * scale
+
+        told = "The gradient also flows through running_mean: make the statistics of x.detach()."
+        wrong = {told: lambda x, scale: formula(x, scale, cut=False)} if training else {}
+        leaves = {"x": x, "scale": scale}
+        laws.check_gradients(layer(x), leaves, formula, mistakes=wrong, what="the result")
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_statistics")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
+def test_going_on(student: Student) -> None:
+    """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
+    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
+    for way in ("reload", "copy"):
+        when = "from a loaded state" if way == "reload" else "of a deep copy"
+        report = life(student, [*batches[:2], way, batches[2]])
+        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
+        for name in STATISTICS:
+            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
+            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
+    _, state = loaded(student)
+    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
+    for before in ([], [torch.randn(9, 5)]):
+        seen = life(student, [*before, given, batches[0]]).seen[-1]
+        for name, right in centered(state, batches[0]).items():
+            what = f"{name} after a state dict was loaded, and a batch"
+            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
 
 
 @pytest.mark.points(3)
@@ -171,30 +194,6 @@ def test_state_follows(student: Student) -> None:
                 assert_equal(entry(seen, name, "where"), right, what=what)
 
 
-@pytest.mark.points(8)
-@pytest.mark.requires("test_result")
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
-def test_statistics_are_constants(student: Student) -> None:
-    """Buffers have no graph, and the gradient of x is that of x * scale."""
-    for seen in life(student, [torch.randn(n, 5) for n in (4, 3)], grad=True).seen:
-        for name in STATISTICS:
-            flags = [entry(seen, name, key) is False for key in ("requires_grad", "graph")]
-            assert all(flags), f"{name} has a graph: make the statistics of x.detach()."
-    for training in (True, False):
-        layer, state = loaded(student, training)
-        x, scale = torch.randn(4, 5, requires_grad=True), dict(layer.named_parameters())["scale"]
-
-        def formula(x: Tensor, scale: Tensor, cut: bool = True) -> Tensor:
-            mean = centered(state, x.detach() if cut else x)["running_mean"]
-            return (x - (mean if training else state["running_mean"])) * scale
-
-        told = "The gradient also flows through running_mean: make the statistics of x.detach()."
-        wrong = {told: lambda x, scale: formula(x, scale, cut=False)} if training else {}
-        leaves = {"x": x, "scale": scale}
-        laws.check_gradients(layer(x), leaves, formula, mistakes=wrong, what="the result")
-
-
 @pytest.mark.points(2)
 @pytest.mark.requires("test_result")
 @pytest.mark.place("RunningCenter.forward")
@@ -243,7 +242,7 @@ def test_kinds(student: Student) -> None:
 def test_forgotten(student: Student) -> None:
     """All tensors that are plain attributes are named, dotted; the module stays as it was."""
     inner, kinds = ["_cache", "scale"], {"Outer": OUTER, "Inner": INNER, "Empty": {}}
-    outer = ["encoder.1.0._cache", "encoder.1.0.scale", "step", "table"]
+    outer = ["encoder.1.0._cache", "encoder.1.0.scale", "log", "step", "table"]
     for kind, right in (("Outer", outer), ("Inner", inner), ("Empty", [])):
         buffers = [name for name, what in kinds[kind].items() if what != "parameter"]
         unsaved = [name for name in buffers if kinds[kind][name] == NOT_SAVED]
@@ -252,7 +251,8 @@ def test_forgotten(student: Student) -> None:
             "Non-persistent buffers move with the module: they are not forgotten.": right + unsaved,
             "Buffers move with the module: they are not forgotten.": right + buffers,
             "Names that begin with _ count, too.": [n for n in right if not n.endswith("_cache")],
-            "Integer tensors count, too.": [name for name in right if name != "step"],
+            "Integer and 0-d tensors count, too.": [name for name in right if name != "step"],
+            "Empty tensors count, too.": [name for name in right if name != "log"],
             "What requires a gradient counts, too.": [n for n in right if not n.endswith("scale")],
             "The names of submodules are missing.": [n.rpartition(".")[2] for n in right],
         }
@@ -270,9 +270,8 @@ ADVICE = {
     "plain attribute": "it is neither saved nor moved: register_buffer.",
     "parameter": "an optimizer sees it, even with requires_grad=False: register_buffer.",
     "buffer": "it is saved with the layer; for what is not: persistent=False.",
-    "non-persistent buffer": "it is not saved with the layer: leave persistent=False out.",
+    NOT_SAVED: "it is not saved with the layer: leave persistent=False out.",
 }
-NOT_SAVED = "non-persistent buffer"
 INNER = {"frozen": "parameter", "mean": NOT_SAVED, "mask": "buffer"}
 OUTER = {
     "scale": "parameter",
@@ -322,7 +321,9 @@ def check_statistics(seen: list[Any], batches: list[Tensor], when: str = "") -> 
         count, even = torch.tensor(len(past)), torch.stack(means[: i + 1]).mean(0)
         counts = {
             "counts batches, not rows": torch.tensor(i + 1),
-            f"is that of the last batch alone: it grows {when}": torch.tensor(len(rows[i])),
+            f"is that of the last batch alone: it grows {when}".rstrip(): torch.tensor(
+                len(rows[i])
+            ),
             "is never updated": torch.tensor(0),
         }
         averages = {
@@ -331,10 +332,8 @@ def check_statistics(seen: list[Any], batches: list[Tensor], when: str = "") -> 
             "is the mean of the last batch": means[i],
             "is never updated": torch.zeros(5),
         }
-        wholes = {
-            "is that of all rows, not of the batch": past.mean(0),
-            "is never updated": torch.zeros(5),
-        }
+        wholes = {"is that of all rows, not of the batch": past.mean(0)}
+        wholes["is never updated"] = torch.zeros(5)
         for name, right, wrong in (
             ("batch_mean", means[i], wholes),
             ("num_samples", count, counts),

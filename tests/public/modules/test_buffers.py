@@ -18,18 +18,16 @@ BATCHES = [torch.tensor([[1.0, 0.0], [3.0, 0.0]]), torch.tensor([[8.0, 6.0]])]
 def test_example_state(student: Student) -> None:
     """A layer has three buffers; scale, running_mean and num_samples are in its state dict."""
     report = student.run("after", [])
-    buffers, saved = (
-        ["batch_mean", "num_samples", "running_mean"],
-        ["num_samples", "running_mean", "scale"],
-    )
-    assert_equal(entry(report, "buffers"), buffers, what="the sorted list of buffers")
-    both = {
-        "batch_mean is in the state dict: register it with persistent=False.": [
-            "batch_mean",
-            *saved,
-        ]
+    buffers = ["batch_mean", "num_samples", "running_mean"]
+    saved = ["num_samples", "running_mean", "scale"]
+    missing = {
+        f"{name} is not a buffer: register_buffer.": [other for other in buffers if other != name]
+        for name in buffers
     }
-    what = "the sorted list of the state dict's keys"
+    what = "the sorted list of buffers"
+    assert_equal(entry(report, "buffers"), buffers, what=what, mistakes=missing)
+    told = "batch_mean is in the state dict: register it with persistent=False."
+    both, what = {told: ["batch_mean", *saved]}, "the sorted list of the state dict's keys"
     assert_equal(entry(report, "saved"), saved, what=what, mistakes=both)
 
 
