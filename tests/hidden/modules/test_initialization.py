@@ -285,7 +285,6 @@ def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: s
     tensor = tensor.double()
     spread = tensor.std().item()
     told = [line for line, other in wrong.items() if abs(spread / other - 1) < 0.02]
-    told = told if abs(spread / std - 1) > 0.05 else []
     assert abs(spread / std - 1) < 0.05, " ".join(
         [*told[:1], f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}."]
     )

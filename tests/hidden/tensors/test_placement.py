@@ -97,7 +97,6 @@ def test_leaves_batch(student: Student) -> None:
             report = student.run("moved", kind, device, "float64")
             before, after, result = fields(report, "before", "after", "result")
             assert same(after, before), "to_device changed its batch: build new containers."
-            # A call that does nothing changes nothing: that is no merit.
             assert not same(result, before), "to_device returned the batch as it was."
 
 

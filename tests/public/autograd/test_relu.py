@@ -45,6 +45,9 @@ def test_example_gradients(student: Student) -> None:
             "Your derivative at 0 is 0, as that of torch.relu: here it is 1, where x >= 0.": numbers(
                 [[0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]
             ),
+            "Your derivative at 0 is 1/2: here it is 1, where x >= 0.": numbers(
+                [[0.0, 0.0, 1.5], [4.0, 5.0, 0.0]]
+            ),
             "Your gradient passes everywhere, also where x is negative. Is it the x that came in that "
             "backward compares? In the output 0 and negative look alike.": grad_output,
             "Your gradient is the derivative alone: multiply by grad_output.": numbers(

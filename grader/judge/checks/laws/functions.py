@@ -77,11 +77,17 @@ def check_saved(
     """Where x is changed in place before the backward pass, autograd raises its own error.
 
     `changed` is what x becomes, random numbers unless given. With `itself=False` it need not be x that is
-    saved: the gradient at the old x is right, too.
+    saved: the gradient at the old x is right, too. Neither may a second call at `changed` overwrite it.
     """
     import torch
 
     changed = torch.randn_like(x) if changed is None else changed
+    gradient = shipped(student, "first_of_two")(name, x, changed)
+    if isinstance(gradient, torch.Tensor) and gradient.shape == x.shape:
+        off = [(gradient.double() - derivative(at)).abs().max() for at in (x, changed)]
+        if off[1] < 1e-5 <= off[0]:
+            line = "After a second call the gradient of the first one is that of the second"
+            raise failed([f"{line}: keep what a call saves on its ctx, not on the class."])
     seen = observe(student, shipped(student, "change_between"), name, x, changed)
     which = "x" if x.is_contiguous() else "x (transposed, so not contiguous)"
     what = f"After {which} was changed in place between forward and backward, backward raised"

@@ -213,7 +213,7 @@ def nodes(module: Any, name: str, own: str, xs: list[Any], marks: list[Any]) -> 
     function = getattr(module, own, None)
     reports = []
     for x, mark in zip(xs, marks, strict=True):
-        out = getattr(module, name)(x.requires_grad_())
+        out = getattr(module, name)(_given(x.requires_grad_()))
         _try_gradient(out, x)  # an unwritten backward is not worth a node
         kinds: list[type] = []
         ahead = [getattr(out, "grad_fn", None)]
@@ -232,6 +232,11 @@ def nodes(module: Any, name: str, own: str, xs: list[Any], marks: list[Any]) -> 
     return reports
 
 
+def _given(x: Any) -> Any:
+    """The leaf x itself, or the result of an operation where it is a matrix."""
+    return x * 1 if x.dim() == 2 else x
+
+
 def _marked(module: Any, name: str, function: Any, x: Any, mark: Any) -> Any:
     """The gradient at x while the Function's backward returns the mark, whatever comes in."""
 
@@ -243,7 +248,7 @@ def _marked(module: Any, name: str, function: Any, x: Any, mark: Any) -> Any:
     if is_class:
         function.backward = staticmethod(backward)
     try:
-        return _gradient(getattr(module, name)(x), x)
+        return _gradient(getattr(module, name)(_given(x)), x)
     finally:
         if own is not None:
             function.backward = own
@@ -285,6 +290,13 @@ def declaration(module: Any, name: str, own: str) -> dict[str, Any]:
         inherited = declared is inspect.getattr_static(base, method)
         report[method] = "missing" if inherited else type(declared).__name__
     return report
+
+
+def first_of_two(module: Any, name: str, x: Any, second: Any) -> Any:
+    """The gradient at x of a backward pass before which there was a second forward pass."""
+    y = getattr(module, name)(x.requires_grad_())
+    getattr(module, name)(second.requires_grad_())
+    return _gradient(y, x)
 
 
 def change_between(module: Any, name: str, x: Any, changed: Any) -> Any:
