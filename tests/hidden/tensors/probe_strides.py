@@ -28,7 +28,7 @@ def pairs(module: Any) -> dict[str, Any]:
     x = torch.arange(24.0).reshape(4, 6)
     leaf = torch.randn(4, 6, requires_grad=True)
     result = leaf * 2
-    wide = torch.randn(4, 3, dtype=torch.complex64)
+    wide, exact = torch.randn(4, 3, dtype=torch.complex64), torch.randn(4, 3).double()
     made = {
         "a tensor and its transpose": (x, x.t()),
         "a tensor and its last rows": (x, x[2:]),
@@ -42,6 +42,7 @@ def pairs(module: Any) -> dict[str, Any]:
         "a result and a slice of it, detached": (result, result[1:].detach()),
         "a leaf and what was computed from it": (leaf, result),
         "a tensor and its bytes as int32": (x, x.view(torch.int32)),
+        "a float64 matrix and one of its rows": (exact, exact[2]),
         "complex numbers and their imaginary parts": (wide, torch.view_as_real(wide)[..., 1]),
     }
     return {
@@ -56,6 +57,8 @@ def windows(
     """Where the windows of x lie, and what they hold after x was given other values."""
     made = module.sliding_windows(x.requires_grad_(grad), size, step)
     places = [t.untyped_storage().data_ptr() if isinstance(t, Tensor) else None for t in (x, made)]
+    # Each element once, also those of an expanded tensor.
+    once = tuple(slice(None if stride else 1) for stride in x.stride())
     with torch.no_grad():
-        x.copy_(later)
+        x[once].copy_(later[once])
     return {"storages": places, "later": made}

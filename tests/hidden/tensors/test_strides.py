@@ -30,9 +30,7 @@ def test_strides(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_strides")
 @pytest.mark.place("contiguous_strides")
-@pytest.mark.hint(
-    "Multiply by max(size, 1); where there is nothing to walk through, the loop gives ()."
-)
+@pytest.mark.hint("Multiply by max(size, 1); a loop over nothing gives ().")
 def test_strides_of_size_0(student: Student) -> None:
     """A size of 0 counts as 1, as in PyTorch, and the shape () has the strides ()."""
     check_strides(student, [(2, 0, 3), (0,), (0, 4), (4, 0, 0, 2), (5, 3, 0), ()])
@@ -44,10 +42,10 @@ def test_strides_of_size_0(student: Student) -> None:
 @pytest.mark.hint("Python's integers have no limit; list(shape) makes one kind of sequence of all.")
 def test_any_shape(student: Student) -> None:
     """A shape is a tuple, list or torch.Size, maybe too large for any tensor; strides are exact."""
-    shapes = {"tuple": (3, 4, 5), "list": [3, 4, 5], "torch.Size": student.made("size", [3, 4, 5])}
-    for kind, shape in shapes.items():
+    for shape in ((3, 4, 5), [3, 4, 5], student.made("size", [3, 4, 5])):
         strides = laws.check_changes_nothing(student, "contiguous_strides", shape)
-        assert_equal(strides, (20, 5, 1), what=f"contiguous_strides of a {kind}")
+        assert_equal(strides, (20, 5, 1), what="contiguous_strides of a tuple, list or torch.Size")
+        entry(strides, kind=tuple, told="The strides are a list: return a tuple.")
     check_strides(student, [(2**40, 3**20, 5**11), (2**62, 2**20 + 7, 2**41), (2**62, 0, 3**30)])
 
 
@@ -100,16 +98,14 @@ def test_negative_entries(student: Student) -> None:
     """A negative entry counts from the end."""
     x = torch.arange(60.0).reshape(5, 3, 4)
     for name, view in {"x": x, "x transposed": x.transpose(0, 2), "x[1:4, 1:]": x[1:4, 1:]}.items():
-        indices = list(itertools.product(*(range(-size, size) for size in view.shape)))
+        indices = itertools.product(*(range(-size, size) for size in view.shape))
         check_positions(student, name, view, [index for index in indices if min(index) < 0])
 
 
 @pytest.mark.points(3)
 @pytest.mark.requires("test_position")
 @pytest.mark.place("storage_index")
-@pytest.mark.hint(
-    "A 0-d x has the index () and stands at its offset; strides count elements of any dtype."
-)
+@pytest.mark.hint("A 0-d x has the index (); strides count elements, of any dtype.")
 def test_position_of_any_tensor(student: Student) -> None:
     """x may be 0-d, have any dtype, require a gradient; index may be a list; x stays as it is."""
     check_positions(student, "torch.tensor(3.0)", torch.tensor(3.0))
@@ -124,9 +120,7 @@ def test_position_of_any_tensor(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("storage_index")
-@pytest.mark.hint(
-    "-size <= entry < size has to hold for every entry; zip would drop what is too many."
-)
+@pytest.mark.hint("-size <= entry < size, for every entry; zip drops what is too many.")
 def test_bad_index(student: Student) -> None:
     """Too few or too many entries, or one out of range, are a ValueError that names index."""
     x, empty = torch.arange(20.0).reshape(4, 5), torch.ones(0, 3)
@@ -154,6 +148,7 @@ PAIRS = {
     "a result and a slice of it, detached": (True, False, False),
     "a leaf and what was computed from it": (False, False, False),
     "a tensor and its bytes as int32": (True, True, False),
+    "a float64 matrix and one of its rows": (True, False, False),
     "complex numbers and their imaginary parts": (True, False, False),
 }
 NAMES = list(PAIRS)
@@ -170,9 +165,7 @@ def test_one_storage(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_one_storage")
 @pytest.mark.place("shares_storage")
-@pytest.mark.hint(
-    "The storage is the same object of bytes, whatever the dtype or the graph of a view."
-)
+@pytest.mark.hint("A storage holds bytes, whatever the dtype or the graph of a view.")
 def test_views_of_any_kind(student: Student) -> None:
     """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
     check_pairs(student, NAMES[6:])
@@ -197,7 +190,8 @@ def test_windows(student: Student) -> None:
         check_windows(made, wide, size, step, 3, n + 3)
     for x in (torch.randn(3, 8), torch.randn(2, 3, 7), torch.randn(1, 2, 2, 5)):
         check_windows(student.function("sliding_windows")(x, 3, 2), x, 3, 2)
-    check_windows(student.function("sliding_windows")(x, size=4), x, 4, 1)
+    made, what = student.function("sliding_windows")(x, size=4), "what no step gives (a step of 1)"
+    check_windows(assert_tensor(made, shape=(1, 2, 2, 2, 4), what=what), x, 4, 1)
 
 
 @pytest.mark.points(4)
@@ -209,10 +203,13 @@ def test_windows_of_any_layout(student: Student) -> None:
     # Of integers, since the gradient of an expanded leaf is no agreed number.
     x = torch.arange(60).reshape(5, 3, 4)
     turned, dense = x.transpose(0, 2), x.reshape(4, 3, 5)
-    wrong = {"These are the strides of a contiguous x: ask x for its own.": windows(dense, 3, 1)}
+    neighbors = turned.as_strided((4, 3, 3, 3), (1, 4, 1, 1))
+    wrong = {
+        "These are the strides of a contiguous x: ask x for its own.": windows(dense, 3, 1),
+        "You count on neighbors in memory: go on by x.stride(-1).": neighbors,
+    }
     made = student.function("sliding_windows")(turned, 3, 1)
-    what = "the windows of a transposed x"
-    assert_close(made, windows(turned, 3, 1), what=what, mistakes=wrong)
+    assert_close(made, windows(turned, 3, 1), what="the result", mistakes=wrong)
     laws.check_layouts(student, "sliding_windows", x, 3, 1, what="the result")
     for x in laws.kinds_of(torch.randn(3, 7)):
         made = laws.check_changes_nothing(student, "sliding_windows", x, 3, 2)
@@ -226,13 +223,18 @@ def test_windows_of_any_layout(student: Student) -> None:
 def test_windows_are_a_view(student: Student) -> None:
     """The result shares the storage of x, and a later change of x shows in it."""
     base = torch.randn(2, 5, 9)
-    for x in (base, base[0, 2], base.transpose(0, 1)[1:], base.movedim(-1, 0), base[..., ::2]):
-        later = torch.randn(x.shape)
-        report = student.run("windows", x, 2, 2, later, x is base)
+    views = [base, base[0, 2], base.transpose(0, 1)[1:], base.movedim(-1, 0), base[..., ::2]]
+    views += [base[0, :, :1].expand(5, 6), base[0, 0].expand(3, 9), base.double()]
+    views += [torch.arange(18).reshape(2, 9), base[0] > 0]
+    for i, x in enumerate(views):
+        size, step = [(2, 2), (3, 1), (1, 4), (5, 1)][i % 4]
+        later = -1 - x if x.is_floating_point() else ~x
+        report = student.run("windows", x, size, step, later, x is base)
         told = "Your windows are a copy: a later change of x does not show in them."
         held, storages = fields(report, "later", "storages")
+        right, copied = windows(later, size, step), windows(x, size, step)
         what = "what the windows hold after a change of x"
-        assert_close(held, windows(later, 2, 2), what=what, mistakes={told: windows(x, 2, 2)})
+        assert_close(held, right, what=what, mistakes={told: copied})
         of_x, of_windows = entry(storages, kind=list, count=2)
         assert_equal(of_windows, of_x, what="the address of the windows' storage")
 
@@ -270,10 +272,9 @@ def test_gradients(student: Student) -> None:
 def test_bad_windows(student: Student) -> None:
     """A size outside 1..n, a step below 1 and a 0-d x are ValueErrors that name the argument."""
     x = torch.randn(20)[:6]
-    for size, step in [(1, 1), (6, 1), (6, 9)]:
-        check_windows(student.function("sliding_windows")(x, size, step), x, size, step)
+    check_windows(student.function("sliding_windows")(x, 6, 9), x, 6, 9)
     bad: dict[str, list[Sequence[Any]]] = {
-        "size": [(x, 0), (x, 7), (x, -1), (x, 7, 2), (torch.ones(4, 5), 6), (torch.ones(2, 0), 1)],
+        "size": [(x, 0), (x, 7), (x, -1), (x, 7, 2), (x[None], 7), (x[:0], 1), (x[:0], 0)],
         "step": [(x, 3, 0), (x, 3, -1), (torch.ones(2, 6), 6, 0)],
         "x": [(torch.tensor(1.0), 1)],
     }
@@ -291,7 +292,7 @@ def check_strides(student: Student, shapes: Sequence[tuple[int, ...]]) -> None:
         own = [size * stride for size, stride in zip(shape, right, strict=True)]
         zeros = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
         before = behind(shape[::-1])[::-1]
-        wrong = {
+        mistakes = {
             "Your strides multiply the sizes before a dimension: take those behind it.": before,
             "Each stride includes the dimension's own size: take only those behind it.": own,
             "Your strides are in the wrong order: the last dimension has stride 1.": right[::-1],
@@ -299,8 +300,7 @@ def check_strides(student: Student, shapes: Sequence[tuple[int, ...]]) -> None:
             "A size of 0 counts as 0 in your product: count it as 1.": zeros,
             "Products of large sizes lost digits in a float.": [int(float(n)) for n in right],
         }
-        mistakes = {told: tuple(strides) for told, strides in wrong.items()}
-        assert_equal(answer, tuple(right), what=f"contiguous_strides({shape})", mistakes=mistakes)
+        assert_equal(answer, right, what=f"contiguous_strides({shape})", mistakes=mistakes)
 
 
 def behind(shape: tuple[int, ...]) -> list[int]:
@@ -319,12 +319,10 @@ def check_positions(
     def positions(offset: int, strides: Sequence[int], places: Any = real) -> list[int]:
         return [offset + sum(map(operator.mul, place, strides)) for place in places]
 
-    right = positions(offset, strides)
+    right, contiguous = positions(offset, strides), positions(offset, dense)
     mistakes = {
         "You left out where x begins: add x.storage_offset().": positions(0, strides),
-        "These are the strides of a contiguous tensor: ask x for its own.": positions(
-            offset, dense
-        ),
+        "These are the strides of a contiguous tensor: ask x for its own.": contiguous,
         "Your position is that in a contiguous copy of x.": positions(0, dense),
         "You count bytes: count elements.": [position * x.element_size() for position in right],
         "A negative entry leads backward: add the size first.": positions(offset, strides, places),
@@ -366,7 +364,7 @@ def check_windows(
     output = assert_tensor(made, what="the result")
     count = right.shape[-2]
     told = {
-        count + 1: "There is one window too many: the last one reads past the end of x.",
+        count + 1: "There is one window too many: (n - size) // step + 1 fit.",
         -(-n // step): "A window begins at every step, also where it does not fit into x.",
         count - 1: "The last window is missing: (n - size) // step + 1 fit.",
     }
@@ -374,15 +372,14 @@ def check_windows(
         sentence = told.get(output.shape[-2])
         assert sentence is None, f"{sentence} (n = {n}, size = {size}, step = {step})"
 
-    def gathered(between: int, inside: int, start: int) -> Tensor:
+    def gathered(between: int, inside: int, start: int = start) -> Tensor:
         places = torch.arange(count)[:, None] * between + torch.arange(size) * inside + start
         return wide[..., places.clamp(max=wide.shape[-1] - 1)]
 
     wrong = {
-        "The step is on the wrong stride: it leads from window to window.": gathered(
-            1, step, start
-        ),
-        "Each window begins one element after the last, not step elements.": gathered(1, 1, start),
+        "The step is on the wrong stride: it leads from window to window.": gathered(1, step),
+        "Each window begins one element after the last, not step elements.": gathered(1, 1),
+        "The step is on both strides: it leads from window to window.": gathered(step, step),
         "You left out where x begins in its storage: its offset.": gathered(step, 1, 0),
     }
     what = f"the windows of size {size} and step {step} over {n} elements"

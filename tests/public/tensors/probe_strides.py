@@ -19,8 +19,8 @@ def pairs(module: Any) -> dict[str, Any]:
 
 
 def windows(module: Any, size: int, step: int) -> list[Any]:
-    """The windows over 0..7, when they are made and after x was filled with -1."""
-    x = torch.arange(20.0)[:8]
+    """The windows over 0..9, when they are made and after x was filled with -1."""
+    x = torch.arange(20.0)[:10]
     made = module.sliding_windows(x, size, step)
     first = made.clone() if isinstance(made, Tensor) else made
     x.fill_(-1)

@@ -17,6 +17,7 @@ def test_example_shapes(student: Student) -> None:
     mistakes = {
         "You align the shapes at the first dimension: begin at the last one.": (10, 1),
         "The shorter shape cuts the longer one off: missing dimensions count as 1.": (10,),
+        "The result is the shape alone: a 1 in it takes the size of the other.": (1, 10),
     }
     assert_equal(function((10,), (10, 1)), (10, 10), what="the shape", mistakes=mistakes)
     larger = {"You take the larger size: a 1 against a 0 gives 0.": (1, 3)}
@@ -34,7 +35,7 @@ def test_example_sum(student: Student) -> None:
     ones = torch.ones(4, 2, 3)
     for shape, count in {(3,): 8.0, (2, 1): 12.0, (2, 3): 4.0, (4, 2, 3): 1.0}.items():
         mistakes = {
-            "You average: every use of an element adds to its gradient.": torch.ones(shape),
+            "You average or take one gradient: every use of an element adds.": torch.ones(shape),
             "You sum over the added dimensions only, not over the stretched ones.": torch.full(
                 (2, 3), 4.0
             ),

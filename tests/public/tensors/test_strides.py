@@ -31,6 +31,7 @@ def test_example_position(student: Student) -> None:
     mistakes = {
         "You left out where x begins: add x.storage_offset().": 6,
         "You used the strides of a contiguous tensor: ask x for its own, x.stride().": 9,
+        "Your position is that in a contiguous copy of x.": 5,
         "You count bytes: count elements.": 40,
     }
     position = student.function("storage_index")(x, (2, 1))
@@ -50,6 +51,9 @@ def test_example_shares(student: Student) -> None:
         "You compare values: equal numbers may stand in two storages.": dict(
             zip(pairs, (False, False, True), strict=True)
         ),
+        "You ask for an element in common: two views may lie apart in one storage.": dict(
+            zip(pairs, (True, False, False), strict=True)
+        ),
     }
     right = dict(zip(pairs, (True, True, False), strict=True))
     assert_equal(student.run("pairs"), right, what="shares_storage", mistakes=mistakes)
@@ -58,13 +62,13 @@ def test_example_shares(student: Student) -> None:
 @pytest.mark.place("sliding_windows")
 @pytest.mark.hint("x.as_strided(shape, strides): how far is it to the next window, and inside one?")
 def test_example_windows(student: Student) -> None:
-    """Windows of 3 elements, 2 apart, over 0..7 are [0, 1, 2], [2, 3, 4] and [4, 5, 6], as a view."""
-    rows = [[0.0, 1.0, 2.0], [2.0, 3.0, 4.0], [4.0, 5.0, 6.0]]
+    """Windows of 3 elements, 2 apart, over 0..9 are [0, 1, 2], [2, 3, 4] to [6, 7, 8], as a view."""
+    rows = [[first, first + 1, first + 2] for first in (0.0, 2.0, 4.0, 6.0)]
     mistakes = {
         "The step is on the wrong stride: it leads from window to window.": [
-            [first, first + 2, first + 4] for first in (0.0, 1.0, 2.0)
+            [first, first + 2, first + 4] for first in (0.0, 1.0, 2.0, 3.0)
         ],
-        "Your last window reaches past the end of x.": [*rows, [6.0, 7.0, 8.0]],
+        "Your last window reaches past the end of x.": [*rows, [8.0, 9.0, 10.0]],
     }
     windows, later = entry(student.run("windows", 3, 2), kind=list, count=2)
     shown = assert_tensor(windows, what="the windows").tolist()
