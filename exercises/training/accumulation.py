@@ -46,8 +46,8 @@ def accumulate_gradients(
 
     Raises ValueError that names `batches` if there is none.
     """
-    # TODO: weigh each batch by its rows, one backward pass at a time.
-    raise NotImplementedError("accumulate_gradients: weigh each batch by its rows, one backward pass at a time")
+    # TODO: weigh by rows, one graph at a time.
+    raise NotImplementedError("accumulate_gradients: weigh by rows, one graph at a time")
 
 
 def train_epoch(
@@ -81,5 +81,5 @@ def train_epoch(
 
     Raises ValueError that names `accumulation_steps` if it is below 1, before anything changes.
     """
-    # TODO: take the loader apart into groups, and make one step for each.
-    raise NotImplementedError("train_epoch: take the loader apart into groups, and make one step for each")
+    # TODO: one step for each group.
+    raise NotImplementedError("train_epoch: one step for each group")

@@ -50,7 +50,7 @@ def accumulate_gradients(
 
     Raises ValueError that names `batches` if there is none.
     """
-    # begin solution: weigh each batch by its rows, one backward pass at a time
+    # begin solution: weigh by rows, one graph at a time
     rows = sum(len(inputs) for inputs, _ in batches)
     if not batches:
         raise ValueError("batches must hold at least one batch, got none")
@@ -95,7 +95,7 @@ def train_epoch(
 
     Raises ValueError that names `accumulation_steps` if it is below 1, before anything changes.
     """
-    # begin solution: take the loader apart into groups, and make one step for each
+    # begin solution: one step for each group
     if accumulation_steps < 1:
         raise ValueError(f"accumulation_steps must be at least 1, got {accumulation_steps}")
     model.train()

@@ -115,6 +115,8 @@ def facts(value: Any, depth: int = 0) -> Any:
             "items": [facts(i, depth + 1) for i in items],
         }
         return {**found, "keys": list(value)} if isinstance(value, dict) else found
+    if _is(value, "numpy", "ndarray"):
+        return {"kind": "object", "id": id(value), "value": value.copy()}
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return {"kind": "object", "value": value}  # which object a number is says nothing
     return {"kind": "object", "id": id(value), "value": type(value).__name__}

@@ -465,6 +465,14 @@ def test_a_call_that_is_not_refused_is_shown(judge: Judge, tmp_path: Path) -> No
     assert f"pair({shown}) returned normally" in message
 
 
+def test_an_array_is_read(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = "import numpy as np\n    laws.check_changes_nothing(student, 'scale', np.arange(3.0))"
+    monkeypatch.setitem(EXAMPLES, "check_changes_nothing", example)
+    assert judged_law(judge, tmp_path, "check_changes_nothing", RIGHT)[1] == ""
+    changed = RIGHT.replace(_SCALE, "    x += 1\n    return x\n", 1)
+    assert "changed x" in judged_law(judge, tmp_path, "check_changes_nothing", changed)[1]
+
+
 GARBAGE = [
     "None",
     "{}",

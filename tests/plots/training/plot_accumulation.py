@@ -66,6 +66,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     label = f"your train_epoch: groups of {STEPS} batches of {SMALL} rows"
     axes.plot(data.accumulated, color=COLORS[0], marker="o", markersize=3, label=label)
     axes.set(
+        xticks=range(0, len(data.big), 3),
         xlabel="optimizer step",
         ylabel="loss",
         title="Accumulated gradients make the steps of the big batch",

@@ -78,14 +78,13 @@ def check_epochs(
         if any(item not in items for item in order):
             raise CheckFailed(f"{where} yields what is no item of the dataset.")
         if sizes not in ([size for size in sizes_ if size] for sizes_ in allowed):
-            last = (
-                "" if len(order) == len(items) else " (is the last short batch dropped, or kept?)"
-            )
+            last = " (is the last short batch dropped, or kept?)"
+            last = "" if sizes != [*full, rest] and len(order) == len(items) else last
             raise CheckFailed(f"{where} yields batches of {sizes} items, not {allowed[-1]}{last}.")
         if not shuffled and order != list(items)[: len(order)]:
             raise CheckFailed(f"{where} yields the items in another order than the dataset's.")
     orders = [[item for batch in epoch for item in batch] for epoch in epochs]
-    if shuffled and list(items) in orders:
+    if shuffled and any(order == list(items)[: len(order)] for order in orders if order):
         raise CheckFailed("The loader yields the items in the dataset's order: shuffle them.")
     if shuffled and any(order == orders[0] for order in orders[1:]):
         raise CheckFailed("The loader yields the same order in each epoch: shuffle anew each time.")

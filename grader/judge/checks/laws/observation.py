@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grader.judge.checks.assertions import assert_tensor
-from grader.judge.checks.comparison import Rule, first_mismatch, is_tensor
+from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
 from grader.judge.checks.reports import entry
 from grader.judge.session import raised_error
 from grader.judge.student import RemoteFunction, Student
@@ -211,6 +211,8 @@ def _known(value: Any, reported: Any) -> Any:
     """The facts before the call, with the judge's own in the place of those that were reported."""
     if is_tensor(value):
         return {**entry(reported, kind=dict), **_own_facts(value)}
+    if is_ndarray(value):
+        return {**entry(reported, kind=dict), "value": value}
     if type(value) in (list, tuple, dict) and same(entry(reported, "kind"), "container"):
         items = list(value.values()) if isinstance(value, dict) else value
         facts = entry(reported, "items", kind=list, count=len(items))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,13 @@ class SabotagedCall:
             yield from _tensors(self.argument(position))
         if not positions:
             yield from _tensors(list(self.keywords.values()))
+
+    def arrays(self, *positions: int) -> Iterator[Any]:
+        """The memory of the NumPy arrays among the arguments, as tensors."""
+        for position in positions or range(len(self.arguments)):
+            value = self.argument(position)
+            if _is(value, "numpy", "ndarray") and value.dtype.kind in "fiu":
+                yield sys.modules["torch"].from_numpy(value)
 
     def modules(self, *positions: int) -> list[Any]:
         """The modules among the arguments."""
@@ -180,7 +188,9 @@ def _afterwards(call: SabotagedCall, change: Callable[[Any], object], values: It
 
 def writes_into(*positions: int) -> Saboteur:
     """writes into an argument or a parameter"""
-    return lambda call: _afterwards(call, _write, call.tensors(*positions))
+    return lambda call: _afterwards(
+        call, _write, itertools.chain(call.tensors(*positions), call.arrays(*positions))
+    )
 
 
 def writes_into_buffers(*positions: int) -> Saboteur:
@@ -641,14 +651,22 @@ class _Batches:
         return getattr(self._loader, name)
 
 
+def _loader(call: SabotagedCall, change: Callable[[list[Any]], list[Any]]) -> Any:
+    """The loader that the call makes, or the first of several, changed."""
+    made = call()
+    if isinstance(made, tuple):
+        return (_Batches(made[0], change), *made[1:])
+    return _Batches(made, change)
+
+
 def loses_a_batch(call: SabotagedCall) -> Any:
     """yields a batch less"""
-    return _Batches(call(), lambda batches: batches[:-1])
+    return _loader(call, lambda batches: batches[:-1])
 
 
 def reverses_batches(call: SabotagedCall) -> Any:
     """yields its batches in the opposite order"""
-    return _Batches(call(), lambda batches: batches[::-1])
+    return _loader(call, lambda batches: batches[::-1])
 
 
 def repeats_its_order(call: SabotagedCall) -> Any:
@@ -659,7 +677,7 @@ def repeats_its_order(call: SabotagedCall) -> Any:
         first.extend([] if first else batches)
         return first
 
-    return _Batches(call(), repeated)
+    return _loader(call, repeated)
 
 
 def _figure(call: SabotagedCall, change: Callable[[Any], object]) -> Any:

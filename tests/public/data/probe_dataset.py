@@ -1,0 +1,22 @@
+"""An item of a dataset, and the classes that loaders yield."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def item(module: Any, X: Any, y: Any, idx: int) -> Any:
+    return module.TabularDataset(X, y)[idx]
+
+
+def loaded(module: Any, X: Any, y: Any, *arguments: int) -> dict[str, Any]:
+    """The classes of each batch of four epochs of training; those of the others, and their inputs' sum."""
+    train, *others = module.make_loaders(X, y, *arguments)
+    epochs = [[[int(t) for t in targets] for _, targets in train] for _ in range(4)]
+    batches = [batch for loader in others for batch in loader]
+    return {
+        "epochs": epochs,
+        "others": [int(target) for _, targets in batches for target in targets],
+        "sum": sum(inputs.sum(0) for inputs, _ in batches),
+        "parts": [[int(i) for i in part] for part in module.split_indices(len(X), *arguments[1:])],
+    }

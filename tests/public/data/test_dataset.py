@@ -1,0 +1,78 @@
+"""Small examples for TabularDataset, split_indices, standardize and make_loaders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.student import Student
+
+X = np.array([[float(i), 10.0 * i * i, 7.0] for i in range(12)])
+Y = np.arange(12)
+
+
+@pytest.mark.place("TabularDataset")
+@pytest.mark.hint("torch.from_numpy(X).to(torch.float32), and y the same way with torch.int64.")
+def test_example_dataset(student: Student) -> None:
+    """The item 2 of a dataset is row 2 as float32 and class 2 as a 0-d int64 tensor."""
+    row, target = torch.tensor([2.0, 40.0, 7.0]), torch.tensor(2)
+    mistakes = {
+        "The row is float64: make it float32.": (row.double(), target),
+        "The class is a float: make it int64.": (row, target.float()),
+    }
+    item = student.run("item", X, Y, 2)
+    assert_close(item, (row, target), what="dataset[2]", mistakes=mistakes)
+    with must_raise(ValueError, mentions="y", call="TabularDataset of 12 rows and 11 classes"):
+        student.run("item", X, Y[:11], 2)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("split_indices")
+@pytest.mark.hint(
+    "torch.randperm(n, generator=torch.Generator().manual_seed(seed)), cut into three."
+)
+def test_example_split(student: Student) -> None:
+    """12 rows are split into 7 to train on, 3 and 2, each of them in one part."""
+    parts = entry(student.function("split_indices")(12, 3, 2), kind=(list, tuple), count=3)
+    parts = [assert_tensor(part, dtype=torch.int64, what="a part") for part in parts]
+    assert_equal([part.numel() for part in parts], [7, 3, 2], what="the list of the sizes")
+    indices = sorted(torch.cat([part.flatten() for part in parts]).tolist())
+    assert_equal(indices, list(range(12)), what="the sorted list of all indices")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("standardize")
+@pytest.mark.hint(
+    "The mean of train's first column is 2, its std 1; the second column is constant."
+)
+def test_example_standardize(student: Student) -> None:
+    """[[1, 5], [3, 5]] becomes [[-1, 0], [1, 0]], and with its statistics [[4, 6]] becomes [[2, 1]]."""
+    result = student.function("standardize")(np.array([[1.0, 5], [3, 5]]), np.array([[4.0, 6]]))
+    train, nan = np.array([[-1.0, 0], [1, 0]]), np.array([[-1, np.nan], [1, np.nan]])
+    mistakes = {
+        "The second array has its own statistics: take those of train.": (train, 0 * train[:1]),
+        "A constant column has the std 0: divide by 1.": (nan, np.array([[2.0, np.inf]])),
+    }
+    assert_close(result, (train, np.array([[2.0, 1]])), what="the result", mistakes=mistakes)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("make_loaders")
+@pytest.mark.hint(
+    "Standardize by the training rows; shuffle=True and drop_last=True for them alone."
+)
+def test_example_loaders(student: Student) -> None:
+    """7 training rows make 3 batches of 2, in another order each time; the others yield all rows."""
+    report = student.run("loaded", X, Y, 2, 3, 2)
+    parts, told = entry(report, "parts", kind=list, count=3), "First mend split_indices."
+    assert sorted(row for part in parts for row in part) == list(range(12)), told
+    epochs = entry(report, "epochs", kind=list)
+    laws.check_epochs(epochs, sorted(parts[0]), batch_size=2, shuffled=True, drop_last=True)
+    every, others = sorted([*parts[1], *parts[2]]), sorted(entry(report, "others"))
+    assert_equal(others, every, what="the sorted list of the other loaders' rows")
+    std = [(np.add(rows.std(axis=0), (0, 0, 1)), rows.mean(axis=0)) for rows in (X[parts[0]], X)]
+    right, leak = (torch.from_numpy((X[every] - m) / s).float().sum(0) for s, m in std)
+    known, what = {"Statistics of all rows are a leak.": leak}, "the sum of the others' inputs"
+    assert_close(entry(report, "sum"), right, what=what, mistakes=known, rtol=1e-4, atol=1e-3)
