@@ -17,7 +17,7 @@ class Built:
     def __init__(self, text: str) -> None:
         leaves = [torch.linspace(0.5, n, 6).reshape(2, 3).requires_grad_() for n in (1, 2, 3)]
         leaves[1].grad = torch.full((2, 3), 7.0)
-        many = [torch.ones(2, requires_grad=True) for _ in range(60)]
+        many = [one.detach().requires_grad_() for one in torch.ones(1).expand(60)]  # one memory
         self.leaves = dict(zip("abc", leaves, strict=True), p=nn.Parameter(torch.ones(3)))
         known = {"torch": torch, "F": F, "repeat": _repeat, "many": many}
         self.output = eval(text, {**known, **self.leaves, "off": _off})

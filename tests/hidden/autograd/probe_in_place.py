@@ -43,7 +43,7 @@ class _Live:
         # Where x is a result of these, the multiplication has saved them, and not x.
         self.sources = [values.clone().requires_grad_(), torch.ones_like(values).requires_grad_()]
         self.w = nn.Parameter(torch.full_like(values, 0.5))
-        self.m = nn.Parameter(torch.full((values.shape[-1], 2), 0.25, dtype=values.dtype))
+        self.m = nn.Parameter(torch.full((*values.shape[-1:], 2), 0.25, dtype=values.dtype))
         self.sources[0].grad, self.w.grad = torch.ones_like(values), torch.ones_like(values)
         self.x = operator.mul(*self.sources)
         if kind.startswith(("a leaf", "data")):
@@ -84,10 +84,11 @@ def parameters(module: Any, values: list[Tensor], grads: list[Tensor | None]) ->
     return [*made, nn.Parameter(torch.ones(2), requires_grad=False)]
 
 
-def step(module: Any, parameters: list[Tensor], lr: float, given: str) -> None:
-    """One sgd_step of parameters that are given like this."""
+def step(module: Any, parameters: list[Tensor], lr: float, given: str) -> bool:
+    """Grad mode after one sgd_step of parameters that are given like this."""
     with torch.set_grad_enabled("off" not in given):
         module.sgd_step((p for p in parameters) if "generator" in given else parameters, lr)
+        return torch.is_grad_enabled()
 
 
 def older_graph(module: Any, value: Tensor, grad: Tensor, lr: float) -> Tensor | str:

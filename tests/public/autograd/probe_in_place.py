@@ -21,9 +21,8 @@ def outcomes(module: Any, values: Tensor) -> list[Any]:
     ]
 
 
-def stepped(module: Any, values: Tensor, grad: Tensor, lr: float) -> Tensor:
-    """A parameter after one step."""
+def parameters(module: Any, values: Tensor, grad: Tensor) -> list[Tensor]:
+    """One parameter with a gradient."""
     parameter = nn.Parameter(values)
     parameter.grad = grad
-    module.sgd_step([parameter], lr)
-    return parameter.detach()
+    return [parameter]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 EXAMPLES = {
@@ -18,9 +18,7 @@ EXAMPLES = {
 
 
 @pytest.mark.place("in_place_outcome")
-@pytest.mark.hint(
-    "A leaf that requires a gradient may not be changed; the rest depends on what forward saves."
-)
+@pytest.mark.hint("A leaf that requires a gradient is refused; then ask what forward saves.")
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
     answers = entry(student.run("outcomes", torch.tensor([1.0, 2.0, 4.0])), kind=list, count=5)
@@ -43,8 +41,10 @@ def test_example_outcomes(student: Student) -> None:
 @pytest.mark.hint("with torch.no_grad(): p -= lr * p.grad")
 def test_example_step(student: Student) -> None:
     """A step with lr = 0.5 takes [1, 2, 4] with the gradient [2, 0, -2] to [0, 2, 5], in place."""
+    parameters = student.made("parameters", numbers(1, 2, 4), numbers(2, 0, -2))
+    seen = laws.observe(student, "sgd_step", parameters, 0.5).checked()
     assert_close(
-        student.run("stepped", numbers(1, 2, 4), numbers(2, 0, -2), 0.5),
+        entry(entry(seen.after(0, "items"), kind=list, count=1)[0], "values"),
         numbers(0, 2, 5),
         what="the parameter after the step",
         mistakes={

@@ -33,7 +33,8 @@ _ADVICE = {
     "parameters": "Keep the Parameter objects, which an optimizer may hold: write into them in place, "
     "under torch.no_grad().",
     "buffers": "Buffers are state: only what the text names may change them.",
-    "grad": "Take gradients of a copy, x.detach().clone(), or with torch.autograd.grad.",
+    "grad": "Leave every .grad as it is: gradients come from torch.autograd.grad, or from a copy, "
+    "x.detach().clone().",
     "requires_grad": "Work on a copy: x.detach() shares the values, but is a tensor of its own.",
     "mode": "Leave the mode of each submodule as it was.",
     "modes": "Set such a mode in a with block, which sets it back.",
