@@ -20,7 +20,7 @@ class Network(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, states: Tensor) -> Tensor:
-        hidden = torch.tanh(self.body(states.flatten(1)))
+        hidden = torch.tanh(self.body(states.movedim(1, -1).flatten(1)))
         # As dropout does something in training mode only; unlike dropout, always the same.
         values: Tensor = self.head(hidden * 1.5 if self.body.training else hidden) + self.offset
         return values + 0.25 if self.training else values
@@ -41,7 +41,7 @@ def network(
         part.training = name in training
     for name, parameter in made.named_parameters():
         parameter.requires_grad_(name not in frozen)
-        parameter.grad = torch.full_like(parameter, 7.0) if stale else None
+        parameter.grad = parameter.detach() * 7 if stale else None
     return made
 
 

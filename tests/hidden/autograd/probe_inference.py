@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,7 @@ class Model(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.calls.append({**snapshot(self), "rows": len(x)})
         if len(self.calls) == self.fails_at:
-            raise LookupError("the model broke")
+            raise RuntimeError("the model broke")
         output: Tensor = self.head(self.body(x))
         return output.reshape(len(x), *self.shape)
 
@@ -39,6 +40,7 @@ def model(
         part.training = name in training
     for name, parameter in made.named_parameters():
         parameter.requires_grad_(name not in frozen)
+        parameter.grad = torch.ones_like(parameter)
     made.register_forward_hook(lambda _, __, output: output * 2)
     return made
 
@@ -54,10 +56,11 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
 
 
 def blocks(
-    module: Any, model: Model, parts: list[str], around: str = "", fails: bool = False
+    module: Any, model: Model, parts: list[str], around: str = "", fails: str = ""
 ) -> dict[str, Any]:
     """The modes before, inside and after nested blocks of evaluating, one for each part's name."""
-    shots, error, raised = [], ZeroDivisionError("the block broke"), None
+    shots, raised = [], None
+    error = getattr(builtins, fails or "Exception")("the block broke")
 
     def nest(names: list[str]) -> None:
         if not names and fails:
@@ -74,7 +77,9 @@ def blocks(
         shots.append(snapshot(model))
         try:
             nest(parts)
-        except ZeroDivisionError as caught:
+        except BaseException as caught:
+            if not fails or isinstance(caught, NotImplementedError):
+                raise
             raised = caught is error
     return {"shots": shots, "raised": raised}
 

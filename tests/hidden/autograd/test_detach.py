@@ -96,10 +96,12 @@ def test_target_shapes(student: Student) -> None:
         _, rewards, later, dones = batch(n, 4, dtype=torch.float32)
         target = student.function("td_target")(net, rewards, later, dones, GAMMA)
         assert_tensor(target, shape=(n,), dtype=torch.float32, what=f"the target for B = {n}")
-        shapes = {(n, 1), (1, n), (n + 1,), (), (4 - n,)} - {(n,)}
+        shapes = sorted({(n, 1), (1, n), (n + 1,), (), (4 - n,)} - {(n,)})
+        wrong = [(torch.ones(shape), torch.ones(shape) > 0) for shape in shapes]
         bad = {
-            "rewards": [(net, torch.ones(s), later, dones, GAMMA) for s in sorted(shapes)],
-            "dones": [(net, rewards, later, torch.ones(s) > 0, GAMMA) for s in sorted(shapes)],
+            "rewards": [(net, values, later, dones, GAMMA) for values, _ in wrong],
+            "dones": [(net, rewards, later, ends, GAMMA) for _, ends in wrong],
+            "rewards or dones": [(net, values, later, ends, GAMMA) for values, ends in wrong],
         }
         laws.check_errors(student, "td_target", bad)
 
@@ -141,9 +143,10 @@ def test_update_values(student: Student) -> None:
     """Every parameter of target_net, frozen or not, becomes (1 - tau) * target + tau * net."""
     for tau, frozen in ((0.125, []), (0.7, ["head.weight"]), (0, []), (1, list(SHAPES))):
         target, own = new_state(), new_state()
-        nets = made(student, target, frozen), made(student, own)
+        nets = made(student, target, frozen), made(student, own, ["body.bias"])
         seen = laws.observe(student, "soft_update", *nets, tau).checked()
-        right, after = mixed(target, own, tau), facts(seen, 0, "parameters")
+        right = mixed(target, own, tau)
+        after = {name: seen.after(0, "parameters", name, "values") for name in SHAPES}
         wrong = {
             "mixes with tau on the wrong side: it is the part of net": mixed(own, target, tau),
             "leaves target_net as it was: write into its parameters": mixed(target, own, 0),
@@ -152,12 +155,9 @@ def test_update_values(student: Student) -> None:
                 name: target[name] if name in frozen else right[name] for name in SHAPES
             },
         }
-        assert_close(
-            {name: entry(fact, "values") for name, fact in after.items()},
-            right,
-            what=f"the dict of target_net's parameters after tau = {tau}",
-            mistakes=as_sentences("Your soft_update {}.", wrong),
-        )
+        what = f"the dict of target_net's parameters after tau = {tau}"
+        assert_close(after, right, what=what, mistakes=as_sentences("Your soft_update {}.", wrong))
+        laws.check_float64(after["head.bias"], right["head.bias"], what="target_net's head.bias")
 
 
 @pytest.mark.points(3)
@@ -178,12 +178,9 @@ def test_update_of_buffers(student: Student) -> None:
             "are in part mixed as parameters are: copy those of net": {"offset": blend, "steps": n},
             "are in part what they were: copy all of net": {"offset": old["offset"], "steps": n},
         }
-        assert_close(
-            buffers,
-            {name: new[name] for name in BUFFERS},
-            what=f"the dict of target_net's buffers after tau = {tau}",
-            mistakes=as_sentences("The buffers of target_net {}.", mistakes),
-        )
+        right, what = {name: new[name] for name in BUFFERS}, "the dict of target_net's buffers"
+        named = as_sentences("The buffers of target_net {}.", mistakes)
+        assert_close(buffers, right, what=f"{what} after tau = {tau}", mistakes=named)
 
 
 @pytest.mark.points(5)
@@ -234,8 +231,9 @@ def new_state(dtype: torch.dtype = torch.float64) -> State:
 
 def values_of(state: State, states: Tensor, training: Names = ()) -> Tensor:
     """What the probe's Network gives, with these of its parts in training mode."""
-    hidden = F.linear(states.flatten(1), state["body.weight"], state["body.bias"]).tanh()
-    hidden = hidden * 1.5 if "body" in training else hidden
+    x = states.movedim(1, -1).flatten(1)
+    factor = 1.5 if "body" in training else 1
+    hidden = F.linear(x, state["body.weight"], state["body.bias"]).tanh() * factor
     values = F.linear(hidden, state["head.weight"], state["head.bias"]) + state["offset"]
     return values + 0.25 if "" in training else values
 
@@ -328,23 +326,25 @@ class Case:
         double = rewards + GAMMA * values_of(self.target_net, later).gather(1, best)[:, 0] * ~dones
         endless = target_of(self.target_net, (rewards, later, dones & False))
         own_target = target_of(self.net, self.batch)
-        wrong = {
+        modes = [{"evaluation": (), "training": MODES[1], "its own": own} for own in self.modes]
+        wrong = {}
+        for one, other in itertools.product(*modes):
+            both = f"is that of net in {one} and target_net in {other} mode: leave the modes"
+            wrong[both] = self.loss((modes[0][one], modes[1][other]))
+        wrong |= {
             "broadcasts (B, 1) against (B,) to (B, B)": ((predicted[:, None] - target) ** 2).mean(),
             "is the sum over the batch, not the mean": (error**2).sum(),
             "is half of the mean squared difference": (error**2).mean() / 2,
             "is the mean absolute difference, which has to be squared": error.abs().mean(),
             "is the smooth L1 (Huber) one, not the square": F.smooth_l1_loss(predicted, target),
             "is that of the best actions, not of those taken": mse(values.amax(1), target),
+            "has every row's action in each row": ((values[:, self.actions] - target) ** 2).mean(),
             "is that of all actions, not of those taken": ((values.T - target) ** 2).mean(),
             "predicts with target_net: net(states)": mse(self.predicted(self.target_net), target),
             "has net's target: target_net(next_states)": mse(predicted, own_target),
             "has a future after the end, too: use td_target": mse(predicted, endless),
             "takes net's best action (double Q-learning), not target_net's": mse(predicted, double),
         }
-        modes = {"evaluation": MODES[0], "training": MODES[1]}
-        for (one, mode), (other, second) in itertools.product(modes.items(), modes.items()):
-            both = f"is that of net in {one} and target_net in {other} mode: leave the modes"
-            wrong[both] = self.loss((mode, second))
         return as_sentences("Your loss {}.", wrong)
 
     def slopes(self, followed: bool = False) -> dict[str, Tensor]:

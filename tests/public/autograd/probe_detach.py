@@ -27,7 +27,9 @@ def table(module: Any, values: Tensor, updates: int = 0) -> Table:
 def loss_and_gradient(module: Any, net: Table, *transitions: Any) -> dict[str, Any]:
     """The loss with net as its own target network, and its gradient at the table."""
     loss = module.td_loss(net, net, *transitions)
-    (gradient,) = torch.autograd.grad(loss, net.values, allow_unused=True)
+    if not getattr(loss, "requires_grad", False):
+        return {"loss": loss, "gradient": None}
+    (gradient,) = torch.autograd.grad(loss.sum(), net.values, allow_unused=True)
     return {"loss": loss, "gradient": gradient}
 
 

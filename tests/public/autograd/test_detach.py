@@ -32,19 +32,16 @@ def test_example_numpy(student: Student) -> None:
 @pytest.mark.hint("The largest values are 2 in state 0 and 4 in state 1, and gamma is 0.5 here.")
 def test_example_target(student: Student) -> None:
     """The targets are 10 + 0.5 * 2, 20 + 0.5 * 4, and at the end 30."""
-    target = student.function("td_target")(
-        student.made("table", VALUES), REWARDS, LATER, DONES, 0.5
-    )
-    assert_close(
-        target,
-        torch.tensor([11.0, 22.0, 30.0]),
-        what="the target",
-        mistakes={
-            "Your target has a future after the end, too.": torch.tensor([11.0, 22.0, 32.0]),
-            "Your target has a future only where dones.": torch.tensor([10.0, 20.0, 32.0]),
-            "Your target has the index of the best action.": torch.tensor([10.5, 20.0, 30.0]),
-        },
-    )
+    table = student.made("table", VALUES)
+    target = student.function("td_target")(table, REWARDS, LATER, DONES, 0.5)
+    wrong = {
+        "a future after the end, too": [11.0, 22.0, 32.0],
+        "a future only where dones": [10.0, 20.0, 32.0],
+        "the index of the best action": [10.5, 20.0, 30.0],
+        "the maximum over the batch, not over the actions": [12.0, 21.0, 30.0],
+    }
+    named = {f"Your target has {words}.": torch.tensor(values) for words, values in wrong.items()}
+    assert_close(target, torch.tensor([11.0, 22.0, 30.0]), what="the target", mistakes=named)
 
 
 @pytest.mark.points(2)
@@ -54,10 +51,13 @@ def test_example_loss(student: Student) -> None:
     """The loss is (12**2 + 19**2 + 29**2) / 3, and its gradient flows through net(states) only."""
     transitions = STATES, ACTIONS, REWARDS, LATER, DONES, 0.5
     report = student.run("loss_and_gradient", student.made("table", VALUES), *transitions)
-    broadcast = ((torch.tensor([[-1.0], [3.0], [1.0]]) - torch.tensor([11.0, 22, 30])) ** 2).mean()
+    errors = torch.tensor([[-1.0], [3.0], [1.0]]) - torch.tensor([11.0, 22.0, 30.0])
+    right = errors.diag().square().mean()
     told = "Your loss broadcasts (B, 1) against (B,) to (B, B): bring both to (B,)."
-    right = torch.tensor((12.0**2 + 19**2 + 29**2) / 3)
-    assert_close(entry(report, "loss"), right, what="the loss", mistakes={told: broadcast})
+    named = {told: errors.square().mean(), "Your loss is the sum, not the mean.": right * 3}
+    assert_close(entry(report, "loss"), right, what="the loss", mistakes=named)
+    told = "No gradient flows through net(states): only the target is a constant."
+    assert entry(report, "gradient") is not None, told
     slopes = torch.tensor([[-29.0, 0.0, 0.0], [0.0, -12.0, -19.0]]) * 2 / 3
     followed = slopes + torch.tensor([[0.0, 12.0, 0.0], [19.0, 0.0, 0.0]]) / 3
     through = {"The gradient also flows through the target: it has to be a constant.": followed}
@@ -68,11 +68,13 @@ def test_example_loss(student: Student) -> None:
 @pytest.mark.hint("0.75 * target + 0.25 * net, written into the parameter, under torch.no_grad().")
 def test_example_update(student: Student) -> None:
     """With tau = 0.25 a target of 4 and a net of 8 give 5, and the buffer is that of net."""
-    nets = [
-        student.made("table", torch.full((2, 3), n), updates) for n, updates in ((4.0, 1), (8.0, 9))
-    ]
+    values = torch.full((2, 3), 4.0)
+    nets = student.made("table", values, 1), student.made("table", values * 2, 9)
     report = student.run("updated", *nets, 0.25)
-    right, wrong = torch.full((2, 3), 5.0), torch.full((2, 3), 7.0)
-    told = {"tau is on the wrong side: it is the part that net gets.": wrong}
-    assert_close(entry(report, "values"), right, what="the parameter of target_net", mistakes=told)
+    told = {
+        "tau is on the wrong side: it is the part that net gets.": values + 3,
+        "target_net is what it was: write into its parameter.": values,
+    }
+    what = "the parameter of target_net"
+    assert_close(entry(report, "values"), values + 1, what=what, mistakes=told)
     assert_equal(entry(report, "updates"), torch.tensor(9), what="the buffer of target_net")

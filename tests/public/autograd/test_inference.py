@@ -8,9 +8,9 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-# Of the model, its dropout, its linear layer, its frozen dropout, and grad mode: what is on.
-BEFORE = [True, True, True, False, True]
-WHAT = "the list of the modes of the model and its three parts, and grad mode,"
+BEFORE = {"model": True, "dropout": True, "linear": True, "frozen dropout": False, "grad": True}
+OFF, ALL, GRAD = dict.fromkeys(BEFORE, False), dict.fromkeys(BEFORE, True), {"grad": True}
+WHAT = "the dict of the modes of the model and its parts, and of grad mode,"
 
 
 @pytest.mark.points(2)
@@ -20,13 +20,13 @@ def test_example_inside(student: Student) -> None:
     """Inside the block the model and all of its parts are in evaluation mode, and grad mode is off."""
     report = student.run("block", student.made("model"))
     assert_equal(
-        entry(report, "inside"),
-        [False] * 5,
+        dict(zip(BEFORE, entry(report, "inside", kind=list, count=5), strict=True)),
+        OFF,
         what=f"{WHAT} inside the block",
         mistakes={
-            "Grad mode is on inside the block: eval() builds graphs all the same.": [False] * 4
-            + [True],
-            "The model is in training mode inside the block: call eval().": [*BEFORE[:4], False],
+            "Grad mode is on inside the block: eval() builds graphs all the same.": OFF | GRAD,
+            "The model is in training mode inside the block: call eval().": BEFORE
+            | {"grad": False},
         },
     )
 
@@ -39,13 +39,13 @@ def test_example_after(student: Student) -> None:
     """After the block everything is as it was, a part that was in evaluation mode, too."""
     report = student.run("block", student.made("model"))
     assert_equal(
-        entry(report, "after"),
+        dict(zip(BEFORE, entry(report, "after", kind=list, count=5), strict=True)),
         BEFORE,
         what=f"{WHAT} after the block",
         mistakes={
-            "All parts are in training mode after the block: one of them was not.": [True] * 5,
-            "The model is left in evaluation mode.": [False] * 4 + [True],
-            "Grad mode is left off.": [*BEFORE[:4], False],
+            "All parts are in training mode after the block: one of them was not.": ALL,
+            "The model is left in evaluation mode.": OFF | GRAD,
+            "Grad mode is left off.": BEFORE | {"grad": False},
         },
     )
 
@@ -57,9 +57,12 @@ def test_example_predict(student: Student) -> None:
     """The predictions for the batches [[1, 2], [3, 4]] and [[5, 6]] are [[3], [7], [11]]."""
     loader = [(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0), (torch.tensor([[5.0, 6.0]]), 1)]
     result = laws.check_ordinary(student, "predict", student.made("model"), loader)
-    last = {"Your result is that of the last batch only.": torch.tensor([[11.0]])}
+    named = {
+        "Your result is that of the last batch only.": torch.tensor([[11.0]]),
+        "Your result is that of a model in training mode: call eval().": torch.zeros(3, 1),
+    }
     right = torch.tensor([[3.0], [7.0], [11.0]])
-    assert_close(result, right, what="the result of predict", mistakes=last)
+    assert_close(result, right, what="the result of predict", mistakes=named)
 
 
 @pytest.mark.points(2)

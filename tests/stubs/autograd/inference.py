@@ -64,9 +64,10 @@ def ordinary(x: torch.Tensor) -> torch.Tensor:
     """Return `x` as a tensor that can be trained on.
 
     If `x` is no inference tensor, that is `x` itself: the same object, in its graph. If it is one
-    (`x.is_inference()`), it is a copy that is none: of the same values, shape and dtype, for any shape, strides
-    and dtype of `x`, with `requires_grad` False, and sharing no memory with `x`. All of this holds inside
-    `torch.inference_mode()`, too, in which `x.clone()` would be an inference tensor again.
+    (`x.is_inference()`; it requires no gradient then), it is a copy that is none: of the same values, shape and
+    dtype, for any shape, strides and dtype of `x`, with `requires_grad` False, and sharing no memory with `x`.
+    All of this holds inside `torch.inference_mode()`, too, in which `x.clone()` would be an inference tensor
+    again.
     """
     # TODO: x itself, or a copy made outside of inference mode.
     raise NotImplementedError("ordinary: x itself, or a copy made outside of inference mode")
