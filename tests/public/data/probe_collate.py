@@ -18,10 +18,10 @@ class FiveNumbers(Dataset[torch.Tensor]):
         return torch.tensor([int(index)])
 
 
-def steps_of(module: Any, options: dict[str, Any]) -> list[Any]:
-    """The steps in each batch of a loader over FiveNumbers."""
+def steps_of(module: Any, options: dict[str, Any], epochs: int = 1) -> list[Any]:
+    """The steps in each batch of some epochs of a loader over FiveNumbers."""
     loader = module.make_loader(FiveNumbers(), **options)
-    return [_steps(batch) for batch in loader]
+    return [_steps(batch) for _ in range(epochs) for batch in loader]
 
 
 def _steps(batch: Any) -> Any:

@@ -98,14 +98,35 @@ def test_example_mean(student: Student) -> None:
 def test_example_labels(student: Student) -> None:
     """The labels 2 and 5 of two pairs become the int64 tensor [2, 5]; half a pair is refused."""
     batch = [(torch.tensor([1.5, 2.5]), 2), (torch.tensor([3.5]), 5)]
-    result = student.function("pad_collate")(batch, padding_value=-1)
+    result = student.function("pad_collate")(batch, padding_value=-0.5)
     labels = field(result, "labels")
     assert labels is not None, "labels are None, though the items are (sequence, label) pairs."
     assert_close(labels, torch.tensor([2, 5]), what="labels")
-    wanted = torch.tensor([[1.5, 2.5], [3.5, -1.0]])
-    assert_close(field(result, "sequences"), wanted, what="sequences with padding_value=-1")
+    wanted = torch.tensor([[1.5, 2.5], [3.5, -0.5]])
+    assert_close(field(result, "sequences"), wanted, what="sequences with padding_value=-0.5")
     with must_raise(ValueError, mentions="batch", call="pad_collate([pair, tensor])"):
         student.function("pad_collate")([(torch.zeros(2), 1), torch.zeros(2)])
+    small = student.function("pad_collate")([[torch.zeros(2), torch.tensor(3, dtype=torch.int16)]])
+    assert_close(
+        field(small, "labels"), torch.tensor([3]), what="labels of one list [sequence, label]"
+    )
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("pad_collate")
+@pytest.mark.hint(
+    "The first sequence's dtype and shape[1:] are those of the batch; compare all with it."
+)
+def test_example_edges(student: Student) -> None:
+    """Few, short and many-dimensional sequences are fine, and what does not fit together is refused."""
+    pad, two = student.function("pad_collate"), torch.ones(2)
+    for shapes, shape in ([[(3, 2)], (1, 3, 2)], [[(2,), (0,)], (2, 2)], [[(1,)], (1, 1)]):
+        sequences = field(pad([torch.ones(size) for size in shapes]), "sequences")
+        assert_tensor(sequences, shape=shape, what=f"sequences made of the shapes {shapes}")
+    unlike = [[two, two.long()], [torch.ones(2, 3), torch.ones(2, 1)], []]
+    laws.check_errors(student, "pad_collate", {"batch": [(batch,) for batch in unlike]})
+    batch = [(two, 1), (torch.ones(3), 2)]
+    laws.check_changes_nothing(student, "pad_collate", batch, only=("values", "version"))
 
 
 @pytest.mark.points(8)
@@ -113,6 +134,7 @@ def test_example_labels(student: Student) -> None:
 @pytest.mark.hint("Give DataLoader your pad_collate as collate_fn, and keep its last batch.")
 def test_example_loader(student: Student) -> None:
     """Five items [0], [1], ... with batch_size=2 come as [0, 1], [2, 3], [4]."""
+    assert len(steps_of(student, {})) == 1, "batch_size is 32 by default."
     assert_equal(
         steps_of(student, {"batch_size": 2}),
         [[0, 1], [2, 3], [4]],
@@ -135,7 +157,7 @@ def indices(batches: list[Any]) -> list[Any]:
 def test_example_seed(student: Student) -> None:
     """Two loaders with shuffle=True and the same seed give the same order, which the seed decides."""
     orders = []
-    for seed in (1, 2, 3):
+    for seed in (0, 1, 2):
         options = {"batch_size": 5, "shuffle": True, "seed": seed}
         first, second = (indices(steps_of(student, options)) for _ in range(2))
         items = [item for item in first if isinstance(item, (int, float))]
@@ -147,6 +169,16 @@ def test_example_seed(student: Student) -> None:
             f"the order, but one gives {first} and the other {second}."
         )
         orders.append(first)
+        assert indices(steps_of(student, {**options, "shuffle": False})) == list(range(5)), (
+            "A seed alone does not shuffle: without shuffle=True the order is the dataset's."
+        )
+    assert orders[1:] != orders[:-1], f"The seeds 0, 1 and 2 all give the order {orders[0]}."
+    epochs = [student.run("steps_of", {**options, "seed": seed}, 2) for seed in (0, 1, 2)]
+    assert any(
+        laws.same(each[:1], each[1:]) is False for each in epochs if isinstance(each, list)
+    ), (
+        "The second epoch of a loader has the order of the first: with shuffle=True it is drawn anew."
+    )
     assert orders != [[0, 1, 2, 3, 4]] * 3, (
         "With shuffle=True the items come in the dataset's own order for three seeds: does shuffle reach "
         "the loader?"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise
 from grader.judge.student import Student
 
 
@@ -35,6 +35,25 @@ def test_shard_of_seven_rows(student: Student) -> None:
             ],
         },
     )
+    eight = torch.arange(8)
+    assert_close(
+        [shard(eight, rank, 3) for rank in range(3)],
+        [eight[:3], eight[3:6], eight[6:]],
+        what="the list of the three parts of eight rows",
+        mistakes={"All rows that are left over go to rank 0.": [eight[:4], eight[4:6], eight[6:]]},
+    )
+    table = {"world_size": [(batch, 0, 0)], "rank": [(batch, -1, 3), (batch, 3, 3)]}
+    laws.check_errors(student, "shard", {**table, "batch": [(batch, 0, 8)]})
+
+
+@pytest.mark.place("wrap")
+@pytest.mark.hint("torch.distributed.is_initialized() says whether there is a process group.")
+def test_wrap_alone_and_on_a_rank(student: Student) -> None:
+    """Without a process group the wrapper is DataParallel, under launch DistributedDataParallel"""
+    kinds = ["DataParallel", "DistributedDataParallel"]
+    told = "Under launch there is a process group: the wrapper is DistributedDataParallel."
+    mistakes = {told: kinds[:1] * 2}
+    assert_equal(student.run("wrapped"), kinds, what="the list of wrappers", mistakes=mistakes)
 
 
 @pytest.mark.place("train_step")
@@ -42,23 +61,25 @@ def test_shard_of_seven_rows(student: Student) -> None:
 def test_train_step_on_two_rows(student: Student) -> None:
     """Steps on the loss (w - 3)² move w from 1 to 2 and to 2.5, and return the number of rows"""
     # Both rows say: an input of 1 is to give 3. The gradient at w is 2 (w - 3): first -4, then -2.
-    inputs, targets = torch.ones(2, 1), torch.full((2, 1), 3.0)
-    start = torch.tensor([[1.0]])
+    # The second weight belongs to an input of 0, and stays 7.
+    inputs, targets = torch.tensor([[1.0, 0.0]] * 2), torch.full((2, 1), 3.0)
+    start, two = torch.tensor([[1.0, 7.0]]), torch.tensor([[2.0, 7.0]])
     seen = student.run("train", start, inputs, targets, lr=0.25, steps=2)
     assert isinstance(seen, (list, tuple)) and len(seen) == 2, "What your code did cannot be read."
     returned, weights = seen
     assert_close(
         weights,
-        [torch.tensor([[2.0]]), torch.tensor([[2.5]])],
+        [two, torch.tensor([[2.5, 7.0]])],
         what="the list of the weights after each step",
         mistakes=lambda: {
             "The second step still counts the first one's gradient: call zero_grad in every "
-            "step.": [torch.tensor([[2.0]]), torch.tensor([[3.5]])],
+            "step.": [two, torch.tensor([[3.5, 7.0]])],
             "The weight does not change: are backward and optimizer.step both called, in this "
             "order?": [start, start],
         },
     )
-    assert_equal(returned, [2, 2], what="the list of the returned numbers of rows")
+    told = {"That is the number of elements: the rows of inputs are counted.": [4, 4]}
+    assert_equal(returned, [2, 2], what="the list of the returned numbers of rows", mistakes=told)
 
 
 @pytest.mark.place("throughput")
@@ -80,6 +101,42 @@ def test_throughput_of_three_steps(student: Student) -> None:
             "It is steps per second, samples per second are promised.": 1.5,
             "It is seconds per sample, samples per second are promised.": 0.1,
         },
+    )
+
+
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
+def test_throughput_reads_the_clock_twice(student: Student) -> None:
+    """The clock is read before and after the timed steps, each time right after synchronize"""
+    reading, step = ["synchronize", "clock"], ["step"]
+    assert_equal(
+        student.run("events"),
+        [*step, *reading, *step, *step, *reading],
+        what="the list of what throughput calls for one step of warm-up and two timed ones",
+        mistakes={
+            "The clock is read around every step.": step + (reading + step + reading) * 2,
+            "synchronize comes before the first reading, too.": step
+            + reading[1:]
+            + step * 2
+            + reading,
+            "synchronize belongs before the two readings, not after each step.": (
+                step + reading + (step + reading[:1]) * 2 + reading[1:]
+            ),
+        },
+    )
+    with must_raise(ValueError, mentions="clock", call="throughput with a clock that stands still"):
+        student.run("throughput", [8, 8], [0.0, 0.0], warmup=1)
+
+
+@pytest.mark.place("benchmark")
+@pytest.mark.hint("Each rank calls throughput(step, steps, warmup); the sum over the ranks counts.")
+def test_benchmark_of_two_ranks(student: Student) -> None:
+    """Where rank 0 measures 10 samples per second and rank 1 measures 20, the benchmark says 30"""
+    assert_close(
+        student.run("benchmarked"),
+        {2: 30.0, 1: 10.0},
+        what="the throughputs by world size",
+        mistakes={"The ranks' throughputs add up: no mean.": {2: 15.0, 1: 10.0}},
     )
 
 
@@ -119,6 +176,9 @@ def test_report_of_the_docstring(student: Student) -> None:
     throughputs = {2: 150.0, 1: 100.0}
     efficiency = student.function("scaling_efficiency")(throughputs)
     assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
+    bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
+    slow = ({1: 0.5, 2: 0.75},)
+    laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
     overheads = {"batch_splitting": 0.001, "gradient_reduction": 0.003}
     text = student.function("report")(throughputs, overheads)
     assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
@@ -161,3 +221,8 @@ def test_report_of_the_docstring(student: Student) -> None:
             ).replace("3.000", "0.003"),
         },
     )
+    falling = student.function("report")({4: 80.0, 1: 100.0}, dict.fromkeys(overheads, 0.0))
+    for row in ("| 4 | 80.0 | 0.80 | 20.0 |", "| gradient_reduction | 0.000 | 0.0 |"):
+        assert row in str(falling), (
+            f"For 80 samples/s on 4 ranks, 100 on 1, and no overheads, the row {row} is missing."
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 
@@ -27,18 +26,37 @@ def one_weight(module: Any) -> dict[str, Any]:
     }
 
 
-def suggestion(module: Any, rates: Tensor, losses: Tensor) -> Any:
-    return module.suggest_lr(module.LRRangeTest(rates, losses))
-
-
-def figure(module: Any, rates: Tensor, losses: Tensor) -> dict[str, Any]:
-    """Plot a result with a suggestion of 0.1, and read the figure."""
-    drawn = module.plot_lr_range_test(module.LRRangeTest(rates, losses), 0.1)
-    figure = isinstance(drawn, Figure)
-    axes = drawn.axes if figure else []
+def scripted(module: Any, script: list[float]) -> dict[str, Any]:
+    """A test whose batches have these losses, of a model that is in train mode only in the middle."""
+    inner = nn.Sequential(nn.Linear(1, 1).double())
+    model = nn.Sequential(inner).eval()
+    inner.training = True
+    modules = list(model.modules())
+    groups = [{"params": [inner[0].weight], "lr": 0.5}, {"params": [inner[0].bias], "lr": 0.25}]
+    optimizer = torch.optim.SGD(groups, lr=0.5)
+    during: list[list[bool]] = []
+    model.register_forward_pre_hook(
+        lambda own, _: during.append([each.training for each in own.modules()])
+    )
+    zero = torch.zeros(1, 1, dtype=torch.float64)
+    loader = [(zero, torch.full_like(zero, loss)) for loss in script]
+    result = module.lr_range_test(
+        model,
+        optimizer,
+        lambda y, target: target.mean() + 0 * y.mean(),
+        loader,
+        0.01,
+        1.0,
+        len(script),
+    )
     return {
-        "type": "Figure" if figure else None if drawn is None else type(drawn).__name__,
-        "axes": len(axes),
-        "x scales": [each.get_xscale() for each in axes],
-        "artists": sum(len(each.lines) + len(each.collections) for each in axes),
+        "losses": result.losses,
+        "rates": len(result.learning_rates),
+        "modes during": during,
+        "modes after": [each.training for each in modules],
+        "lrs": [group["lr"] for group in optimizer.param_groups],
     }
+
+
+def suggestion(module: Any, rates: Tensor, losses: Tensor, *factor: float) -> Any:
+    return module.suggest_lr(module.LRRangeTest(rates, losses), *factor)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise
 from grader.judge.student import Student
 
 
@@ -39,6 +39,8 @@ def test_three_rates(student: Student) -> None:
             "Your rates stop one step short of lr_max.": (0.01 * 100 ** numbers(0, 1 / 3, 2 / 3)),
         },
     )
+    table = {"lr_min": [(0.0, 1.0, 3)], "lr_max": [(1.0, 1.0, 3)], "steps": [(0.01, 1.0, 1)]}
+    laws.check_errors(student, "exponential_lrs", table)
 
 
 @pytest.mark.points(44)
@@ -93,6 +95,46 @@ def test_one_weight(student: Student) -> None:
     )
 
 
+@pytest.mark.requires("test_three_rates")
+@pytest.mark.place("lr_range_test")
+@pytest.mark.hint("Record, then stop; keep the lowest loss so far; restore what was, in any case.")
+def test_five_batches(student: Student) -> None:
+    """Of the losses 8, 4, 2, 1, 3, 5, 1 and of 3, NaN, 1 the test records 8, 4, 2, 1, 3, 5 and 3, NaN."""
+    runs = [
+        student.run("scripted", [8, 4, 2, 1, 3, 5, 1]),
+        student.run("scripted", [3, float("nan"), 1]),
+    ]
+    right = [numbers(8, 4, 2, 1, 3, 5), numbers(3, float("nan"))]
+    first = "Every step takes the first batch: make the iterator once, before the loop."
+    assert_close(
+        [entry(run, "losses") for run in runs],
+        right,
+        what="the list of recorded losses",
+        mistakes={
+            first: [numbers(*[8] * 7), numbers(3, 3, 3)],
+            "Record the loss at which the test stops, then stop.": [each[:-1] for each in right],
+            "The test never stops early.": [
+                numbers(8, 4, 2, 1, 3, 5, 1),
+                numbers(3, float("nan"), 1),
+            ],
+            "Compare with the lowest loss before, not the previous one.": (
+                [numbers(8, 4, 2, 1, 3, 5, 1), right[1]]
+            ),
+        },
+    )
+    for run in runs:
+        count = len(entry(run, "losses"))
+        assert entry(run, "rates") == count, "There is one learning rate for each loss, no more."
+        assert_equal(
+            [entry(run, "modes during"), entry(run, "modes after")],
+            [[[True] * 3] * count, [False, True, False]],
+            what="the list of the training modes of three modules in each step, and afterwards",
+        )
+        assert_equal(
+            entry(run, "lrs"), [0.5, 0.25], what="the list of the groups' rates afterwards"
+        )
+
+
 @pytest.mark.points(4)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("The lowest loss before is 1, so 3 is not yet divergence and 5 is.")
@@ -111,6 +153,21 @@ def test_four_losses(student: Student) -> None:
             "You go one decade below the last rate before the divergence.": 0.03,
         },
     )
+    rates, nan = numbers(0.001, 0.02, 0.3, 1.0), float("nan")
+    assert_close(
+        [
+            student.run("suggestion", rates, numbers(2, nan, 3, 9)),
+            student.run("suggestion", rates, numbers(2, 1, 3, 5), 2.0),
+        ],
+        [0.002, 0.03],
+        what="the list of suggestions for 2, NaN, 3, 9 and, with factor=2, for 2, 1, 3, 5",
+        mistakes={
+            "NaN is divergence: NaN > anything is False, ask math.isfinite.": [0.1, 0.03],
+            "factor is ignored: 4 is its default, not its value.": [0.002, 0.1],
+        },
+    )
+    with must_raise(ValueError, call="suggest_lr for 2, 1, 3, 3"):
+        student.run("suggestion", rates, numbers(2, 1, 3, 3))
 
 
 @pytest.mark.points(3)
@@ -118,15 +175,14 @@ def test_four_losses(student: Student) -> None:
 @pytest.mark.hint("One Axes, set_xscale('log'), the curve, and a vertical line at the suggestion.")
 def test_figure(student: Student) -> None:
     """The figure has one Axes with a logarithmic x axis, a curve and a line."""
-    found = student.run("figure", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
-    kind = str(entry(found, "type"))
-    assert kind == "Figure", f"plot_lr_range_test returned {kind}, promised a matplotlib Figure."
-    assert_equal(entry(found, "axes"), 1, what="the number of Axes")
-    assert_equal(
-        entry(found, "x scales"),
-        ["log"],
-        what="the list of scales of the x axis",
-        mistakes=lambda: {"The x axis is linear, it should be logarithmic.": ["linear"]},
-    )
-    artists = entry(found, "artists")
-    assert isinstance(artists, int) and artists > 1, "The curve or the vertical line is missing."
+    result = student.own("LRRangeTest", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
+    figure = laws.figure_of(student, "plot_lr_range_test", result, 0.1)
+    laws.check_axes(figure, x_scale="log")
+    lines = entry(laws.axes_of(figure), "lines")
+    assert len(lines) > 1, "The curve or the vertical line is missing."
+    upright = [
+        xy for xy in map(laws.points_of, lines) if len(xy) > 1 and (xy[:, 0] == xy[0, 0]).all()
+    ]
+    assert upright, "No line is vertical: axvline(suggestion)."
+    assert_close(upright[0][0, 0], numbers(0.1)[0], what="the x of the vertical line")
+    laws.check_leaves_pyplot(student, "plot_lr_range_test", result)
