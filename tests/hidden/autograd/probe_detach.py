@@ -56,8 +56,7 @@ def gradients(module: Any, net: Network, target_net: Network, *others: Any) -> d
         report[name] = dict.fromkeys(tensors)
         leaves = {key: leaf for key, leaf in tensors.items() if leaf.requires_grad}
         if report["graph"] and leaves:
-            found = torch.autograd.grad(
-                loss.sum(), list(leaves.values()), allow_unused=True, retain_graph=True
-            )
+            wanted = list(leaves.values())
+            found = torch.autograd.grad(loss.sum(), wanted, allow_unused=True, retain_graph=True)
             report[name] |= dict(zip(leaves, found, strict=True))
     return report

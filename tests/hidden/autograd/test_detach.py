@@ -231,8 +231,7 @@ def new_state(dtype: torch.dtype = torch.float64) -> State:
 
 def values_of(state: State, states: Tensor, training: Names = ()) -> Tensor:
     """What the probe's Network gives, with these of its parts in training mode."""
-    x = states.movedim(1, -1).flatten(1)
-    factor = 1.5 if "body" in training else 1
+    x, factor = states.movedim(1, -1).flatten(1), 1.5 if "body" in training else 1
     hidden = F.linear(x, state["body.weight"], state["body.bias"]).tanh() * factor
     values = F.linear(hidden, state["head.weight"], state["head.bias"]) + state["offset"]
     return values + 0.25 if "" in training else values

@@ -118,11 +118,8 @@ def test_loaders(student: Student) -> None:
     """A loader may be a generator, its batches tuples or lists; targets are not used."""
     state, inputs = new_state(), [torch.randn(n, 3).double() for n in (4, 2, 3)]
     for pairs in ([(x, None) for x in inputs], [[x, {"label": "a"}] for x in inputs]):
-        for loader in (
-            pairs,
-            student.made("batches", pairs),
-            laws.shipped(student, "batches").made(pairs),
-        ):
+        shipped = laws.shipped(student, "batches").made(pairs)
+        for loader in (pairs, student.made("batches", pairs), shipped):
             check_predictions(student, state, [2], inputs, loader)
 
 
