@@ -46,6 +46,7 @@ def test_items(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_items")
 @pytest.mark.place("TabularDataset.__len__")
 @pytest.mark.hint("The number of rows, also if it is 0.")
 def test_length(student: Student) -> None:
@@ -287,6 +288,7 @@ def test_loader_seed(student: Student) -> None:
 
 
 @pytest.mark.points(1)
+@pytest.mark.requires("test_training")
 @pytest.mark.place("make_loaders")
 @pytest.mark.hint("Make new arrays, and draw from generators of your own.")
 def test_make_loaders_leaves_the_rest(student: Student) -> None:

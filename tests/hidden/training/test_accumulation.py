@@ -238,10 +238,10 @@ def trained(student: Student, weights: Tensor, batches: Any, *more: Any, **optio
     return student.run("trained", model, loader, student.made("optimizer", model), *more)
 
 
-def logged(report: Any, event: str, name: str = "event") -> list[Any]:
+def logged(report: Any, event: str, name: str = "event", kind: type = object) -> list[Any]:
     """An entry of each event of a kind, in order."""
     log = entry(report, "log", kind=list)
-    return [entry(one, name) for one in log if entry(one, "event") == event]
+    return [entry(one, name, kind=kind) for one in log if entry(one, "event", kind=str) == event]
 
 
 def loss_of(weights: Tensor, batch: Batch) -> Tensor:
@@ -324,11 +324,11 @@ def check_steps(
 
 def check_one_graph(report: Any, batches: list[Batch]) -> None:
     """Each batch has a forward pass of its own, and no graph of another lives when it begins."""
-    most = max((len(x) for x in logged(report, "forward", "inputs")), default=0)
+    most = max((len(x) for x in logged(report, "forward", "inputs", Tensor)), default=0)
     told = f"The model is called on {most} rows at once: call it on one batch at a time."
     assert most <= max(len(x) for x, _ in batches), told
     assert logged(report, "backward"), "There is no backward pass."
     told = "A forward pass begins before the backward pass of the batch before: graphs pile up."
-    assert not any(logged(report, "forward", "pending")), told
+    assert not any(logged(report, "forward", "pending", int)), told
     told = "The graph of a batch is kept after its backward pass: no retain_graph."
-    assert not any(logged(report, "forward", "held")), told
+    assert not any(logged(report, "forward", "held", int)), told

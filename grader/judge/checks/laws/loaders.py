@@ -66,9 +66,14 @@ def check_epochs(
 
     Shuffled, the order is another one in each epoch; else it is that of the items.
     """
-    for number, epoch in enumerate(epochs, start=1):
+    kinds = tuple({type(item) for item in items})
+    for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
         where = f"In epoch {number} the loader"
-        sizes, order = [len(batch) for batch in epoch], [item for batch in epoch for item in batch]
+        batches = [entry(batch, kind=(list, tuple)) for batch in entry(epoch, kind=(list, tuple))]
+        sizes, order = [len(batch) for batch in batches], [item for batch in batches for item in batch]
+        # Before they are compared: of a tensor it cannot be said whether it equals an item.
+        if not all(isinstance(item, kinds) for item in order):
+            raise CheckFailed(f"{where} yields what is no item of the dataset.")
         whole, rest = divmod(len(items), batch_size)
         full = [batch_size] * whole
         allowed = {None: [full, [*full, rest]], True: [full], False: [[*full, rest]]}[drop_last]
