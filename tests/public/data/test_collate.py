@@ -120,7 +120,9 @@ def test_example_labels(student: Student) -> None:
 def test_example_edges(student: Student) -> None:
     """Few, short and many-dimensional sequences are fine, and what does not fit together is refused."""
     pad, two = student.function("pad_collate"), torch.ones(2)
-    for shapes, shape in ([[(3, 2)], (1, 3, 2)], [[(2,), (0,)], (2, 2)], [[(1,)], (1, 1)]):
+    boxes: dict[tuple[int, ...], list[tuple[int, ...]]]
+    boxes = {(1, 3, 2): [(3, 2)], (2, 2): [(2,), (0,)], (1, 1): [(1,)]}
+    for shape, shapes in boxes.items():
         sequences = field(pad([torch.ones(size) for size in shapes]), "sequences")
         assert_tensor(sequences, shape=shape, what=f"sequences made of the shapes {shapes}")
     unlike = [[two, two.long()], [torch.ones(2, 3), torch.ones(2, 1)], []]

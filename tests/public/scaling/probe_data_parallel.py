@@ -47,7 +47,9 @@ def wrapped(module: ModuleType) -> list[str]:
     _be_quick(module)
 
     def kind(*_: Any) -> str:
-        return type(module.wrap(nn.Linear(2, 1))).__name__
+        wrapper = module.wrap(nn.Linear(2, 1))
+        kinds = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+        return next((k.__name__ for k in kinds if isinstance(wrapper, k)), type(wrapper).__name__)
 
     return [kind(), module.launch(kind, 1)[0]]
 
