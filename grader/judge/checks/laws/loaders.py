@@ -70,7 +70,10 @@ def check_epochs(
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
         where = f"In epoch {number} the loader"
         batches = [entry(batch, kind=(list, tuple)) for batch in entry(epoch, kind=(list, tuple))]
-        sizes, order = [len(batch) for batch in batches], [item for batch in batches for item in batch]
+        sizes, order = (
+            [len(batch) for batch in batches],
+            [item for batch in batches for item in batch],
+        )
         # Before they are compared: of a tensor it cannot be said whether it equals an item.
         if not all(isinstance(item, kinds) for item in order):
             raise CheckFailed(f"{where} yields what is no item of the dataset.")
