@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-ERRORS = {"error": LookupError("it broke"), "interrupt": KeyboardInterrupt("it broke")}
+ERRORS = {kind: error("it broke") for kind, error in
+          (("an exception", LookupError), ("a KeyboardInterrupt", KeyboardInterrupt))}  # fmt: skip
 # Lists of this module, so that a deep copy of a model and its hooks write into the same ones.
 calls: list[Tensor] = []
 log: list[nn.Module] = []
 
 
-class Gain(nn.Module):
-    """sin(x * weight), a leaf that is none of PyTorch's."""
+class Leaf(nn.Module):
+    """A layer of one's own, without children: a function of x, or of x and a weight."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, function: Callable[..., Any], *weights: Tensor) -> None:
         super().__init__()
-        self.weight = nn.Parameter(weight.clone())
+        self.function = function
+        self.weight = nn.Parameter(weights[0].clone()) if weights else None
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.sin(x * self.weight)
+    def forward(self, x: Tensor) -> Any:
+        return self.function(x) if self.weight is None else self.function(x * self.weight)
 
 
 class Network(nn.Module):
@@ -30,17 +33,16 @@ class Network(nn.Module):
     def __init__(self, state: dict[str, Tensor], in_place: bool, times: int) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=in_place))
-        self.gain, self.times = Gain(state["gain.weight"]), times
+        self.gain, self.times = Leaf(torch.sin, state["gain.weight"]), times
         self.side, self.head = nn.Linear(4, 5), nn.Linear(4, 2)
         self.double().load_state_dict(state)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         x = self.body(x)
         for _ in range(self.times):
             x = x + self.gain(x)
         self.side(x)
-        output: Tensor = self.head(x)
-        return output
+        return self.head(x)
 
 
 def network(
@@ -54,19 +56,6 @@ def network(
     return made
 
 
-class Leaf(nn.Module):
-    """A layer of one's own, without children."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.kind = kind
-
-    def forward(self, x: Tensor) -> Any:
-        if self.kind in ERRORS:
-            raise ERRORS[self.kind]
-        return {"rows": x[:1], "pair": (x, x), "total": x.sum()}.get(self.kind, x)
-
-
 class Parts(nn.Module):
     """Leaves of all kinds, called in another order than registered, some twice or never."""
 
@@ -74,23 +63,26 @@ class Parts(nn.Module):
         super().__init__()
         self.head, self.unused = nn.Linear(4, 2), nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
-        self.rows, self.pair, self.total = Leaf("rows"), Leaf("pair"), Leaf("total")
+        self.rows, self.pair = Leaf(lambda x: x[:1]), Leaf(lambda x: (x, x))
         self.block = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
-        self.last, self.stem = Leaf(kind), nn.Linear(3, 5)
+        self.total, self.last, self.stem = Leaf(torch.sum), nn.Identity(), nn.Linear(3, 5)
+        self.kind = kind
 
     def forward(self, x: Tensor) -> Any:
         calls.append(x.detach().clone())
         x = self.block(self.block(self.body(self.stem(x)))) * 2
         self.pair(x)
         self.total(self.rows(x))
-        return self.last(self.head(x))
+        x = self.last(self.head(x))
+        if self.kind:
+            raise ERRORS[self.kind]
+        return x
 
 
 def parts(module: Any, kind: str = "") -> nn.Module:
-    """A Parts that raises an error or, of the kind "repeats", gets each row twice by its own hook."""
+    """A Parts whose own hook gives it each row twice; it may raise an error."""
     made = Parts(kind)
-    if kind == "repeats":
-        made.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
+    made.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
     add_hooks(made)
     return made
 
@@ -100,12 +92,9 @@ def layer(module: Any) -> nn.Module:
 
 
 def add_hooks(model: nn.Module, backward: bool = True) -> list[Any]:
-    handles = [
-        part.register_forward_hook(lambda part, *_: log.append(part)) for part in model.modules()
-    ]
-    for part in model.modules() if backward else ():
-        handles.append(part.register_full_backward_hook(lambda part, *_: log.append(part)))
-    return handles
+    ways = ["register_forward_hook", "register_full_backward_hook"][: 1 + backward]
+    own = [getattr(part, way) for way in ways for part in model.modules()]
+    return [register(lambda part, *_: log.append(part)) for register in own]
 
 
 def hooks(model: nn.Module) -> dict[str, list[int]]:
@@ -134,24 +123,23 @@ def run(model: nn.Module, x: Tensor, how: str = "forward", weight: Any = 0.0) ->
     """A forward and a backward pass, with the weight of each output; how many hooks of others ran."""
     log.clear()
     model.zero_grad()
-    learning = [p for p in model.parameters() if p.requires_grad]
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    gradients: Any = ()
     with torch.set_grad_enabled(how != "no_grad"):
         output = model(x)
-    attached, value = output.requires_grad, output.detach().clone()
-    gradients: list[Any] = []
-    total = (output * weight).sum()
+    attached, value, total = output.requires_grad, output.detach().clone(), (output * weight).sum()
     if attached and how == "grad":
         options: Any = {"create_graph": True, "allow_unused": True}
-        gradients = list(torch.autograd.grad(total, learning, **options))
+        gradients = torch.autograd.grad(total, list(named.values()), **options)
     elif attached and how in ("backward", "twice"):
         if how == "twice":  # two backward passes through one graph
             (output * (weight + 1)).sum().backward(retain_graph=True)
         total.backward()
-        gradients = [parameter.grad for parameter in learning]
+        gradients = [parameter.grad for parameter in named.values()]
     if how == "changed":
         output.detach().zero_()
-    gradients = [None if gradient is None else gradient.detach() for gradient in gradients]
-    return {"output": value, "gradients": gradients, "attached": attached, "ran": len(log)}
+    own = {n: g.detach() for n, g in zip(named, gradients, strict=False) if g is not None}
+    return {"output": value, "gradients": own, "attached": attached, "ran": len(log)}
 
 
 def block(module: Any, name: str, model: Any, names: list[str], steps: list[Any]) -> dict[str, Any]:
@@ -162,8 +150,7 @@ def block(module: Any, name: str, model: Any, names: list[str], steps: list[Any]
     with manager as seen:
         late, first = add_hooks(model, backward=not model.body[1].inplace), facts(seen)
         inside = [{**run(model, *step), "seen": facts(seen)} for step in steps]
-    last = facts(seen)
-    x, *others = steps[-1]
+    last, (x, *others) = facts(seen), steps[-1]
     outside = {**run(model, x + 1, *others), "seen": facts(seen)}
     for handle in late:
         handle.remove()
@@ -173,44 +160,34 @@ def block(module: Any, name: str, model: Any, names: list[str], steps: list[Any]
 
 def nested(module: Any, name: str, model: Any, names: list[str], steps: list[Any]) -> Any:
     """A block within a block, a pass in both and one in the outer one: what the dicts hold then."""
-    before = hooks(model)
+    before, seen = hooks(model), []
     with getattr(module, name)(model, names) as first:
         around = hooks(model)
         with getattr(module, name)(model, names) as second:
             run(model, *steps[0])
         left = hooks(model)
-        both = [facts(first), facts(second)]
+        seen += [facts(first), facts(second)]
         run(model, *steps[1])
-        alone = [facts(first), facts(second)]
-    return {"seen": [*both, *alone], "hooks": [[around, left], [before, hooks(model)]]}
+        seen += [facts(first), facts(second)]
+    return {"seen": seen, "hooks": [[around, left], [before, hooks(model)]]}
 
 
-def raising(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str) -> Any:
-    """Whether an error of the model, or of the block, comes out, and the hooks before and after."""
-    before, raised = hooks(model), False
+def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = "") -> Any:
+    """The hooks before and after an error of the model or the block, or a ValueError about a name."""
+    before, raised, text = hooks(model), False, None
     try:
         if name == "trace_shapes":
             module.trace_shapes(model, x)
         else:
             with getattr(module, name)(model, names):
-                model(x).sum().backward()
-                raise ERRORS[kind]
+                if kind:
+                    model(x).sum().backward()
+                    raise ERRORS[kind]
     except BaseException as error:
-        raised = error is ERRORS[kind]
-        if not raised:
+        raised, text = error is ERRORS.get(kind), str(error)[:300]
+        if not raised and (kind or not isinstance(error, ValueError)):
             raise
-    return {"raised": raised, "hooks": [before, hooks(model)]}
-
-
-def refused(module: Any, name: str, model: Any, names: list[str]) -> dict[str, Any]:
-    """The message of the ValueError about a name, and the hooks before and after."""
-    before, text = hooks(model), None
-    try:
-        with getattr(module, name)(model, names):
-            pass
-    except ValueError as error:
-        text = str(error)[:300]
-    return {"text": text, "hooks": [before, hooks(model)]}
+    return {"raised": raised, "text": text, "hooks": [before, hooks(model)]}
 
 
 def traced(module: Any, model: Any, x: Tensor) -> dict[str, Any]:
@@ -218,20 +195,15 @@ def traced(module: Any, model: Any, x: Tensor) -> dict[str, Any]:
     late: list[Any] = []
 
     def register(*_: Any) -> None:
-        if not late:
-            late.extend(add_hooks(model.stem))
+        late.extend(() if late else add_hooks(model.stem))
 
     model.last.register_forward_pre_hook(register)
     before = hooks(model)
     calls.clear()
-    tuples = [isinstance(shape, tuple) for _, shape in module.trace_shapes(model, x)]
+    tuples = all(isinstance(shape, tuple) for _, shape in module.trace_shapes(model, x))
     log.clear()
     model.stem(x)
     for handle in late:
         handle.remove()
-    return {
-        "calls": list(calls),
-        "tuples": tuples,
-        "ran": len(log),
-        "hooks": [before, hooks(model)],
-    }
+    report = {"calls": list(calls), "tuples": tuples, "ran": len(log)}
+    return {**report, "hooks": [before, hooks(model)]}

@@ -10,20 +10,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import (
-    assert_close,
-    assert_equal,
-    assert_tensor,
-    entry,
-    fields,
-    laws,
-    must_raise,
-)
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 
 randn = functools.partial(torch.randn, dtype=torch.float64)
 SHAPES = ((5, 3), (4, 3, 2), (1, 3, 6))
-BUFFERS = {"running_mean": [3], "running_var": [3], "num_batches_tracked": []}
+BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+PLAIN = {"weight": torch.ones(3), "bias": torch.zeros(3)}
+STATE = "The module is not as it was. (state_dict() holds its tensors themselves, no copies.)"
 
 
 @pytest.mark.points(5)
@@ -56,38 +50,28 @@ def test_training(student: Student) -> None:
             x, eps = randn(shape) * 2 + 1, options.get("eps", 1e-5)
             mean, var, m = statistics(x)
             both = functools.partial(normalized, x, state, eps=eps)
-            plain = {"weight": torch.ones(3), "bias": torch.zeros(3)}
+            unbiased, rate = var * m / (m - 1), options.get("momentum", 0.1)
+            later = moved(state, mean, unbiased, rate)
+            running = "In training mode take the batch's statistics, not the running ones"
             mistakes = {
-                "The variance for normalizing is the biased one, divided by m, not m - 1.": both(
-                    mean, var * m / (m - 1)
+                "The variance for normalizing is the biased one: divide by m.": both(
+                    mean, unbiased
                 ),
-                "In training mode take the batch's statistics, not the running ones.": both(
-                    state["running_mean"], state["running_var"]
-                ),
-                "In training mode take the batch's statistics, not the running ones, updated first.": both(
-                    *list(
-                        moved(state, mean, var * m / (m - 1), options.get("momentum", 0.1)).values()
-                    )[:2]
-                ),
+                f"{running}.": both(state["running_mean"], state["running_var"]),
+                f"{running}, updated first.": both(later["running_mean"], later["running_var"]),
                 "eps belongs inside of the root: sqrt(var + eps).": both(
                     mean, (var.sqrt() + eps).square() - eps
                 ),
                 "eps is missing under the root.": both(mean, var - eps),
-                "The output is not scaled by weight and shifted by bias.": normalized(
-                    x, plain, mean, var, eps
+                "weight and bias do nothing: the output is not scaled and shifted.": normalized(
+                    x, PLAIN, mean, var, eps
                 ),
                 "bias is missing.": both(mean, var) - over(state["bias"], x),
                 "Divide by the root of the variance.": both(mean, (var + eps).square() - eps),
             }
-            for dims, told in (
-                ((0,), "over N"),
-                ((-1,), "over the last dimension"),
-                ((1,), "over C"),
-            ):
-                wrong = x.mean(dims, keepdim=True), x.var(dims, unbiased=False, keepdim=True)
-                told = (
-                    f"The statistics are {told} alone: all dimensions but the features' belong in."
-                )
+            for dim, where in ((0, "N"), (-1, "the last dimension"), (1, "C")):
+                wrong = x.mean(dim, keepdim=True), x.var(dim, unbiased=False, keepdim=True)
+                told = f"The statistics are over {where} alone: all dimensions but C belong in."
                 mistakes[told] = apply(x, state, *wrong, eps)
             output = layer(x)
             what = f"the output in training mode for x of shape {shape}"
@@ -99,9 +83,7 @@ def test_training(student: Student) -> None:
 @pytest.mark.points(8)
 @pytest.mark.requires("test_state")
 @pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint(
-    "(1 - momentum) * running + momentum * batch's; var * m / (m - 1) for the variance."
-)
+@pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with var * m / (m - 1).")
 def test_running_statistics(student: Student) -> None:
     """In training mode the running statistics move towards the batch's, with the unbiased variance."""
     for shape in SHAPES:
@@ -110,28 +92,18 @@ def test_running_statistics(student: Student) -> None:
             layer, state = new_layer(student, **options)
             x, rate = randn(shape) * 2 + 1, momentum or 0.1
             mean, var, m = statistics(x)
-            right = moved(state, mean, var * m / (m - 1), rate)
+            move = functools.partial(moved, state, mean)
+            unbiased, none = var * m / (m - 1), {"num_batches_tracked": torch.tensor(0)}
+            right, same = move(unbiased, rate), move(var, 0)
             mistakes = {
-                "running_var takes the unbiased variance, divided by m - 1.": moved(
-                    state, mean, var, rate
+                "running_var takes the unbiased variance, divided by m - 1.": move(var, rate),
+                "momentum is the wrong way round: it is the weight of the new batch.": move(
+                    unbiased, 1 - rate
                 ),
-                "momentum is the wrong way round: it is the weight of the new batch.": moved(
-                    state, mean, var * m / (m - 1), 1 - rate
-                ),
-                "The running statistics are not updated in training mode.": moved(
-                    state, mean, var, 0
-                ),
-                "Nothing is updated in training mode.": {
-                    **moved(state, mean, var, 0),
-                    "num_batches_tracked": torch.tensor(0),
-                },
-                "The running statistics are replaced: move them by momentum.": moved(
-                    state, mean, var * m / (m - 1), 1
-                ),
-                "num_batches_tracked does not grow by one.": {
-                    **right,
-                    "num_batches_tracked": torch.tensor(0),
-                },
+                "The running statistics are not updated in training mode.": same,
+                "Nothing is updated in training mode.": same | none,
+                "The running statistics are replaced: move them by momentum.": move(unbiased, 1),
+                "num_batches_tracked does not grow by one.": right | none,
             }
             what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
             assert_close(buffers_after(student, layer, x), right, what=what, mistakes=mistakes)
@@ -140,13 +112,12 @@ def test_running_statistics(student: Student) -> None:
     for x in xs:
         reference(x)
     for grad in (True, False):
-        buffers, graph = fields(student.run("passes", xs, grad), "buffers", "graph")
+        report = student.run("passes", xs, grad)
+        graph = entry(report, "graph", kind=list)
         what = "the dict of buffers after three passes" + ("" if grad else " under torch.no_grad()")
-        assert_close(buffers, dict(reference.named_buffers()), what=what)
-        told = (
-            f"{graph} require grad: update buffers with detached values, or under torch.no_grad()."
-        )
-        assert not entry(graph, kind=list), told
+        assert_close(entry(report, "buffers"), dict(reference.named_buffers()), what=what)
+        told = f"{graph} require grad: update buffers with detached values."
+        assert not graph, told
 
 
 @pytest.mark.points(7)
@@ -188,30 +159,20 @@ def test_state_dicts_load_both_ways(student: Student) -> None:
 @pytest.mark.hint("mean and variance stay in the graph: no detach, no torch.no_grad() around them.")
 def test_gradients(student: Student) -> None:
     """Gradients reach x, weight and bias, in training mode through the batch's statistics, too."""
-    for shape in SHAPES[:3]:
+    for shape in SHAPES:
         for training in (True, False):
             layer, state = new_layer(student)
             x = randn(shape).requires_grad_()
             leaves = {"x": x, "weight": layer.weight, "bias": layer.bias}
-
-            def formula(
-                x: Tensor, weight: Tensor, bias: Tensor, cut: str = "", training: bool = training,
-                state: dict[str, Tensor] = state,
-            ) -> Tensor:  # fmt: skip
-                mean, var, _ = statistics(x)
-                mean, var = (v.detach() if name in cut else v
-                             for name, v in (("mean", mean), ("variance", var)))  # fmt: skip
-                if not training:
-                    mean, var = state["running_mean"], state["running_var"]
-                return normalized(x, {"weight": weight, "bias": bias}, mean, var)
-
+            running = None if training else (state["running_mean"], state["running_var"])
             told = "The batch's {} cut off from the graph: gradients flow through them, too."
-            cuts = {"mean and variance": "are", "mean": "is", "variance": "is"}
+            cuts = {"mean and variance": "are", "mean": "is", "variance": "is"} if training else {}
             mistakes = {
-                told.format(f"{cut} {verb}"): functools.partial(formula, cut=cut)
-                for cut, verb in (cuts.items() if training else ())
+                told.format(f"{cut} {verb}"): functools.partial(formula, running=running, cut=cut)
+                for cut, verb in cuts.items()
             }
-            laws.check_gradients(layer.train(training)(x), leaves, formula, mistakes=mistakes)
+            right = functools.partial(formula, running=running)
+            laws.check_gradients(layer.train(training)(x), leaves, right, mistakes=mistakes)
 
 
 @pytest.mark.points(3)
@@ -224,20 +185,17 @@ def test_far_from_zero(student: Student) -> None:
         x = (randn(6, 3) + shift).to(dtype)
         layer = student.module("BatchNorm1d", 3).to(dtype)
         mean, var, m = statistics(x.double())
-        right = normalized(x.double(), {"weight": torch.ones(3), "bias": torch.zeros(3)}, mean, var)
-        told = "mean of the squares less square of the mean: take the deviations x - mean."
-        value = assert_tensor(layer(x), shape=x.shape, dtype=dtype).double()
-        worst = (value - right).abs().max().item()
-        assert worst < 3e-3, (
-            f"At x around {shift:g} the output is off by {worst:.2g}. Is it the {told}"
-        )
-        own = assert_tensor(
-            buffers_after(student, layer, x)["running_var"], shape=(3,), dtype=dtype
-        )
-        worst = (own.double() - 0.9 - 0.1 * var * m / (m - 1)).abs().max().item()
-        assert worst < 3e-3, (
-            f"At x around {shift:g} running_var is off by {worst:.2g}. Is it the {told}"
-        )
+        right = {
+            "the output": normalized(x.double(), PLAIN, mean, var),
+            "running_var": 0.9 + 0.1 * var * m / (m - 1),
+        }
+        own = layer(x), buffers_after(student, layer, x)["running_var"]
+        for (what, values), value in zip(right.items(), own, strict=True):
+            value = assert_tensor(value, shape=values.shape, dtype=dtype, what=what)
+            worst = (value.double() - values).abs().max().item()
+            told = f"At x around {shift:g} {what} is off by {worst:.2g}. Is it the mean of the"
+            told = f"{told} squares less square of the mean: take the deviations x - mean."
+            assert worst < 3e-3, told
 
 
 @pytest.mark.points(5)
@@ -286,9 +244,6 @@ def test_any_x(student: Student) -> None:
         assert_tensor(layer(x), shape=x.shape, dtype=torch.float32)
 
 
-# --- batching_gap ----------------------------------------------------------------------------------
-
-
 @pytest.mark.points(10)
 @pytest.mark.place("batching_gap")
 @pytest.mark.hint("(module(x) - torch.cat([module(batch) for ...])).abs().max().item()")
@@ -310,9 +265,7 @@ def test_gap_starts_anew(student: Student) -> None:
         for size in (1, 2, 3, 7):
             module, x = student.made("counting", anew), torch.randn(6, 2)
             value = student.function("batching_gap")(module, x, size)
-            what = (
-                "the gap of a module that multiplies x by its number of calls, in its state of now"
-            )
+            what = "the gap, in its state of now, of a module that multiplies x by its calls"
             assert_close(value, 0.0, what=what)
 
 
@@ -323,31 +276,16 @@ def test_gap_leaves_the_module(student: Student) -> None:
     """The module is afterwards as it was, also where it raises, and its error comes through."""
     for training in (["", "0", "3"], [], ["3", "1"]):
         model, x = student.made("network", network_state(), training), randn(6, 3)
-        laws.check_changes_nothing(student, "batching_gap", model, x, 2, told=STATE)
+        check = functools.partial(laws.check_changes_nothing, student, "batching_gap")
+        check(model, x, 2, told=STATE)
         if training:
             told = f"{STATE} (The last batch of one row is an error of the module.)"
-            laws.check_changes_nothing(
-                student, "batching_gap", model, x[:5], 2, raises=ValueError, told=told
-            )
+            check(model, x[:5], 2, raises=ValueError, told=told)
     for anew in (False, True):
-        module = student.made("counting", anew)
-        laws.check_changes_nothing(
-            student, "batching_gap", module, torch.randn(4, 2), 2, told=STATE
-        )
-        module, call = (
-            student.made("counting", anew, fails=True),
-            "where the module raises, batching_gap",
-        )
-        laws.check_changes_nothing(
-            student,
-            "batching_gap",
-            module,
-            torch.randn(5, 2),
-            2,
-            raises=LookupError,
-            told=STATE,
-            call=call,
-        )
+        check(student.made("counting", anew), torch.randn(4, 2), 2, told=STATE)
+        module, x = student.made("counting", anew, fails=True), torch.randn(5, 2)
+        call = "where the module raises, batching_gap"
+        check(module, x, 2, raises=LookupError, told=STATE, call=call)
 
 
 @pytest.mark.points(2)
@@ -359,14 +297,6 @@ def test_gap_errors(student: Student) -> None:
     calls = [(module, x, 0), (module, x, -1), (module, x, -4)]
     laws.check_errors(student, "batching_gap", {"batch_size": calls}, fine=(module, x, 1))
     laws.check_changes_nothing(student, "batching_gap", module, x, 0, raises=ValueError)
-
-
-STATE = (
-    "The module is not as it was. (state_dict() holds its tensors themselves, no copies of them.)"
-)
-
-
-# --- locally ---------------------------------------------------------------------------------------
 
 
 def check_gap(student: Student, state: Any, x: Tensor, size: int, training: list[str]) -> None:
@@ -402,7 +332,8 @@ def new_layer(student: Student, **options: Any) -> tuple[Any, dict[str, Tensor]]
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
     with torch.no_grad():
         for name, value in state.items():
-            own[name].copy_(value)
+            told = f"The layer lacks {name}."
+            assert_tensor(entry(own, name, told=told), shape=(3,), what=name).copy_(value)
     return layer, state
 
 
@@ -427,6 +358,15 @@ def normalized(x: Tensor, state: Any, mean: Tensor, var: Tensor, eps: float = 1e
     return apply(x, state, over(mean, x), over(var, x), eps)
 
 
+def formula(
+    x: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor] | None, cut: str = ""
+) -> Tensor:
+    """The output by the running statistics or the batch's, some of which are cut off from the graph."""
+    mean, var = running or statistics(x)[:2]
+    mean, var = mean.detach() if "mean" in cut else mean, var.detach() if "var" in cut else var
+    return normalized(x, {"weight": weight, "bias": bias}, mean, var)
+
+
 def moved(state: dict[str, Tensor], mean: Tensor, var: Tensor, rate: float) -> dict[str, Tensor]:
     """The buffers after a pass."""
     batch = {"running_mean": mean, "running_var": var}
@@ -443,9 +383,8 @@ def network_state() -> dict[str, Tensor]:
     made = local()
     for name, tensor in made.state_dict().items():
         if tensor.dim():
-            tensor.copy_(
-                torch.rand_like(tensor) + 0.5 if "var" in name else torch.randn_like(tensor)
-            )
+            positive = "var" in name
+            tensor.copy_(torch.rand_like(tensor) + 0.5 if positive else torch.randn_like(tensor))
     return made.state_dict()
 
 

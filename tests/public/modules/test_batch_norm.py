@@ -14,9 +14,7 @@ X = torch.tensor([[1.0, 7.0], [3.0, 13.0]])
 
 @pytest.mark.points(3)
 @pytest.mark.place("BatchNorm1d.forward")
-@pytest.mark.hint(
-    "(x - mean) / sqrt(var + eps), with the mean and the biased variance of each column."
-)
+@pytest.mark.hint("(x - mean) / sqrt(var + eps), mean and biased variance of each column.")
 def test_example_training(student: Student) -> None:
     """In training mode [[1, 7], [3, 13]] becomes [[-1, -1], [1, 1]], with a small eps."""
     layer = student.module("BatchNorm1d", 2, eps=1e-9)
@@ -55,13 +53,13 @@ def test_example_running(student: Student) -> None:
     "if self.training: the batch's statistics; else self.running_mean, self.running_var."
 )
 def test_example_evaluation(student: Student) -> None:
-    """In evaluation mode a new layer, whose running mean is 0 and variance 1, gives x itself."""
-    layer = student.module("BatchNorm1d", 2, eps=1e-9).eval()
-    told = {
-        "In evaluation mode take the running statistics.": torch.tensor([[-1.0] * 2, [1.0] * 2])
-    }
-    assert_close(layer(X), X, mistakes=told)
-    assert_close(layer(X[:1]), X[:1], what="the output for one row in evaluation mode")
+    """In evaluation mode a new layer with eps = 3, running mean 0 and variance 1, gives x / sqrt(4)."""
+    layer = student.module("BatchNorm1d", 2, eps=3.0).eval()
+    batch = torch.tensor([[-0.5, -3 / 12**0.5], [0.5, 3 / 12**0.5]])
+    assert_close(
+        layer(X), X / 2, mistakes={"In evaluation mode take the running statistics.": batch}
+    )
+    assert_close(layer(X[:1]), X[:1] / 2, what="the output for one row in evaluation mode")
 
 
 @pytest.mark.points(2)

@@ -18,14 +18,10 @@ def test_example_shapes(student: Student) -> None:
     """For x (5, 2), nn.Sequential(Linear(2, 3), ReLU, Linear(3, 1)) gives three names and shapes."""
     report = student.run("listed", student.made("model"), torch.ones(5, 2))
     right = [("0", (5, 3)), ("1", (5, 3)), ("2", (5, 1))]
+    containers, last = [*right, ("", (5, 1))], [("2", shape) for _, shape in right]
     mistakes = {
-        "The nn.Sequential itself is listed: leave out modules that have children.": [
-            *right,
-            ("", (5, 1)),
-        ],
-        "All shapes have the last name: make each hook in a function that takes the name.": [
-            ("2", shape) for _, shape in right
-        ],
+        "The nn.Sequential itself is listed: leave out modules that have children.": containers,
+        "All shapes have the last name: make each hook in a function that takes the name.": last,
     }
     assert_equal(entry(report, "shapes"), right, what="the result", mistakes=mistakes)
     assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
@@ -38,21 +34,15 @@ def test_example_activations(student: Student) -> None:
     """For x = [3, 1] layer 0 returns [2, 6, -1], and the ReLU after it, which works in place, [2, 6, 0]."""
     model = student.made("model", in_place=True)
     report = student.run("captured", "capture_activations", model, ["0", "1"], X)
-    right = {"0": torch.tensor([[2.0, 6.0, -1.0]]), "1": torch.tensor([[2.0, 6.0, 0.0]])}
+    before, after = torch.tensor([[2.0, 6.0, -1.0]]), torch.tensor([[2.0, 6.0, 0.0]])
+    right, both, last = {"0": before, "1": after}, {"0": after, "1": after}, {"1": after}
     mistakes = {
-        "Layer 0 is as the ReLU left it, which works in place: keep a copy, clone().": {
-            "0": right["1"],
-            "1": right["1"],
-        },
-        "All stand under the last name: make each hook in a function that takes the name.": {
-            "1": right["1"]
-        },
+        "Layer 0 is as the ReLU left it, which works in place: keep a copy, clone().": both,
+        "All stand under the last name: make each hook in a function that takes the name.": last,
     }
-    values = entry(report, "values", kind=dict)
-    what = "the dict of activations"
-    assert_close(dict(sorted(values.items())), right, what=what, mistakes=mistakes)
-    told = "The activations hang in the graph, which stays in memory with them: detach them."
-    assert entry(report, "graph") == [False, False], told
+    values = dict(sorted(entry(report, "values", kind=dict).items()))
+    assert_close(values, right, what="the dict of activations", mistakes=mistakes)
+    assert entry(report, "graph") == [False, False], "The graph stays in memory: detach them."
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
@@ -64,10 +54,10 @@ def test_example_gradients(student: Student) -> None:
     model = student.made("model")
     report = student.run("captured", "capture_gradients", model, ["1", "2"], X)
     right = {"1": torch.ones(1, 3), "2": torch.ones(1, 1)}
-    told = "Yours is grad_input, the gradient of the input: take grad_output."
     inputs = {"1": torch.tensor([[1.0, 1.0, 0.0]]), "2": torch.ones(1, 3)}
+    mistakes = {"Yours is grad_input, the gradient of the input: take grad_output.": inputs}
     values = dict(sorted(entry(report, "values", kind=dict).items()))
-    assert_close(values, right, what="the dict of gradients", mistakes={told: inputs})
+    assert_close(values, right, what="the dict of gradients", mistakes=mistakes)
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
@@ -87,8 +77,8 @@ def test_example_gradient_hooks(student: Student) -> None:
 
 def check_block(student: Student, name: str) -> None:
     report = student.run("interrupted", name, student.made("model"))
-    what = "the number of hooks left after a block that raised"
-    assert_equal(entry(report, "left"), 0, what=what)
+    count = entry(report, "left")
+    assert_equal(count, 0, what="the number of hooks left after a block that raised")
     assert entry(report, "came out") is True, "The block's exception disappears: let it pass."
     with must_raise(ValueError, mentions="nope", call=f'{name}(model, ["nope"])'):
         student.run("captured", name, student.made("model"), ["nope"], X)
