@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = "demo"
+# What the sample class was given to do.
+EXERCISES = ("glu", "gelu", "grad_norms", "lr_finder", "collate", "data_parallel")
 
 
 def grade(*words: str) -> None:
@@ -28,7 +30,8 @@ def main() -> None:
     """From a folder of submissions to a report."""
     (ROOT / OUTPUT).mkdir(exist_ok=True)
     results, report = f"{OUTPUT}/results", f"{OUTPUT}/report"
-    grade("batch", "examples/class", "-o", results)
+    given = [word for name in EXERCISES for word in ("--exercise", name)]
+    grade("batch", "examples/class", "-o", results, *given)
     grade("similar", results)
     grade("export", results, "--format", "csv", "-o", f"{OUTPUT}/scores.csv")
     grade("report", results, "-o", report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     course_option,
     isolation_option,
+    known_exercises,
     open_course,
     results_argument,
     seed_option,
@@ -73,6 +75,13 @@ def _pool_options(command: Any) -> Any:
     help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
 )
 @click.option(
+    "--exercise",
+    "exercises",
+    metavar="EXERCISE",
+    multiple=True,
+    help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
+)
+@click.option(
     "--all-attempts", is_flag=True, help="Grade older attempts too, not the newest alone."
 )
 @_pool_options
@@ -81,6 +90,7 @@ def batch(
     results: Path,
     course_path: Path,
     roster_file: Path | None,
+    exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
 ) -> None:
@@ -98,9 +108,10 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
+      grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
-    course = open_course(course_path)
+    course = _assigned(open_course(course_path), results, exercises)
     from grader.cli.terminal.class_summary import BatchDisplay
     from grader.gradebook import Keeper
     from grader.gradebook.batch import batch as grade_class
@@ -116,12 +127,28 @@ def batch(
         _pool(course, grading, options) as pool,
         BatchDisplay() as display,
     ):
+        if exercises:
+            book.assign(course)
         summary = grade_class(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
         _show(book, summary, download.missing)
     _exit(summary)
+
+
+def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Course:
+    """The course with the exercises that are graded: those named, or those that the gradebook remembers."""
+    if exercises:
+        return course.only(known_exercises(course, exercises))
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+
+    assigned = []
+    # A new folder has no gradebook yet.
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        assigned = [exercise for exercise in course.exercises if exercise.id in book.assigned]
+    return course.only(assigned) if assigned else course
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")
@@ -146,7 +173,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
       grade regrade results
       grade regrade results --json changes.json
     """
-    course = open_course(course_path)
+    course = _assigned(open_course(course_path), results, ())
     from grader.cli.terminal.class_summary import BatchDisplay, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper

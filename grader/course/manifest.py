@@ -162,6 +162,10 @@ class Course(msgspec.Struct, frozen=True):
         wanted = {self.exercise(exercise_id).id for exercise_id in ids}
         return tuple(e for e in self.exercises if not wanted or e.id in wanted)
 
+    def only(self, exercises: Iterable[Exercise]) -> Course:
+        """The course as if it had no other exercises, as an assignment takes some of them."""
+        return msgspec.structs.replace(self, exercises=tuple(exercises))
+
     @property
     def chapters(self) -> dict[str, list[Exercise]]:
         """The exercises by chapter, chapters in the order of their first one."""

@@ -82,6 +82,11 @@ class Gradebook:
         return str(row[0]) if row else default
 
     @property
+    def assigned(self) -> tuple[str, ...]:
+        """The exercises that alone are graded; none where it is the whole course."""
+        return tuple(filter(None, self.fact("assigned").split(",")))
+
+    @property
     def course(self) -> CourseInfo:
         """The course of the last grading."""
         return _decoded(_course_of, self.fact("course"))

@@ -67,6 +67,10 @@ class Keeper(Gradebook):
             self._set_fact("revision", str(self.revision + 1))
             self._set_fact("finished", "no")
 
+    def assign(self, course: Course) -> None:
+        """Grade these exercises of the course from now on, and no others."""
+        self._set_fact("assigned", ",".join(exercise.id for exercise in course.exercises))
+
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
         self._set_fact("attention", msgspec.json.encode(attention).decode())

@@ -1,0 +1,65 @@
+"""`grade batch --exercise`: a class that was given some exercises of the course."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.gradebook import Gradebook
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+
+
+def run_grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *map(str, arguments)],
+        cwd=PLAIN,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def handed_in(tmp_path: Path) -> Path:
+    shutil.copytree(PLAIN / "solutions", tmp_path / "class" / "ada")
+    return tmp_path / "class"
+
+
+def graded(results: Path) -> dict[str, float]:
+    """The exercises of the one student, with their scores."""
+    with Gradebook.open(results) as book:
+        (entry,) = book.entries()
+    return {exercise.name: exercise.score for exercise in entry.result.exercises}
+
+
+def test_what_was_given_is_graded_and_remembered(handed_in: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    batch = ("batch", handed_in, "-o", results)
+    done = run_grade(*batch, "--exercise", "greeting", "--exercise", "text/word_count")
+    assert done.returncode == 0, done.stderr
+    assert graded(results) == {"word_count": 10.0, "greeting": 2.5}
+    for command in (batch, ("regrade", results)):
+        assert run_grade(*command).returncode == 0
+        assert set(graded(results)) == {"word_count", "greeting"}
+    # Another assignment takes the place of the first, and no verdict is lost.
+    assert run_grade(*batch, "--exercise", "running_mean").returncode == 0
+    assert graded(results) == {"running_mean": 7.5}
+    done = run_grade(*batch, "--exercise", "greeting", "--exercise", "running_mean")
+    assert "0 exercises judged" in done.stdout
+    assert set(graded(results)) == {"greeting", "running_mean"}
+
+
+def test_an_unknown_exercise_is_told_before_anything_is_made(
+    handed_in: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    done = run_grade("batch", handed_in, "-o", results, "--exercise", "greting")
+    assert "Did you mean 'greeting'?" in done.stderr
+    assert done.returncode == 2
+    assert not results.exists()
