@@ -66,12 +66,9 @@ def passes(module: Any, xs: list[Tensor], grad: bool) -> dict[str, Any]:
 
 def files(module: Any, x: Tensor) -> list[str]:
     """The parts of torch whose files run in a pass in training mode."""
-    layer, seen, root = module.BatchNorm1d(3), set(), torch.__file__.removesuffix("__init__.py")
-
-    def look(frame: Any, *_: Any) -> None:
-        seen.add(frame.f_code.co_filename)
-
-    sys.setprofile(look)
+    layer, seen = module.BatchNorm1d(3), set[str]()
+    root = torch.__file__.removesuffix("__init__.py")
+    sys.setprofile(lambda frame, *_: seen.add(frame.f_code.co_filename))
     try:
         layer(x)
     finally:

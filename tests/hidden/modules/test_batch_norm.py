@@ -44,40 +44,35 @@ def test_state(student: Student) -> None:
 @pytest.mark.hint("(x - mean) / sqrt(var + eps) * weight + bias, mean and var for each feature.")
 def test_training(student: Student) -> None:
     """In training mode each feature is normalized by the mean and biased variance of the batch."""
-    for shape in SHAPES:
-        for options in ({"eps": 0.5, "momentum": 0.3}, {})[: 1 + (shape == (5, 3))]:
-            layer, state = new_layer(student, **options)
-            x, eps = randn(shape) * 2 + 1, options.get("eps", 1e-5)
-            mean, var, m = statistics(x)
-            both = functools.partial(normalized, x, state, eps=eps)
-            unbiased, rate = var * m / (m - 1), options.get("momentum", 0.1)
-            later = moved(state, mean, unbiased, rate)
-            running = "In training mode take the batch's statistics, not the running ones"
-            mistakes = {
-                "The variance for normalizing is the biased one: divide by m.": both(
-                    mean, unbiased
-                ),
-                f"{running}.": both(state["running_mean"], state["running_var"]),
-                f"{running}, updated first.": both(later["running_mean"], later["running_var"]),
-                "eps belongs inside of the root: sqrt(var + eps).": both(
-                    mean, (var.sqrt() + eps).square() - eps
-                ),
-                "eps is missing under the root.": both(mean, var - eps),
-                "weight and bias do nothing: the output is not scaled and shifted.": normalized(
-                    x, PLAIN, mean, var, eps
-                ),
-                "bias is missing.": both(mean, var) - over(state["bias"], x),
-                "Divide by the root of the variance.": both(mean, (var + eps).square() - eps),
-            }
-            for dim, where in ((0, "N"), (-1, "the last dimension"), (1, "C")):
-                wrong = x.mean(dim, keepdim=True), x.var(dim, unbiased=False, keepdim=True)
-                told = f"The statistics are over {where} alone: all dimensions but C belong in."
-                mistakes[told] = apply(x, state, *wrong, eps)
-            output = layer(x)
-            what = f"the output in training mode for x of shape {shape}"
-            assert_close(output, both(mean, var), what=what, mistakes=mistakes)
-            told = "In float64 the output has the precision of float32: compute in the dtype of x."
-            assert (output - both(mean, var)).abs().max().item() < 1e-11, told
+    cases: Any = (*((shape, {"eps": 0.5, "momentum": 0.3}) for shape in SHAPES), ((5, 3), {}))
+    for shape, options in cases:
+        layer, state = new_layer(student, **options)
+        x, eps = randn(shape) * 2 + 1, options.get("eps", 1e-5)
+        mean, var, m = statistics(x)
+        unbiased, outside = var * m / (m - 1), (var.sqrt() + eps).square() - eps
+        later = moved(state, mean, unbiased, options.get("momentum", 0.1))
+        both = functools.partial(normalized, x, state, eps=eps)
+        running = "In training mode take the batch's statistics, not the running ones"
+        unscaled = normalized(x, PLAIN, mean, var, eps)
+        mistakes = {
+            "The variance for normalizing is the biased one: divide by m.": both(mean, unbiased),
+            f"{running}.": both(state["running_mean"], state["running_var"]),
+            f"{running}, updated first.": both(later["running_mean"], later["running_var"]),
+            "eps belongs inside of the root: sqrt(var + eps).": both(mean, outside),
+            "eps is missing under the root.": both(mean, var - eps),
+            "The output is not scaled by weight and shifted by bias.": unscaled,
+            "bias is missing.": both(mean, var) - over(state["bias"], x),
+            "Divide by the root of the variance.": both(mean, (var + eps).square() - eps),
+        }
+        for dim, where in ((0, "N"), (-1, "the last dimension"), (1, "C")):
+            wrong = x.mean(dim, keepdim=True), x.var(dim, unbiased=False, keepdim=True)
+            told = f"The statistics are over {where} alone: all dimensions but C belong in."
+            mistakes[told] = both(*wrong)
+        output, right = layer(x), both(mean, var)
+        what = f"the output in training mode for x of shape {shape}"
+        assert_close(output, right, what=what, mistakes=mistakes)
+        told = "In float64 the output has the precision of float32: compute in the dtype of x."
+        assert (output - right).abs().max().item() < 1e-11, told
 
 
 @pytest.mark.points(8)
@@ -87,37 +82,30 @@ def test_training(student: Student) -> None:
 def test_running_statistics(student: Student) -> None:
     """In training mode the running statistics move towards the batch's, with the unbiased variance."""
     for shape in SHAPES:
-        for momentum in (0.3, None)[: 1 + (shape == (5, 3))]:
-            options = {} if momentum is None else {"momentum": momentum}
-            layer, state = new_layer(student, **options)
-            x, rate = randn(shape) * 2 + 1, momentum or 0.1
-            mean, var, m = statistics(x)
-            move = functools.partial(moved, state, mean)
-            unbiased, none = var * m / (m - 1), {"num_batches_tracked": torch.tensor(0)}
-            right, same = move(unbiased, rate), move(var, 0)
-            mistakes = {
-                "running_var takes the unbiased variance, divided by m - 1.": move(var, rate),
-                "momentum is the wrong way round: it is the weight of the new batch.": move(
-                    unbiased, 1 - rate
-                ),
-                "The running statistics are not updated in training mode.": same,
-                "Nothing is updated in training mode.": same | none,
-                "The running statistics are replaced: move them by momentum.": move(unbiased, 1),
-                "num_batches_tracked does not grow by one.": right | none,
-            }
-            what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
-            assert_close(buffers_after(student, layer, x), right, what=what, mistakes=mistakes)
-    xs = list(torch.randn(3, 4, 3))
-    reference = nn.BatchNorm1d(3)
+        layer, state = new_layer(student, momentum=0.3)
+        x, none = randn(shape) * 2 + 1, {"num_batches_tracked": torch.tensor(0)}
+        mean, var, m = statistics(x)
+        unbiased, move = var * m / (m - 1), functools.partial(moved, state, mean)
+        right, same, swapped = move(unbiased, 0.3), move(var, 0), move(unbiased, 0.7)
+        mistakes = {
+            "running_var takes the unbiased variance, divided by m - 1.": move(var, 0.3),
+            "momentum is the wrong way round: it is the weight of the new batch.": swapped,
+            "The running statistics are not updated in training mode.": same,
+            "Nothing is updated in training mode.": same | none,
+            "The running statistics are replaced: move them by momentum.": move(unbiased, 1),
+            "num_batches_tracked does not grow by one.": right | none,
+        }
+        what = f"the dict of buffers after a pass in training mode for x of shape {shape}"
+        assert_close(buffers_after(student, layer, x), right, what=what, mistakes=mistakes)
+    xs, reference = list(torch.randn(3, 4, 3)), nn.BatchNorm1d(3)
     for x in xs:
         reference(x)
     for grad in (True, False):
         report = student.run("passes", xs, grad)
-        graph = entry(report, "graph", kind=list)
         what = "the dict of buffers after three passes" + ("" if grad else " under torch.no_grad()")
         assert_close(entry(report, "buffers"), dict(reference.named_buffers()), what=what)
-        told = f"{graph} require grad: update buffers with detached values."
-        assert not graph, told
+        graph = entry(report, "graph", kind=list)
+        assert not graph, f"{graph} require grad: update buffers with detached values."
 
 
 @pytest.mark.points(7)
@@ -135,8 +123,7 @@ def test_evaluation(student: Student) -> None:
         told = "In evaluation mode take the running statistics, not the batch's."
         mistakes = {told: normalized(x, state, mean, var, 0.5)} if m > 1 else {}
         what = f"the output in evaluation mode for x of shape {shape}"
-        call = "forward in evaluation mode"
-        value = laws.check_changes_nothing(student, layer, x, call=call)
+        value = laws.check_changes_nothing(student, layer, x, call="forward in evaluation mode")
         assert_close(value, right, what=what, mistakes=mistakes)
 
 
@@ -165,13 +152,11 @@ def test_gradients(student: Student) -> None:
             x = randn(shape).requires_grad_()
             leaves = {"x": x, "weight": layer.weight, "bias": layer.bias}
             running = None if training else (state["running_mean"], state["running_var"])
-            told = "The batch's {} cut off from the graph: gradients flow through them, too."
-            cuts = {"mean and variance": "are", "mean": "is", "variance": "is"} if training else {}
-            mistakes = {
-                told.format(f"{cut} {verb}"): functools.partial(formula, running=running, cut=cut)
-                for cut, verb in cuts.items()
-            }
+            told = "The batch's {} {} cut off from the graph: gradients flow through them, too."
+            cuts = [("mean and variance", "are"), ("mean", "is"), ("variance", "is")]
             right = functools.partial(formula, running=running)
+            wrong = [functools.partial(right, cut=name) for name, _ in cuts if training]
+            mistakes = dict(zip([told.format(*cut) for cut in cuts], wrong, strict=False))
             laws.check_gradients(layer.train(training)(x), leaves, right, mistakes=mistakes)
 
 
@@ -185,17 +170,14 @@ def test_far_from_zero(student: Student) -> None:
         x = (randn(6, 3) + shift).to(dtype)
         layer = student.module("BatchNorm1d", 3).to(dtype)
         mean, var, m = statistics(x.double())
-        right = {
-            "the output": normalized(x.double(), PLAIN, mean, var),
-            "running_var": 0.9 + 0.1 * var * m / (m - 1),
-        }
+        output, later = normalized(x.double(), PLAIN, mean, var), 0.9 + 0.1 * var * m / (m - 1)
+        right = {"the output": output, "running_var": later}
         own = layer(x), buffers_after(student, layer, x)["running_var"]
         for (what, values), value in zip(right.items(), own, strict=True):
             value = assert_tensor(value, shape=values.shape, dtype=dtype, what=what)
             worst = (value.double() - values).abs().max().item()
-            told = f"At x around {shift:g} {what} is off by {worst:.2g}. Is it the mean of the"
-            told = f"{told} squares less square of the mean: take the deviations x - mean."
-            assert worst < 3e-3, told
+            told = f"At x near {shift:g} {what} is off by {worst:.2g}. Mean of the squares"
+            assert worst < 3e-3, f"{told} less square of the mean? Then take the deviations."
 
 
 @pytest.mark.points(5)
@@ -252,7 +234,25 @@ def test_gap(student: Student) -> None:
     every, sizes = ["", "0", "3"], ((8, 3), (6, 2), (5, 5), (4, 9), (6, 4), (9, 3))
     modes: tuple[list[str], ...] = (every, [], ["", "0"], every, ["3"], ["0", "1", "2"])
     for training, (rows, size) in zip(modes, sizes, strict=True):
-        check_gap(student, network_state(), randn(rows, 3), size, training)
+        state, x = network_state(), randn(rows, 3)
+        value = student.function("batching_gap")(student.made("network", state, training), x, size)
+        evaluating, all_training = (difference(state, x, size, on) for on in ([], every))
+        parts, leave = difference(state, x, size, training), "leave the modes as they are."
+        missing = "Yours misses rows: every batch counts, "
+        numbers = {
+            f"{missing}the last one, which is shorter, too.": parts[: rows // size * size or None],
+            f"{missing}not the first one alone.": parts[:size],
+            f"Yours is that in evaluation mode: {leave}": evaluating,
+            f"Yours is that with all parts in training mode: {leave}": all_training,
+        }
+        mistakes = {told: number.abs().max().item() for told, number in numbers.items()} | {
+            "Yours is the mean of the differences: take the largest one.": parts.abs()
+            .mean()
+            .item(),
+            "Yours is the largest one with its sign: take absolute values.": parts.max().item(),
+        }
+        what = f"the gap of {rows} rows in batches of {size}"
+        assert_close(value, parts.abs().max().item(), what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(3)
@@ -299,28 +299,6 @@ def test_gap_errors(student: Student) -> None:
     laws.check_changes_nothing(student, "batching_gap", module, x, 0, raises=ValueError)
 
 
-def check_gap(student: Student, state: Any, x: Tensor, size: int, training: list[str]) -> None:
-    value = student.function("batching_gap")(student.made("network", state, training), x, size)
-    parts, modes = difference(state, x, size, training), "leave the modes as they are."
-    full = len(x) // size * size or None
-
-    def mistakes() -> dict[str, float]:
-        evaluating, all_training = (difference(state, x, size, on) for on in ([], ["", "0", "3"]))
-        missing = "Yours misses rows: every batch counts, "
-        values = {
-            f"{missing}the last one, which is shorter, too.": parts[:full].abs().max(),
-            f"{missing}not the first one alone.": parts[:size].abs().max(),
-            "Yours is the mean of the differences: take the largest one.": parts.abs().mean(),
-            "Yours is the largest difference with its sign: take absolute values.": parts.max(),
-            f"Yours is that in evaluation mode: {modes}": evaluating.abs().max(),
-            f"Yours is that with all parts in training mode: {modes}": all_training.abs().max(),
-        }
-        return {told: number.item() for told, number in values.items()}
-
-    what = f"the gap of {len(x)} rows in batches of {size}"
-    assert_close(value, parts.abs().max().item(), what=what, mistakes=mistakes)
-
-
 def new_state() -> dict[str, Tensor]:
     names = ("weight", "bias", "running_mean")
     return {**{name: randn(3) for name in names}, "running_var": torch.rand(3).double() + 0.5}
@@ -332,8 +310,7 @@ def new_layer(student: Student, **options: Any) -> tuple[Any, dict[str, Tensor]]
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
     with torch.no_grad():
         for name, value in state.items():
-            told = f"The layer lacks {name}."
-            assert_tensor(entry(own, name, told=told), shape=(3,), what=name).copy_(value)
+            assert_tensor(entry(own, name), shape=(3,), what=name).copy_(value)
     return layer, state
 
 
@@ -345,22 +322,16 @@ def statistics(x: Tensor) -> tuple[Tensor, Tensor, int]:
 
 
 def over(values: Tensor, x: Tensor) -> Tensor:
-    """One value for each feature, in a shape that meets x."""
-    return values.reshape(1, -1, *[1] * (x.dim() - 2))
-
-
-def apply(x: Tensor, state: Any, mean: Tensor, var: Tensor, eps: float) -> Tensor:
-    weight, bias = over(state["weight"], x), over(state["bias"], x)
-    return (x - mean) / (var + eps).sqrt() * weight + bias
+    """One value for each feature, in a shape that meets x; values of other shapes as they are."""
+    return values.reshape(1, -1, *[1] * (x.dim() - 2)) if values.dim() == 1 else values
 
 
 def normalized(x: Tensor, state: Any, mean: Tensor, var: Tensor, eps: float = 1e-5) -> Tensor:
-    return apply(x, state, over(mean, x), over(var, x), eps)
+    mean, var, weight, bias = (over(v, x) for v in (mean, var, state["weight"], state["bias"]))
+    return (x - mean) / (var + eps).sqrt() * weight + bias
 
 
-def formula(
-    x: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor] | None, cut: str = ""
-) -> Tensor:
+def formula(x: Tensor, weight: Tensor, bias: Tensor, running: Any, cut: str = "") -> Tensor:
     """The output by the running statistics or the batch's, some of which are cut off from the graph."""
     mean, var = running or statistics(x)[:2]
     mean, var = mean.detach() if "mean" in cut else mean, var.detach() if "var" in cut else var
@@ -380,12 +351,9 @@ def buffers_after(student: Student, layer: Any, x: Tensor) -> dict[str, Any]:
 
 
 def network_state() -> dict[str, Tensor]:
-    made = local()
-    for name, tensor in made.state_dict().items():
-        if tensor.dim():
-            positive = "var" in name
-            tensor.copy_(torch.rand_like(tensor) + 0.5 if positive else torch.randn_like(tensor))
-    return made.state_dict()
+    state = local().state_dict()
+    state |= {name: randn(tensor.shape) for name, tensor in state.items() if tensor.dim()}
+    return state | {name: state[name].abs() + 0.5 for name in state if "var" in name}
 
 
 def local() -> nn.Sequential:

@@ -279,7 +279,6 @@ def check_seen(seen: Any, values: State, names: list[str], mistakes: Any = None)
     one_name = len(own) == 1 and len(right) > 1 and set(own) <= set(right)
     assert not one_name, f"All values stand {ONE_NAME}"
     known = {t: {n: v[n] for n in names if n in v} for t, v in (mistakes or {}).items()}
-    own = {name: own[name] for name in right} if set(own) == set(right) else own
     assert_close(own, right, what="the dict", mistakes=known)
 
 
