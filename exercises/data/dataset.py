@@ -96,7 +96,7 @@ def make_loaders(
     - Training: the rows are shuffled anew in every epoch (pass over the loader). Every batch has exactly
       `batch_size` rows, an incomplete last one is left out, and no row comes twice in an epoch.
     - Validation and test: every row comes once, in the same order in every pass, the last short batch included.
-      Which order, and how large these batches are, is up to you. A part may have a single row, and a size of 0
+      Which order, and how large these batches are, is up to you. A size of 0
       gives a loader without batches.
     - Two calls with the same arguments give the same training batches, epoch for epoch, whatever the global
       random states are and whatever passes over the other two loaders lie between the epochs. Another seed

@@ -218,18 +218,6 @@ def test_evaluation(student: Student) -> None:
             assert first == second == third, told
 
 
-@pytest.mark.place("make_loaders")
-@pytest.mark.hint(
-    "X[indices.numpy()]: with a tensor of one index, X[indices] is a row without dimension."
-)
-def test_one_row(student: Student) -> None:
-    """A part of a single row gives one batch of shape (1, d)."""
-    for val, test in ((1, 4), (4, 1), (ROWS - 3, 2)):
-        made = passes(student, "012", 1, val, test)
-        rows = [len(flattened(ids(epoch))) for epoch in made]
-        assert_equal(rows, [ROWS - val - test, val, test], what="the rows of each loader")
-
-
 @pytest.mark.points(10)
 @pytest.mark.place("make_loaders")
 @pytest.mark.hint("standardize(*(X[part] for part in parts)), with train first.")
