@@ -23,8 +23,6 @@ SHARED = ("(a * a + a).sum()", "(lambda y: (y * y + y).mean())((a * b).tanh())",
 UNGRAPHED = ("torch.ones(3)", "torch.ones(3) * 2", "(a * b).detach()", "off(lambda: a * b)")
 DOUBLING = "repeat(100, a, lambda y: y + y)"
 
-# --- graph_nodes ---------------------------------------------------------------------------------
-
 
 @pytest.mark.points(12)
 @pytest.mark.place("graph_nodes")
@@ -96,9 +94,6 @@ def test_nodes_leave_all(student: Student) -> None:
     assert_left_alone(student, "graph_nodes")
 
 
-# --- graph_leaves --------------------------------------------------------------------------------
-
-
 @pytest.mark.points(10)
 @pytest.mark.place("graph_leaves")
 @pytest.mark.hint("An AccumulateGrad node belongs to a leaf: node.variable is that very tensor.")
@@ -149,9 +144,6 @@ def test_leaves_of_large_graphs(student: Student) -> None:
 def test_leaves_leave_all(student: Student) -> None:
     """The graph is left whole, no .grad changes, and neither do the random states."""
     assert_left_alone(student, "graph_leaves")
-
-
-# --- separate_gradients --------------------------------------------------------------------------
 
 
 @pytest.mark.points(9)
@@ -238,9 +230,6 @@ def test_gradients_have_no_graph(student: Student) -> None:
     assert_equal(flags, [False] * 12, what="requires_grad of each gradient", mistakes=wrong)
 
 
-# --- the right answers and the mistakes ----------------------------------------------------------
-
-
 def answer(student: Student, function: str, text: str) -> Any:
     return entry(student.run("walked", function, text, False), "answer")
 
@@ -248,13 +237,13 @@ def answer(student: Student, function: str, text: str) -> Any:
 def rows_of(report: Any) -> list[Any]:
     """The walk: two names, the places of the next nodes, and the leaf of each node."""
     rows = [entry(row, kind=list, count=4) for row in entry(report, "rows", kind=list)]
-    places = (None, *range(len(rows)))
-    for *names, ahead, leaf in rows:
-        plain = all(isinstance(name, str) for name in [*names, leaf or ""])
-        assert plain and all(
-            place is None or (type(place) is int and place in places)
-            for place in entry(ahead, kind=list)
-        ), "The graph cannot be walked after your function was called."
+    for name, prefixed, ahead, leaf in rows:
+        steps = [step for step in entry(ahead, kind=list) if step is not None]
+        plain = all(
+            isinstance(text, str) for text in (name, prefixed, "" if leaf is None else leaf)
+        )
+        plain = plain and all(isinstance(step, int) and 0 <= step < len(rows) for step in steps)
+        assert plain, "The graph cannot be walked after your function was called."
     return rows
 
 

@@ -11,8 +11,6 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.checks.laws.observation import same
 from grader.judge.student import Student
 
-# --- to_device ------------------------------------------------------------------------------------
-
 
 @pytest.mark.points(8)
 @pytest.mark.place("to_device")
