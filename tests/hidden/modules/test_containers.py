@@ -15,7 +15,6 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 WIDTHS = ([4, 3, 2, 5], [2, 5], (3, 3, 3, 3), [1, 1, 6])
-# Attributes of the probe's model: what plain_containers finds, and what it does not.
 FOUND = ["a_list", "a_tuple", "a_dict", "a_list_of_Parameters", "a_dict_of_frozen_Parameters"]
 FOUND += ["an_OrderedDict", "a_named_tuple", "a_subclass_of_list", "a_list_with_a_module_last"]
 OTHERS = ["an_nn_LSTM", "_an_underscore", "a_list_of_numbers", "a_list_of_tensors"]

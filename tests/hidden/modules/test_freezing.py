@@ -13,7 +13,6 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-# The parameters of the probe's Network, in the order of named_parameters(), and their shapes.
 _TABLE = """gain, bias 1 4, scales 3, nothing 0 3, encoder.0.weight 3 4, encoder.0.bias 3,
 encoder.2.weight 3 3, encoder.2.bias 3, encoder2.weight 3 3, my.encoder.weight 3 3, my.encoder.bias 3,
 norm.weight 3, norm.bias 3, plane.weight 2 3, plane.bias 2 3, conv.weight 3 2 2 2, conv.bias 3,
@@ -162,7 +161,6 @@ def test_freeze_leaves_the_others(student: Student) -> None:
 @pytest.mark.hint("If a name covers no parameter: raise ValueError(f'{name!r} covers nothing').")
 def test_freeze_unknown(student: Student) -> None:
     """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
-    # encoder.1 is a ReLU; running_mean and steps are buffers.
     bad = ["decoder", "enc", "encoder.1", "norm.running_mean", "steps", "encoder.weight", "weight"]
     for names in (*([name] for name in bad), ["gain", "decoder", "norm"], ["Encoder", "table"]):
         unknown = next(name for name in names if not covered([name]))
