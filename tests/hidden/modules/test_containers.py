@@ -265,14 +265,14 @@ def test_plain_names(student: Student) -> None:
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_plain_found")
 @pytest.mark.place("plain_containers")
 @pytest.mark.hint("Pass over names that begin with an underscore, and look at values, not at keys.")
 def test_plain_not_others(student: Student) -> None:
     """Underscores, containers of other things and PyTorch's own containers are not reported."""
     for name in OTHERS:
-        value = student.function("plain_containers")(student.made("model", [name]))
-        assert_equal(value, [], what=f"the result for a model with {name}")
+        value = student.function("plain_containers")(student.made("model", [name, "a_list"]))
+        what = f"the result for a model with a_list and {name}"
+        assert_equal(value, ["a_list"], what=what, ordered=False)
 
 
 def shapes(widths: Sequence[int], step: int = 2) -> dict[str, list[int]]:
