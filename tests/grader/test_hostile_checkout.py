@@ -96,6 +96,7 @@ def test_the_workflow_of_a_release(checkout: Path, canary: Path, tmp_path: Path)
     runner = Runner(checkout, tmp_path / "temp")
     put_environment(tmp_path / "temp")  # its bin folder is on the path
     install["run"] = install["run"].replace("@grader@", "no-such-grader") + "--no-index"
+    grade["run"] = grade["run"].replace("@suite@", "public")
     (checkout / "constraints.txt").touch()
     assert runner.run(install) != 0
     assert "No matching distribution found for no-such-grader" in runner.log

@@ -96,7 +96,7 @@ def test_a_session(clone: Path, terminal: Terminal) -> None:
     passed = terminal.until(r"judged in \d")
     assert "2.5 / 2.5  passed" in passed
     assert "1 of 3 done" in passed
-    assert "Done. Press n for the next one: Counting words." in passed
+    assert "Done. Press n for the next one: A running mean" in passed
 
     terminal.press("h")
     assert "  An f-string." in terminal.until("hint 1 of 3.*q quit")
