@@ -181,6 +181,8 @@ class Guide(msgspec.Struct, frozen=True):
             in_turn = self.asked is Asked.WATCHING
             following = next_open(self.course, standings, exercises[-1].name, in_turn=in_turn)
             return None if following is None else following.id
+        if self.submission.is_file():
+            return None
         files = read_submission(self.submission, self.course).files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:

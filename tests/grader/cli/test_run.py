@@ -385,7 +385,9 @@ def test_a_file_of_any_name_is_that_of_the_one_exercise_that_is_named(
 ) -> None:
     file = clone / "wrong answer.py"
     shutil.copy(clone / "solutions/text/greeting.py", file)
-    assert "2.5 / 2.5  passed" in grade("run", "greeting", "--submission", file, cwd=clone).stdout
+    done = grade("run", "greeting", "--submission", file, cwd=clone)
+    assert "2.5 / 2.5  passed" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
     for names in ([], ["greeting", "word_count"]):
         refused = grade("run", *names, "--submission", file, cwd=clone)
         assert "is named after no exercise" in refused.stderr
