@@ -247,6 +247,8 @@ def judge_source(
 # --- inside the judge -----------------------------------------------------------------------------
 
 Reply = Callable[[msgspec.Struct], None]
+# For a run of the course's solution, which imports what takes long.
+_LEARNING_SECONDS = 120
 # What was learned of the exercises of courses, by their manifests' paths and ids.
 _Learned = dict[tuple[str, str], tuple[str, ...]]
 
@@ -371,9 +373,13 @@ def _late_imports(
     forked = isinstance(sandboxes, ForkServerSandboxes)
     known = warmth.learned(course, exercise)
     if forked and known is None and assignment.learn and course.solution_source(exercise):
-        limit_time(exercise)
+        # What is imported here is what takes long, and no submission pays for it.
+        patient = msgspec.structs.replace(
+            exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS)
+        )
+        limit_time(patient)
         imports = late_imports(
-            course, exercise, assignment.options, sandboxes=sandboxes, suites=suites
+            course, patient, assignment.options, sandboxes=sandboxes, suites=suites
         )
         if imports is not None:
             warmth.keep(course, exercise, imports)

@@ -115,8 +115,6 @@ def late_imports(
     reference, visibilities = course.solution_source(exercise), tuple(Visibility)
     if reference is None:
         return None
-    # What is imported here is what takes long.
-    exercise = msgspec.structs.replace(exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS))
     tests = tests_of(course, exercise, visibilities)
     recorder.begin(on=False)
     session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
@@ -135,7 +133,6 @@ def late_imports(
         session.close()
 
 
-_LEARNING_SECONDS = 120
 _Test = Callable[[Student], None]
 
 

@@ -125,6 +125,8 @@ class Guide(msgspec.Struct, frozen=True):
             return "Full marks: every test of every exercise passes. Well done!"
         if (further := self._further(exercises)) is not None:
             return self._go_on(further)
+        if self.submission.suffix == ".py":  # one file, and it is judged
+            return f"{self._done}: everything that was judged passes."
         whole = _command(f"grade run --all{self.run_options}")
         if self.standings and self.done == len(self.standings):
             return f"{self.all_done}. Well done! {whole} judges them together."
@@ -181,9 +183,8 @@ class Guide(msgspec.Struct, frozen=True):
             in_turn = self.asked is Asked.WATCHING
             following = next_open(self.course, standings, exercises[-1].name, in_turn=in_turn)
             return None if following is None else following.id
-        if self.submission.is_file():
-            return None
-        files = read_submission(self.submission, self.course).files
+        only = self.course.exercise(exercises[0].name)
+        files = read_submission(self.submission, self.course, only=only).files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:
                 state = files[exercise.id].state(self.course.stub(exercise))
