@@ -689,7 +689,7 @@ def trained(
             rows[-1].append(
                 {
                     "shows the batch before": norm_of(gradients),
-                    "records the loss": float(loss),
+                    "records the loss": loss.item(),
                     "clips first": norm_of(clipped),
                 }.get(slip, length)
             )
