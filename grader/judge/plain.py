@@ -6,6 +6,7 @@ missing is the scoring.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -75,6 +76,12 @@ class SuitePlugin:
         return report
 
 
+def _warn_always() -> None:
+    """Have PyTorch repeat its warnings, some of which it gives once a process, in whichever test is first."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_warn_always(True)
+
+
 def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest:
     """The test of the suite that an item is."""
     return run.tests[_visibility_of(item.path), item.name]
@@ -111,6 +118,7 @@ class _Suites:
         if source is None:
             raise pytest.UsageError(handed.files[exercise.id].problem)
         self._close_session()
+        _warn_always()
         tests = tests_of(course, exercise, (_visibility_of(path),))
         session = Session(self._source_of_sandboxes(), exercise, source)
         self._judged = path, SuiteRun(session, tests, self._seed)
