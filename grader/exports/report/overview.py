@@ -67,6 +67,24 @@ class ExerciseView:
         self.mistakes = tuple(exercise.mistakes.common(_MOST_MISTAKES))
 
 
+class ChapterView:
+    """The exercises of a chapter; `mean` is the mean share of its points, over all final scores."""
+
+    def __init__(self, tally: Tally, name: str, exercises: Sequence[ExerciseView]) -> None:
+        self.name, self.exercises = name, exercises
+        cells = [row.chapters[name] for row in tally.final if name in row.chapters]
+        self.max_score = max((cell.max_score for cell in cells), default=0.0)
+        self.mean = mean([cell.score / cell.max_score for cell in cells if cell.max_score])
+
+
+def chapters(tally: Tally, exercises: Iterable[ExerciseView]) -> list[ChapterView]:
+    """The chapters in the order of their first exercises."""
+    parts: dict[str, list[ExerciseView]] = {}
+    for exercise in exercises:
+        parts.setdefault(exercise.chapter, []).append(exercise)
+    return [ChapterView(tally, name, views) for name, views in parts.items()]
+
+
 def figures(tally: Tally) -> Figures:
     """The key figures of the class."""
     shares = [row.share for row in tally.final]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
-from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, figures
+from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, chapters, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
 from grader.gradebook.review import Attention, Reason, by_student
@@ -18,6 +18,8 @@ from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.results import CourseInfo, Entry, StudentInfo
 
 _SHOWN_ATTENTION = 200
+# Exercises side by side in the table of students; more of them are folded into chapters.
+_MOST_COLUMNS = 8
 _README = "README.txt"
 _FIRST_LINE = "A report of Lab Bench."
 _DRAFT = ".draft-"
@@ -126,6 +128,7 @@ class _Site:
             title=title,
             entry=entry,
             unjudged=row.unjudged,
+            chapters=row.chapters,
         )
         self._renderer.write(
             self._folder / "staff" / "students" / page,
@@ -166,7 +169,8 @@ class _Site:
             staff / "index.html",
             "index.html",
             figures=figures(self.tally),
-            exercises=views,
+            chapters=chapters(self.tally, views),
+            folded=len(views) > _MOST_COLUMNS,
             rows=self.tally.rows,
             pairs=pairs,
             similarity=self._similarity,

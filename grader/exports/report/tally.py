@@ -6,12 +6,12 @@ The entries themselves are too large to be kept: a result with its messages is a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
 from grader.exports.report.mistakes import Mistakes
-from grader.judge.scoring import rounded
+from grader.judge.scoring import rounded, sum_of
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
 
 
@@ -31,6 +31,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     max_score: float
     cells: dict[str, Cell]
+    chapters: dict[str, Cell]
     attempt: int
     attempts: int
     submitted_at: str
@@ -51,6 +52,23 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def untouched(self) -> bool:
         """Whether no exercise was attempted."""
         return all(cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values())
+
+
+def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
+    """The exercises of each chapter as one cell: unjudged if any is, not attempted if all are."""
+    chapters: dict[str, list[ExerciseResult]] = {}
+    for exercise in exercises:
+        chapters.setdefault(exercise.chapter, []).append(exercise)
+    return {
+        chapter: Cell(_status_of({result.status for result in results}), *sum_of(results))
+        for chapter, results in chapters.items()
+    }
+
+
+def _status_of(statuses: set[Status]) -> Status:
+    if Status.UNJUDGED in statuses:
+        return Status.UNJUDGED
+    return statuses.pop() if len(statuses) == 1 else Status.PARTIAL
 
 
 class TestTally:
@@ -125,6 +143,7 @@ class Tally:
             score=result.score,
             max_score=result.max_score,
             cells={e.name: Cell(e.status, e.score, e.max_score) for e in result.exercises},
+            chapters=chapter_cells(result.exercises),
             attempt=entry.attempt,
             attempts=max(attempts, entry.attempt),
             submitted_at=entry.submitted_at,

@@ -58,6 +58,14 @@
     button.addEventListener("click", () => sort(header, column));
     header.replaceChildren(button);
   });
+  // Of a long course the table shows the chapters, or the exercises of the one that is chosen.
+  const columns = document.getElementById("columns");
+  if (columns) {
+    const cells = Array.from(table.querySelectorAll("[data-column]"));
+    columns.addEventListener("change", () => {
+      for (const cell of cells) cell.hidden = cell.dataset.column !== columns.value;
+    });
+  }
   find.addEventListener("input", search);
   show.addEventListener("change", search);
   document.getElementById("controls").hidden = false;

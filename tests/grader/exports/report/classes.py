@@ -6,10 +6,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status, Visibility
 from tests.grader.builders import checked, entry, exercise
 
-__all__ = ["SOURCE", "a_class", "an_entry", "an_exercise", "sources"]
+__all__ = ["SOURCE", "a_class", "a_long_course", "an_entry", "an_exercise", "sources"]
 
 _MARKS = {
     "p": Outcome.PASSED,
@@ -79,6 +81,19 @@ def a_class(size: int) -> list[Entry]:
             )
         )
     return entries
+
+
+def a_long_course() -> Entry:
+    """Ten exercises in two chapters, of which one is half done and one was not begun."""
+    chapters = {number: "first" if number < 5 else "second" for number in range(10)}
+    outcomes = {2: "pf", 7: "nn"}
+    exercises = [
+        msgspec.structs.replace(
+            an_exercise(f"e{number}", outcomes.get(number, "pp")), chapter=chapter
+        )
+        for number, chapter in chapters.items()
+    ]
+    return an_entry("ada", exercises)
 
 
 def sources(entry: Entry) -> dict[str, bytes]:

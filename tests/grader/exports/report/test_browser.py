@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from selenium.webdriver.support.select import Select
 
 from grader.exports.report import write_report
 from grader.exports.report.render import shown
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity
 from grader.results import Status, StudentInfo
-from tests.grader.exports.report.classes import a_class, an_entry, an_exercise, sources
+from tests.grader.exports.report.classes import (
+    a_class,
+    a_long_course,
+    an_entry,
+    an_exercise,
+    sources,
+)
 from tests.grader.exports.report.test_site import HOSTILE, a_pair
 
 if TYPE_CHECKING:
@@ -101,6 +108,13 @@ def click_header(browser: Chrome, number: int) -> str:
     return str(header.get_attribute("aria-sort"))
 
 
+def displayed(browser: Chrome, cells: str) -> list[str]:
+    """The texts of those cells of the table of students that are to be seen."""
+    found = browser.find_elements("css selector", f"#students {cells}")
+    texts = [cell.get_attribute("textContent") or "" for cell in found if cell.is_displayed()]
+    return [text.split()[0] if text.split() else "" for text in texts]
+
+
 def search(browser: Chrome, text: str) -> None:
     field = browser.find_element("id", "find")
     field.clear()
@@ -116,6 +130,21 @@ def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, repor
     assert totals[0] > totals[-1]
     assert click_header(view, 2) == "ascending"
     assert [float(text.split()[0]) for text in column(view, 2)] == sorted(totals)
+
+
+def test_of_a_long_course_the_chapters_stand_side_by_side_and_open_one_by_one(
+    view: Chrome, tmp_path: Path
+) -> None:
+    write_report([a_long_course()], tmp_path, sources=sources)
+    load(view, tmp_path)
+    assert displayed(view, "thead th")[3:-2] == ["first", "second"]
+    assert displayed(view, "tbody tr > *")[3:-2] == ["45", "40"]
+    Select(view.find_element("id", "columns")).select_by_visible_text("second")
+    assert displayed(view, "thead th")[3:-2] == ["e5", "e6", "e7", "e8", "e9"]
+    points = displayed(view, "tbody tr > *")[3:-2]
+    assert [text[:2] for text in points] == ["10", "10", "\N{WHITE CIRCLE}t", "10", "10"]
+    resize(view, PHONE)
+    assert view.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
 
 
 def test_names_sort_as_people_do_numbers_in_them_included(view: Chrome, report: Path) -> None:

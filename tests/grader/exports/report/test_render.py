@@ -67,7 +67,7 @@ def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path:
     assert list(missed.values()) == pytest.approx([0, 0, 1.67, 0, 1.67, 1.66])
     entry = an_entry("ada", [exercise, an_exercise("gelu", "ff")])
     page = tmp_path / "page.html"
-    Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0)
+    Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0, chapters={})
     text = page.read_text(encoding="utf-8")
     assert text.count("\N{MINUS SIGN}1.67") == 2
     assert text.count("\N{MINUS SIGN}1.66") == 1
@@ -80,5 +80,5 @@ def test_what_is_said_of_the_whole_is_not_followed_by_a_wall_of_tests(tmp_path: 
     page = tmp_path / "page.html"
     for exercise, is_open in ((broken, False), (an_exercise("glu", "ffff"), True)):
         entry = an_entry("ada", [exercise])
-        Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0)
+        Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0, chapters={})
         assert ("<details open" in page.read_text(encoding="utf-8")) is is_open

@@ -14,7 +14,14 @@ from grader.exports.report import write_report
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
 from grader.results import Entry, Status, StudentInfo
-from tests.grader.exports.report.classes import SOURCE, a_class, an_entry, an_exercise, sources
+from tests.grader.exports.report.classes import (
+    SOURCE,
+    a_class,
+    a_long_course,
+    an_entry,
+    an_exercise,
+    sources,
+)
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -95,16 +102,25 @@ def test_a_student_page_names_nobody_else_and_of_hidden_tests_only_titles(tmp_pa
         *("bob", "Bob", "staff/", "torch.sigmoid", "all.zip", "ada@example.org", "d1gest"),
     ):
         assert secret not in text
-    assert "1 of 2 passed; of these you see the titles only" in page.text
+    assert "1 of 2 further tests passed; of these you see the titles only" in page.text
 
 
 def test_a_student_page_stands_alone(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources)
     for path in (tmp_path / "students").iterdir():
         page = Page(path)
-        assert page.links == ["#main"]
+        assert all(link.startswith("#") for link in page.links)
         assert page.loads == []
         assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+
+
+def test_a_page_begins_with_the_exercises_by_chapter(tmp_path: Path) -> None:
+    write_report([a_long_course()], tmp_path, sources=sources)
+    for folder in ("students", "staff/students"):
+        page = Page(tmp_path / folder / "ada.html")
+        assert "first 45 of 50 ✓ e0 passed ✓ e1 passed ◐ e2 partly" in page.text
+        assert "second 40 of 50" in page.text
+        assert set(page.links) >= {f"#ex-e{number}" for number in range(10)}
 
 
 def test_what_was_not_judged_is_no_loss_and_a_person_is_told_to_look(tmp_path: Path) -> None:
