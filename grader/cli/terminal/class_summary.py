@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import called, cut, hang, marks_for, print_lines, status_words
+from grader.cli.terminal.console import (
+    Marks,
+    called,
+    cut,
+    hang,
+    marks_for,
+    print_lines,
+    status_words,
+)
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import StudentAttention, by_student
@@ -23,7 +31,9 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from grader.gradebook import Attempt
 
-_LONGEST_NAME = 60
+_LONGEST_NAME, _SHORTEST_NAME = 60, 12
+# Marks side by side; those of a longer course stand closer, chapter by chapter.
+_MOST_MARKS = 8
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
 _SHOWN_STUDENTS = 40
 _SHOWN_ATTENTION = 30
@@ -72,13 +82,19 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
     scores: list[float] = []
     lines: list[Text] = []
     students = 0
+    chapters: dict[str, None] = {}
     for entry in entries:
         students += 1
+        if len(entry.result.exercises) > _MOST_MARKS:
+            chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
         if not _is_open(entry):
             scores.append(entry.result.score)
         if len(lines) < _SHOWN_STUDENTS:
             lines.append(_line(console, entry))
-    if students <= _SHOWN_STUDENTS:
+    if 0 < students <= _SHOWN_STUDENTS:
+        if len(chapters) > 1:
+            text = f"From left to right: {', '.join(chapters)}."
+            print_lines(console, hang(console, Text(), Text(text, "dim")))
         print_lines(console, iter(lines))
     text = counted(students, "student")
     if students > len(scores):
@@ -119,13 +135,25 @@ def show_dropped(console: Console, dropped: Mapping[str, int]) -> None:
 
 def _line(console: Console, entry: Entry) -> Text:
     result, marks = entry.result, marks_for(console)
-    cells = " ".join(status_words(e.status, marks)[0].plain for e in result.exercises)
+    cells = _cells(result.exercises, marks)
     earned = "open" if _is_open(entry) else number(result.score)
     score = f"{earned:>7} / {number(result.max_score)}"
-    name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), 32, marks)
+    room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
+    name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
     return Text.assemble(
         score, "   ", cells, "   ", name, (" late", "yellow") if entry.late else ""
     )
+
+
+def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
+    """A mark for each exercise; of a long course without spaces inside a chapter."""
+    symbols = [status_words(exercise.status, marks)[0].plain for exercise in exercises]
+    if len(exercises) <= _MOST_MARKS:
+        return " ".join(symbols)
+    chapters: dict[str, str] = {}
+    for exercise, symbol in zip(exercises, symbols, strict=True):
+        chapters[exercise.chapter] = chapters.get(exercise.chapter, "") + symbol
+    return " ".join(chapters.values())
 
 
 def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:

@@ -6,10 +6,12 @@ import io
 
 import pytest
 
-from grader.cli.terminal.class_summary import show_summary
+from grader.cli.terminal.class_summary import show_class, show_summary
 from grader.cli.terminal.console import open_console
 from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
+from grader.results import Outcome
+from tests.grader.builders import checked, entry, exercise
 
 
 def shown(attention: list[Attention]) -> str:
@@ -49,3 +51,19 @@ def test_more_students_than_lines_are_counted() -> None:
     text = shown([entry for n in range(50) for entry in odd(f"s{n:02}", 3)])
     assert text.count("line 0 imports ctypes") == 30
     assert "and 20 more students; the report has them all." in text
+
+
+def test_of_a_long_course_the_marks_stand_by_chapter() -> None:
+    exercises = [
+        exercise(
+            checked(outcome=Outcome.FAILED if number == 4 else Outcome.PASSED),
+            name=f"e{number}",
+            chapter="first" if number < 4 else "second",
+        )
+        for number in range(10)
+    ]
+    stream = io.StringIO()
+    show_class(open_console(stream), [entry(*exercises, student="ann")])
+    heading, line = stream.getvalue().splitlines()[:2]
+    assert heading == "From left to right: first, second."
+    assert line.split("   ")[-2:] == ["++++ -+++++", "ann"]
