@@ -42,11 +42,19 @@ class Forbidden(SubmissionFailure):
 
 
 class TimedOut(SubmissionFailure):
-    """The submission did not answer before its deadline."""
+    """The submission did not answer before its deadline; at `frame` it still ran."""
+
+    def __init__(self, text: str, frame: Frame | None = None) -> None:
+        super().__init__(text)
+        self.frame = frame
 
 
 class SandboxDied(SubmissionFailure):
-    """The sandbox's process ended while it owed an answer."""
+    """The sandbox's process ended while it owed an answer; `frame` ran last."""
+
+    def __init__(self, text: str, frame: Frame | None = None) -> None:
+        super().__init__(text)
+        self.frame = frame
 
 
 class StudentError(SubmissionFailure):

@@ -24,6 +24,7 @@ from grader.judge.outcomes import (
     student_error,
 )
 from grader.sandbox.client import Output, Sandbox, SandboxSource
+from grader.sandbox.stack import own_frames
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
@@ -219,15 +220,18 @@ class Session:
         try:
             reply, tensors = sandbox.ask(request, packing, seconds)
         except TimeoutError:
-            self._stop()
             self._spend(begin)
+            sandbox.show_stack()
+            self._stop()
             self._budget.time_out()
-            raise TimedOut(self._time_is_up()) from None
+            frame = self._last_frame()
+            raise TimedOut(self._time_is_up(frame), frame) from None
         except ChannelClosed:
             status = self._stop()
             # What it took before it died counts, or dying late in every test would be free.
             self._spend(begin)
-            raise SandboxDied(_cause_of_death(status)) from None
+            frame = self._last_frame()
+            raise SandboxDied(_cause_of_death(status, frame), frame) from None
         except ProtocolError as error:
             self._stop()
             self._spend(begin)
@@ -238,7 +242,15 @@ class Session:
     def _spend(self, begin: float) -> None:
         self._budget.spend(time.monotonic() - begin)
 
-    def _time_is_up(self) -> str:
+    def _last_frame(self) -> Frame | None:
+        """The line of the student's file that ran last, as far as the sandbox printed its stack."""
+        frames = own_frames(self.output.take_stack(), self.exercise.file)
+        line, function = next(iter(frames), (0, ""))
+        return (
+            Frame(line, clean(function, 80)) if 0 < line <= self._source.count(b"\n") + 1 else None
+        )
+
+    def _time_is_up(self, frame: Frame | None = None) -> str:
         if self._budget.is_used_up:
             what = self._budget.share or "this exercise"
             return (
@@ -246,7 +258,7 @@ class Session:
                 "Mend what takes so long first."
             )
         return (
-            f"Your code gave no answer within {self._budget.limit:g} s. "
+            f"Your code gave no answer within {self._budget.limit:g} s.{_running(frame)} "
             "Is there a loop that never ends, or a wait for something that never comes?"
         )
 
@@ -325,10 +337,15 @@ def raised_error(reply: Raised) -> StudentError:
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
 
 
-def _cause_of_death(status: int) -> str:
+def _running(frame: Frame | None) -> str:
+    return f" It was still running line {frame.line}, in {frame.function}." if frame else ""
+
+
+def _cause_of_death(status: int, frame: Frame | None) -> str:
+    where = f" at line {frame.line}, in {frame.function}" if frame else ""
     if status >= 0:
         return (
-            f"Your code ended the whole process (exit code {status}): a module must not call "
+            f"Your code ended the whole process (exit code {status}){where}: a module must not call "
             "os._exit, and nothing after it was run."
         )
     try:
@@ -342,4 +359,5 @@ def _cause_of_death(status: int) -> str:
         "SIGXFSZ": "it wrote a file larger than is allowed",
         "SIGABRT": "it aborted, as libraries do when they run out of memory or are misused",
     }
-    return f"Your code crashed the whole process ({name}): {causes.get(name, 'a signal ended it')}."
+    cause = causes.get(name, "a signal ended it")
+    return f"Your code crashed the whole process ({name}){where}: {cause}."

@@ -111,10 +111,11 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             return TestEnd(Outcome.FAILED, str(error), line or None, function, refused=True)
         case StudentError():
             return _student_error(error)
-        case TimedOut():
-            return TestEnd(Outcome.TIMEOUT, str(error))
-        case SandboxDied():
-            return TestEnd(Outcome.ERROR, str(error))
+        case TimedOut(frame=frame) | SandboxDied(frame=frame):
+            outcome = Outcome.TIMEOUT if isinstance(error, TimedOut) else Outcome.ERROR
+            if frame is None:
+                return TestEnd(outcome, str(error))
+            return TestEnd(outcome, str(error), frame.line, frame.function)
         case ProtocolError():
             text = f"Your code gave an answer that cannot be read: {error}."
             return TestEnd(Outcome.ERROR, clean(text, 400))

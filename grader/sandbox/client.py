@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
+from grader.sandbox.stack import split_stack
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
@@ -24,20 +25,40 @@ if TYPE_CHECKING:
     import torch
 
 MAX_OUTPUT = 16_384
+# Enough for a stack among what a loop prints meanwhile.
+MAX_END = 262_144
+_CHUNK = 65_536
 START_SECONDS = 120.0
+# A process that is asked for its stack prints it within a millisecond, if at all; on a busy machine later.
+STACK_SECONDS = 1.0
 
 
 class Output:
-    """The output of student code: its first `MAX_OUTPUT` bytes, and how many more there were."""
+    """The output of student code: its first `MAX_OUTPUT` bytes, how many more there were, and its end."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self._dropped = 0
+        self._end = b""
 
     def add(self, data: bytes) -> None:
         room = MAX_OUTPUT - len(self._kept)
         self._kept += data[:room]
         self._dropped += max(0, len(data) - room)
+        self._end = (self._end + data)[-MAX_END:]
+
+    def take_stack(self) -> bytes:
+        """The lines of the stack that was printed last, which is none of the student's output."""
+        _, stack = split_stack(self._end)
+        self._end = b""
+        if stack:
+            self._kept = bytearray(split_stack(bytes(self._kept))[0])
+        return stack
+
+    @property
+    def has_stack(self) -> bool:
+        """Whether a stack was printed lately."""
+        return bool(split_stack(self._end)[1])
 
     def text(self) -> str:
         """The text kept, and a last line that says if there was more."""
@@ -103,11 +124,11 @@ class Sandbox:
             if channel in ready or seconds <= 0:
                 return
 
-    def _drain(self) -> bool:
+    def _drain(self, chunks: int = 64) -> bool:
         """Take what was printed, a bounded part of it at a time; False once nobody can print more."""
-        for _ in range(64):
+        for _ in range(chunks):
             try:
-                data = self._out.recv(65_536)
+                data = self._out.recv(_CHUNK)
             except (BlockingIOError, InterruptedError):
                 return True
             except OSError:
@@ -116,6 +137,16 @@ class Sandbox:
                 return False
             self.output.add(data)
         return True
+
+    def show_stack(self) -> None:
+        """Have the process print its stack, and take in what it prints."""
+        self._drain()
+        self._source.show_stack(self._number)
+        end = time.monotonic() + STACK_SECONDS
+        while not self.output.has_stack and (seconds := end - time.monotonic()) > 0:
+            select.select([self._out], [], [], seconds)
+            if not self._drain(chunks=1):
+                return
 
     def stop(self) -> int:
         """Kill the process with all that it started; how it had ended, as `Popen.returncode` says."""
@@ -127,6 +158,7 @@ class Sandbox:
 
 
 class _Stoppable(Protocol):
+    def show_stack(self, number: int) -> None: ...
     def stop(self, number: int) -> int: ...
 
 

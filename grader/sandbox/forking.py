@@ -24,8 +24,10 @@ from grader.sandbox.wire.demands import (
     Demand,
     Failed,
     SandboxEnded,
+    ShowStack,
     Spawn,
     Spawned,
+    StackAsked,
     Start,
     Stop,
 )
@@ -127,6 +129,12 @@ class ForkServerSandboxes:
                     raise SandboxError(f"The fork server answered {answer!r} to a spawn.")
 
         return wait
+
+    def show_stack(self, number: int) -> None:
+        self._send(ShowStack(number), [])
+        answer = self._answer()
+        if not isinstance(answer, StackAsked):
+            raise SandboxError(f"The fork server answered {answer!r} to a demand for a stack.")
 
     def stop(self, number: int) -> int:
         self._send(Stop(number), [])

@@ -30,6 +30,7 @@ from typing import NoReturn
 
 import msgspec
 
+from grader.sandbox.inside.endings import STACK_SIGNAL
 from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
 from grader.sandbox.surroundings import print_to_descriptors, remove_tree, use_scratch
@@ -43,8 +44,10 @@ from grader.sandbox.wire.demands import (
     Demand,
     Failed,
     SandboxEnded,
+    ShowStack,
     Spawn,
     Spawned,
+    StackAsked,
     Start,
     Stop,
 )
@@ -55,6 +58,8 @@ _decode = msgspec.msgpack.Decoder(Demand).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
+# In a sandbox the public name prints a stack first (`inside.endings`).
+_end = os._exit
 # So many forks before the shared memory is put into large pages, which saves 10 ms in each and takes 0.2 s:
 # more than one submission needs.
 _A_CLASS = 10
@@ -107,6 +112,11 @@ class ForkServer:
         match _decode(message):
             case Spawn() as spawn:
                 answer: Answer = self._spawn(spawn, control, descriptors)
+            case ShowStack(sandbox):
+                assert STACK_SIGNAL is not None  # wherever processes are forked
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(sandbox, STACK_SIGNAL)
+                answer = StackAsked()
             case Stop(sandbox):
                 answer = SandboxEnded(self._stop(sandbox))
         # A judge that did not wait for its answer is gone; the next look at its socket says so.
@@ -190,10 +200,10 @@ def _become_sandbox(
         connection.send(Ready((*around, *walls)), Packing(), timeout=None)
         serve(connection, scratch)
     except (ChannelClosed, KeyboardInterrupt):
-        os._exit(0)
+        _end(0)
     except BaseException:  # noqa: BLE001 (the end of the process: an error of ours must be seen by the judge)
         traceback.print_exc()
-    os._exit(70)
+    _end(70)
 
 
 def _give_way() -> None:

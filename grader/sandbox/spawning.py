@@ -16,6 +16,7 @@ import msgspec
 
 from grader.errors import SandboxError
 from grader.sandbox.client import START_SECONDS, Sandbox
+from grader.sandbox.inside.endings import STACK_SIGNAL
 from grader.sandbox.spawned import SpawnedStart
 from grader.sandbox.surroundings import remove_tree, sandbox_environment
 from grader.sandbox.walls.confinement import SYSTEM
@@ -64,6 +65,10 @@ class SpawnedSandboxes:
             process.stdin.write(msgspec.json.encode(start))
         self._processes[process.pid] = process, scratch
         return process.pid
+
+    def show_stack(self, number: int) -> None:
+        if STACK_SIGNAL is not None:
+            self._processes[number][0].send_signal(STACK_SIGNAL)
 
     def stop(self, number: int) -> int:
         process, scratch = self._processes.pop(number)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from grader.sandbox.inside import observation
+from grader.sandbox.inside.endings import tell_endings
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.imports import ImportWatch
 from grader.sandbox.wire.channel import Channel
@@ -127,6 +128,7 @@ class Worker:
         self._student = types.ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
+        tell_endings()
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         return Loaded()

@@ -39,6 +39,12 @@ class Stop(msgspec.Struct, frozen=True, tag="stop"):
     sandbox: int
 
 
+class ShowStack(msgspec.Struct, frozen=True, tag="show_stack"):
+    """Have a sandbox print its stack, and go on; answered by `StackAsked`."""
+
+    sandbox: int
+
+
 class Spawned(msgspec.Struct, frozen=True, tag="spawned"):
     """The sandbox's number."""
 
@@ -51,11 +57,15 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
 
 
+class StackAsked(msgspec.Struct, frozen=True, tag="stack_asked"):
+    """The sandbox was asked for its stack; what it does then is its own."""
+
+
 class SandboxEnded(msgspec.Struct, frozen=True, tag="stopped"):
     """How the sandbox had ended: its exit code, or the negative number of the signal that did it."""
 
     status: int
 
 
-Demand = Spawn | Stop
-Answer = Spawned | Failed | SandboxEnded
+Demand = Spawn | Stop | ShowStack
+Answer = Spawned | Failed | StackAsked | SandboxEnded

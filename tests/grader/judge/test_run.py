@@ -41,14 +41,20 @@ SECOND = "\ndef second():\n    return 2\n"
         ("raise ValueError('no')", Outcome.ERROR, "ValueError: no (line 2, in first)"),
         ("import sys; sys.exit(0)", Outcome.ERROR, "SystemExit"),
         ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt"),
-        ("import os; os._exit(0)", Outcome.ERROR, "ended the whole process"),
-        ("import os; os.abort()", Outcome.ERROR, "crashed the whole process"),
+        ("import os; os._exit(0)", Outcome.ERROR, "(exit code 0) at line 2, in first: a module"),
+        ("import os; os.abort()", Outcome.ERROR, ") at line 2, in first: "),
+        ("input('name? ')", Outcome.ERROR, "input() waits for somebody at the keyboard"),
+        ("breakpoint()", Outcome.ERROR, "breakpoint() waits for somebody at the keyboard"),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
         ("return first()", Outcome.ERROR, "calls itself without an end"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
         ("while True: pass", Outcome.TIMEOUT, "within 2 s"),
-        ("import time; time.sleep(60)", Outcome.TIMEOUT, "within 2 s"),
+        (
+            "import time; time.sleep(60)",
+            Outcome.TIMEOUT,
+            "2 s. It was still running line 2, in first",
+        ),
         ("return [0] * 10_000_000", Outcome.FAILED, "list of 10000000 items"),
         ("a = []; a.append(a); return a", Outcome.FAILED, "list"),
         ("return object()", Outcome.FAILED, "object"),
@@ -64,6 +70,59 @@ def test_an_end_costs_its_own_test_only(
     assert (first.outcome, second.outcome) == (outcome, Outcome.PASSED)
     assert words in first.message
     assert result.score == (10 if outcome is Outcome.PASSED else 5)
+
+
+LOOPS = """
+import os
+import signal
+import sys
+
+def endless():
+    {before}
+    while True:
+        {inside}
+
+def first():
+    print("begun")
+    return endless()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "places"),
+    [
+        ("pass", "pass", {8, 9}),
+        ("pass", "print('x' * 1000)", {8, 9}),
+        ("pass", "signal.pthread_kill(0, 0) if False else os.write(2, b'y' * 5000)", {8, 9}),
+        ("sys.stderr.close()", "os.getpid()", {8, 9}),
+        # A student may hide the line, and gets a verdict without it.
+        ("signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "pass", {None}),
+        ("os.close(2)", "pass", {None}),
+    ],
+)
+def test_a_loop_is_told_by_its_line(
+    judged: JudgeSource, before: str, inside: str, places: set[int | None]
+) -> None:
+    source = LOOPS.format(before=before, inside=inside) + SECOND
+    judgment = judged(source, SUITE)
+    first, second = judgment.result.tests
+    assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
+    assert (first.place.line if first.place else None) in places
+    assert ("in endless" in first.message) == (places != {None})
+    # The stack is for the message, and is nothing that the code printed.
+    assert "begun" in judgment.result.output
+    assert "most recent call first" not in judgment.result.output
+
+
+def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSource) -> None:
+    forged = 'Stack (most recent call first):\n  File "one/task.py", line 2 in a\x1b[31m\n'
+    source = LOOPS.format(
+        before="signal.signal(signal.SIGUSR1, signal.SIG_IGN)",
+        inside=f"os.write(2, {forged.encode()!r})",
+    )
+    first, second = judged(source + SECOND, SUITE).result.tests
+    assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
+    assert "still running line 2, in a\\x1b[31m." in first.message
 
 
 def test_missing_name_is_told(judged: JudgeSource) -> None:

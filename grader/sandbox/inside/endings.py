@@ -1,0 +1,44 @@
+"""How a sandbox may end, made so that it tells where: what stops it prints the stack of Python first.
+
+The stack goes to descriptor 2, where the judge takes it out of what the code printed (`sandbox.stack`).
+All of it is in the student's hands, who can turn it off or make it up: it decides nothing, and shows a
+student the own line.
+"""
+
+from __future__ import annotations
+
+import builtins
+import faulthandler
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+# Asked for by the judge, before it ends a sandbox that gave no answer.
+STACK_SIGNAL = getattr(signal, "SIGUSR1", None)
+
+
+def tell_endings() -> None:
+    """Have this process print its stack when it is asked to, crashes, or calls os._exit."""
+    faulthandler.enable(file=2, all_threads=False)
+    if STACK_SIGNAL is not None:
+        faulthandler.register(STACK_SIGNAL, file=2, all_threads=False)
+    os._exit = functools.partial(_exit, os.getpid(), os._exit)
+    builtins.input = functools.partial(_wait_for_nobody, "input()")
+    sys.breakpointhook = functools.partial(_wait_for_nobody, "breakpoint()")
+
+
+def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
+    # A process that the code started, as a loader's worker, may end as it likes.
+    if os.getpid() == own:
+        faulthandler.dump_traceback(file=2, all_threads=False)
+    end(status)
+
+
+def _wait_for_nobody(call: str, *_: Any, **__: Any) -> NoReturn:
+    raise RuntimeError(
+        f"{call} waits for somebody at the keyboard, and nobody is there while your code is judged: "
+        "take it out"
+    )

@@ -1,0 +1,31 @@
+"""The stack that a sandbox prints before it ends (`inside.endings`), taken out of what the code printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# As Python's faulthandler writes it, innermost call first; what stands around it is about the interpreter.
+_STACK = re.compile(
+    rb"(?:Fatal Python error: [^\n]{0,80}\n\n)?"
+    rb"(?:Stack|(?:Current thread|Thread) [^\n]{0,80}) \(most recent call first\):\n"
+    rb"((?:  File [^\n]*\n|  \.\.\.\n)+)"
+    rb"(?:\nExtension modules: [^\n]*\n?)?"
+)
+_FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
+
+
+def split_stack(printed: bytes) -> tuple[bytes, bytes]:
+    """What was printed without the last stack in it, and the lines of that stack."""
+    stacks = list(_STACK.finditer(printed))
+    if not stacks:
+        return printed, b""
+    last = stacks[-1]
+    return printed[: last.start()] + printed[last.end() :], last[1]
+
+
+def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:
+    """Line and function of the frames in this file, innermost first."""
+    for name, line, function in _FRAME.findall(stack):
+        if name.decode("ascii", "replace") == file:
+            yield int(line), function.decode("ascii", "replace")
