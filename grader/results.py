@@ -50,7 +50,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class TestResult(msgspec.Struct, frozen=True):
-    """One test of a suite: its name, what it says to the student, and what it earned."""
+    """One test of a suite: its name, what it says to the student, and what it earned.
+
+    `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff.
+    """
 
     # pytest collects classes by this prefix.
     __test__ = False
@@ -65,6 +68,7 @@ class TestResult(msgspec.Struct, frozen=True):
     message: str
     hint: str
     place: Place | None = None
+    printed: str = ""
 
 
 class ExerciseResult(msgspec.Struct, frozen=True):

@@ -39,6 +39,8 @@ from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
 MAX_OUTPUT = 8_000
+# In one test; all of them together are bounded by what the sandbox keeps.
+MAX_PRINTED = 2_000
 
 
 def judge_exercise(
@@ -184,6 +186,7 @@ def _run(
     faults = []
     for test, (path, function) in zip(tests, functions, strict=True):
         begin = time.perf_counter()
+        run.session.output.begin_part()
         end = run.end(test, _error_of(run, test, path, function))
         if end.fault and run.fault is None and solution is not None:
             run.session.close()
@@ -191,8 +194,10 @@ def _run(
                 recorder.provoke(test, end.fault)
                 end = TestEnd(Outcome.ERROR, PROVOKED)
         seconds = time.perf_counter() - begin
-        results.append(_result(exercise, test, end, seconds))
-        done(results[-1])
+        printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
+        result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
+        results.append(result)
+        done(result)
         if end.fault:
             faults.append(f"{test.name}: {end.fault}")
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:

@@ -39,6 +39,7 @@ class Output:
     def __init__(self) -> None:
         self._kept = bytearray()
         self._dropped = 0
+        self._part = (0, 0)
         self._end = b""
 
     def add(self, data: bytes) -> None:
@@ -60,10 +61,23 @@ class Output:
         """Whether a stack was printed lately."""
         return bool(split_stack(self._end)[1])
 
+    def begin_part(self) -> None:
+        """Begin a test."""
+        self._part = len(self._kept), self._dropped
+
+    def part(self) -> str:
+        """The text kept since the test began, as `text` gives all of it."""
+        begin, dropped = self._part
+        return _with_rest(self._kept[begin:], self._dropped - dropped)
+
     def text(self) -> str:
         """The text kept, and a last line that says if there was more."""
-        text = self._kept.decode("utf-8", "replace")
-        return f"{text}\n[... more was printed]" if self._dropped else text
+        return _with_rest(self._kept, self._dropped)
+
+
+def _with_rest(kept: bytearray, dropped: int) -> str:
+    text = kept.decode("utf-8", "replace")
+    return f"{text}\n[... more was printed]" if dropped else text
 
 
 class Sandbox:

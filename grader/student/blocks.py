@@ -66,7 +66,13 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
-Block = Message | Where | Hint | Note
+class Printed(msgspec.Struct, frozen=True):
+    """What the student's code printed in a test; for the student at the own machine, or for staff."""
+
+    text: str
+
+
+Block = Message | Where | Hint | Note | Printed
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -111,26 +117,45 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     return sorted(in_order, key=lambda finding: finding.first.outcome is Outcome.NOT_IMPLEMENTED)
 
 
-def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
-    """The first findings, each cause once: all of them, or at most `shown`."""
+def summarized(
+    exercise: ExerciseResult, shown: int | None = None, *, printed: bool = False
+) -> Summary:
+    """The first findings, each cause once: all of them, or at most `shown`.
+
+    With `printed` the first one whose test printed something has that, too.
+    """
     if exercise.untouched:
         return Summary(())
     if exercise.message:
         return Summary((fault(exercise),))
     causes = findings(exercise)
     shown = len(causes) if shown is None else shown
+    sections = [_finding(finding) for finding in causes[:shown]]
+    for place, finding in enumerate(causes[:shown] if printed else ()):
+        if finding.first.printed:
+            blocks = (*sections[place].blocks, Printed(finding.first.printed))
+            sections[place] = msgspec.structs.replace(sections[place], blocks=blocks)
+            break
     return Summary(
-        tuple(_finding(finding) for finding in causes[:shown]),
+        tuple(sections),
         sum(len(finding.tests) for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
 
 
 def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
-    """Every test; of a file that is at fault as a whole that fault alone, as every test says it."""
+    """Every test; of a file that is at fault as a whole that fault alone, as every test says it.
+
+    Each has what the student's code printed in it.
+    """
     if exercise.message and not exercise.untouched:
         return (fault(exercise),)
-    return every_test(exercise, exercise.tests)
+    return tuple(
+        msgspec.structs.replace(section, blocks=(*section.blocks, Printed(test.printed)))
+        if test.printed
+        else section
+        for test, section in zip(exercise.tests, every_test(exercise, exercise.tests), strict=True)
+    )
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
@@ -177,7 +202,7 @@ def plain(blocks: Iterable[Block]) -> str:
                 lines.append(f"{place.file}:{place.line}")
             case Hint(text):
                 lines.append(f"Hint: {text}")
-            case Message(text) | Note(text):
+            case Message(text) | Note(text) | Printed(text):
                 lines.append(text)
     return "\n".join(lines)
 

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from grader.cli.terminal.console import hang, marks_for, outcome_mark
 from grader.results import Outcome, Place
-from grader.student.blocks import Block, Hint, Message, Note, Section, Where
-from grader.text import clean
+from grader.student.blocks import Block, Hint, Message, Note, Printed, Section, Where
+from grader.text import clean, counted
 
 LONGEST_LINE = 1000
 _INDENT = "      "
@@ -23,10 +23,12 @@ def section_lines(
     *,
     prefix: Text | None = None,
     about: str = "",
+    printed: int = 5,
 ) -> Iterator[Text]:
     """A title behind its mark, and its blocks below; `about` stands dim beside the title.
 
-    `where` writes a place as the reader finds it; `prefix` replaces the indented mark.
+    `where` writes a place as the reader finds it; `prefix` replaces the indented mark. Of what student code
+    printed so many lines are shown.
     """
     test = section.test
     if test is not None:
@@ -36,7 +38,10 @@ def section_lines(
         yield from hang(console, prefix, Text.assemble(title, (about, "dim")))
     is_quiet = test is not None and test.outcome is Outcome.SKIPPED
     for block in section.blocks:
-        yield from _block_lines(console, block, where, is_quiet=is_quiet)
+        if isinstance(block, Printed):
+            yield from printed_lines(console, block.text, _INDENT, printed)
+        else:
+            yield from _block_lines(console, block, where, is_quiet=is_quiet)
 
 
 def _block_lines(
@@ -54,6 +59,17 @@ def _block_lines(
             yield from hang(console, prefix, Text(clean(text, LONGEST_LINE), "italic"))
         case Note(text):
             yield Text.assemble(_INDENT, (text, "dim"))
+
+
+def printed_lines(console: Console, text: str, indent: str, most: int) -> Iterator[Text]:
+    """What student code printed: how many lines, at most so many of them, and how many more."""
+    lines = text.splitlines()
+    # What is left of one line is shown.
+    shown = lines if len(lines) <= most + 1 else lines[:most]
+    yield Text(f"{indent}{counted(len(lines), 'line')} printed:", "dim")
+    yield from text_lines(console, "\n".join(shown), f"{indent}| ", "dim")
+    if more := len(lines) - len(shown):
+        yield Text(f"{indent}and {counted(more, 'line')} more", "dim")
 
 
 def _place_lines(console: Console, where: str, function: str) -> Iterator[Text]:

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.blocks import section_lines, text_lines
+from grader.cli.terminal.blocks import printed_lines, section_lines
 from grader.cli.terminal.console import (
     DIFFICULTY,
     bar,
@@ -35,6 +35,9 @@ from grader.student.blocks import (
 )
 from grader.student.progress import progress_words
 from grader.text import counted, number
+
+# Lines that student code printed, of a test, and with -v.
+_SHOWN_PRINTED, _MOST_PRINTED = 5, 100
 
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
@@ -91,6 +94,7 @@ class _Panel:
         self._table = _Table(console, exercises, in_tests=guide.course.is_public)
         # One exercise of one's own is shown beside the progress; all else beside the points.
         self._alone = len(exercises) == 1 and bool(guide.standings)
+        self._most_printed = _MOST_PRINTED if verbose else _SHOWN_PRINTED
 
     def lines(self, about: str, shown: int) -> Iterator[Text]:
         """Every line, in order."""
@@ -136,21 +140,23 @@ class _Panel:
             for section in in_full(exercise):
                 yield from self._section(exercise, section)
         else:
-            summary = summarized(exercise, shown)
+            summary = summarized(exercise, shown, printed=True)
             for section in summary.sections:
                 yield from self._section(exercise, section)
             if rest := self._rest(exercise, summary):
                 yield from hang(self._console, Text("    "), Text(rest, "dim"))
-        if self._verbose and exercise.output.strip():
-            yield Text("    What your code printed:", "dim")
-            yield from text_lines(self._console, exercise.output, "      | ", "dim")
+        # What was printed outside of all tests, as the file was imported.
+        alone = exercise.message or not any(test.printed for test in exercise.tests)
+        if alone and exercise.output.strip():
+            yield from printed_lines(self._console, exercise.output, "      ", self._most_printed)
 
     def _section(self, exercise: ExerciseResult, section: Section) -> Iterator[Text]:
         test, about = section.test, ""
         if self._verbose and test is not None:
             about = f"  {test.visibility.value} {test.duration_seconds:.2f}s"
         where = functools.partial(self._guide.where, exercise.name)
-        return section_lines(self._console, section, where, about=about)
+        most = self._most_printed
+        return section_lines(self._console, section, where, about=about, printed=most)
 
     def _introduction(self, exercise: ExerciseResult) -> Iterator[Text]:
         """The aim of the exercise, before anything is written."""

@@ -215,6 +215,13 @@ class WatchLoop:
         else:
             self._turn_to(following)
 
+    def _printed(self) -> None:
+        """All that the code printed, test by test."""
+        tests = [test for result in self._view.results for test in result.tests if test.printed]
+        text = "\n".join(f"{test.title}:\n{test.printed}" for test in tests)
+        text = text or "\n".join(result.output for result in self._view.results).strip()
+        self._show(notes=text or "Your code printed nothing.", status=self._view.status)
+
     def _begin_plot(self) -> None:
         exercise = self._view.exercise
 
@@ -269,6 +276,7 @@ KEYS = {
     "l": KeyBinding("list", "show how far you are, and back", WatchLoop._list),
     "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
+    "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
     "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
     "q": KeyBinding("quit", "end the watching", WatchLoop._quit),
 }

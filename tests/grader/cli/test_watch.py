@@ -88,7 +88,7 @@ def test_a_session(clone: Path, terminal: Terminal) -> None:
     assert "word_count  Counting words  0 / 10  to do" in first
     assert "Count with a dictionary." in first
     assert "Start: open exercises/text/word_count.py, write, and save." in first
-    assert "h hint  n next  l list  a all  r rerun  p plot  q quit" in first
+    assert "h hint  n next  l list  a all  r rerun  o output  p plot  q quit" in first
 
     save(clone, "def greeting(:\n")
     assert "not valid Python: line 1" in terminal.until("Next: fix exercises/text/greeting.py:1 ")

@@ -305,6 +305,19 @@ def test_output_is_kept_bounded_and_clean(judged: JudgeSource) -> None:
     assert len(result.output) <= 8_000
 
 
+def test_what_was_printed_is_told_test_by_test(judged: JudgeSource) -> None:
+    source = (
+        "print('import')\n\ndef first():\n    print('one', 1)\n    return 1\n\n"
+        "def second():\n    print('x' * 5000)\n    return 3\n"
+    )
+    result = judged(source, SUITE).result
+    first, second = result.tests
+    assert first.printed == "one 1"
+    assert second.printed.startswith("xxx")
+    assert len(second.printed) <= 2_000
+    assert result.output.startswith("import\none 1\nxxx")
+
+
 def test_a_judge_goes_on_after_a_fault(judged: JudgeSource) -> None:
     with pytest.raises(JudgeError):
         judged("def first():\n    return 1\n", "def test_first(student):\n    '''T'''\n    1 / 0\n")

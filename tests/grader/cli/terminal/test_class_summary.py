@@ -66,4 +66,4 @@ def test_of_a_long_course_the_marks_stand_by_chapter() -> None:
     show_class(open_console(stream), [entry(*exercises, student="ann")])
     heading, line = stream.getvalue().splitlines()[:2]
     assert heading == "From left to right: first, second."
-    assert line.split("   ")[-2:] == ["++++ -+++++", "ann"]
+    assert line.split("   ")[-2:] == ["++++ x+++++", "ann"]

@@ -173,6 +173,22 @@ def test_verbose_panel_has_every_test_the_output_and_the_run(guide: Guide) -> No
     assert "Seed 5, 2.50 s. Walls: landlock, seccomp.\n" in panel
 
 
+def test_what_was_printed_stands_at_the_first_finding_that_printed(guide: Guide) -> None:
+    lines = "\n".join(f"line {number}" for number in range(9))
+    passed = a_test(4, Outcome.PASSED, printed="as it should be")
+    tests = [a_test(1), a_test(2, printed=lines), a_test(3, printed="third"), passed]
+    panel = shown(guide, exercise(*tests, output="all of it"))
+    assert "      > Hint 2.\n      9 lines printed:\n      | line 0\n" in panel
+    assert "      | line 4\n      and 4 lines more\n" in panel
+    assert "third" not in panel
+    whole = shown(guide, exercise(*tests), verbose=True)
+    assert "      | line 8\n" in whole
+    assert "      1 line printed:\n      | third\n" in whole
+    assert "    + Title 4  hidden 0.25s\n      1 line printed:\n      | as it should be\n" in whole
+    imported = shown(guide, exercise(a_test(1), output="at import"))
+    assert "      1 line printed:\n      | at import\n" in imported
+
+
 def test_public_tests_alone_are_said_to_be_that(guide: Guide) -> None:
     public = exercise(a_test(1, visibility=Visibility.PUBLIC))
     assert "points  by the public tests alone" in shown(guide, public)

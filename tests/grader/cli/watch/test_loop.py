@@ -302,6 +302,15 @@ def test_plot_says_where(running: Running) -> None:
     assert running.drawn(lambda view: bool(view.notes)).notes == "greeting.png"
 
 
+def test_all_that_was_printed_is_a_key_away(running: Running) -> None:
+    running.write(b"def greeting(name):\n    print('given', name)\n    return name\n")
+    running.begin()
+    running.verdicts(1)
+    running.press("o")
+    notes = running.drawn(lambda view: "given" in view.notes).notes
+    assert ":\ngiven " in notes
+
+
 def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) -> None:
     running.begin()
     running.save(SLOW)
