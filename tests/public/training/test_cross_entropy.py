@@ -1,0 +1,79 @@
+"""Small examples for cross_entropy, looks_like_probabilities and double_softmax_floor."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.student import Student
+
+# -log p of the targets is 0.4076059 in the first row and 2.1698460 in the second.
+LOGITS = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]])
+TARGETS = torch.tensor([0, 1])
+WEIGHT = torch.tensor([1.0, 3.0, 2.0])
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("cross_entropy")
+@pytest.mark.hint("log p = logits - logits.logsumexp(dim=1, keepdim=True), at the target.")
+def test_example_loss(student: Student) -> None:
+    """Two rows cost 0.4076059 and 2.1698460: the loss is their mean, also 10000 higher up."""
+    loss = student.function("cross_entropy")
+    mistakes = {
+        "A softmax comes before the loss: logits go in as they are, or there are two.": 1.092318,
+        "It is the sum over the rows: take the mean.": 2.577452,
+        "The softmax is over the batch: it is over the classes, dim=1.": 0.220095,
+        "The sign is the wrong one: it is -log p.": -1.288726,
+    }
+    check(loss(LOGITS, TARGETS), 1.288726, "cross_entropy(logits, targets)", mistakes)
+    what, high = "the loss for logits about 10000", loss(LOGITS + 1e4, TARGETS)
+    laws.check_finite(high, what=what, why="exp of a large logit is inf. Use logsumexp")
+    assert_close(high, torch.tensor(1.288726), what=what, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("cross_entropy")
+@pytest.mark.hint("Divide by the sum of weight[targets] over the rows that are kept.")
+def test_example_options(student: Student) -> None:
+    """With the weights 1, 3, 2 the loss is 1.7292860; rows may be ignored, and targets smoothed."""
+    loss = student.function("cross_entropy")
+    rows = "The mean is over the number of rows: divide by the sum of their targets' weights."
+    check(loss(LOGITS, TARGETS, WEIGHT), 1.729286, "the loss with weight", {rows: 3.458572})
+    rows = "Ignored rows count in the mean: divide by what the kept rows have."
+    mistakes = {rows: 0.203803, "ignore_index is always -100: it is an argument.": 1.288726}
+    for targets, ignore in (([0, -100], -100), ([0, 1], 1)):
+        value = loss(LOGITS, torch.tensor(targets), ignore_index=ignore)
+        check(value, 0.407606, f"the loss for {targets} and ignore_index={ignore}", mistakes)
+    bare = {"The smoothing takes no weights: weight_c stands before every q_c.": 1.453809}
+    check(loss(LOGITS, TARGETS, WEIGHT, 0.3), 1.722118, "the loss with label_smoothing=0.3", bare)
+    call = "a negative target neither counts from the end nor is ignored: cross_entropy for"
+    with must_raise(ValueError, mentions="targets", call=f"{call} the targets [0, -1]"):
+        loss(LOGITS, torch.tensor([0, -1]))
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("looks_like_probabilities")
+@pytest.mark.hint("No entry below 0, and every row sums to 1, to within 1e-4.")
+def test_example_probabilities(student: Student) -> None:
+    """Outputs of a softmax look like probabilities; logits and log-probabilities do not."""
+    outputs = {"softmax": LOGITS.softmax(1), "log_softmax": LOGITS.log_softmax(1), "": LOGITS}
+    for name, values in outputs.items():
+        answer = student.function("looks_like_probabilities")(values)
+        assert_equal(answer, name == "softmax", what=f"the answer for {name or 'logits'}")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("double_softmax_floor")
+@pytest.mark.hint("The formula stands in the text; math.e is e.")
+def test_example_floor(student: Student) -> None:
+    """For 10 classes the double softmax gets stuck at 1.4611502."""
+    mistakes = {"That is the loss of equal probabilities, log(num_classes).": math.log(10)}
+    value, right = student.function("double_softmax_floor")(10), math.log(1 + 9 / math.e)
+    assert_close(value, right, what="double_softmax_floor(10)", mistakes=mistakes)
+
+
+def check(value: Any, right: float, what: str, mistakes: dict[str, float]) -> None:
+    named = {told: torch.tensor(wrong) for told, wrong in mistakes.items()}
+    assert_close(value, torch.tensor(right), what=what, mistakes=named)
