@@ -1,0 +1,79 @@
+"""Small examples for warm-up and cosine decay; probe_schedule.py has the optimizers."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.judge.checks import assert_close, entry, laws
+from grader.judge.student import Student
+
+# With total_steps=8, warmup_steps=4, min_factor=0.2, at the steps 0 to 9: the cosine begins at step 4.
+FACTORS = [0.25, 0.5, 0.75, 1.0, 1.0, 0.8828427, 0.6, 0.3171573, 0.2, 0.2]
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("warmup_cosine")
+@pytest.mark.hint("Four steps up, to 1; four steps down, from 1 to 0.2; then 0.2 for ever.")
+def test_example_factors(student: Student) -> None:
+    """With total_steps=8, warmup_steps=4 and min_factor=0.2 the factors go from 1/4 to 1, then to 0.2."""
+    factors = [student.function("warmup_cosine")(step, 8, 4, 0.2) for step in range(10)]
+    late = [0.25, 0.5, 0.75, 1.0, *[0.6, 0.4469266, 0.3171573, 0.2304482], 0.2, 0.2]
+    added = [0.25, 0.5, 0.75, 1.0, 1.2, 1.0535534, 0.7, 0.3464466, 0.2, 0.2]
+    mistakes = {
+        "The first step has a rate of 0: the warm-up is (step + 1) / warmup_steps.": [
+            *[0.0, 0.25, 0.5, 0.75],
+            *FACTORS[4:],
+        ],
+        "The cosine counts the warm-up: its progress is 0 at the first step after it.": late,
+        "min_factor is added to the cosine, which then begins above 1.": added,
+        "After total_steps the factor rises again: it stays min_factor.": [
+            *FACTORS[:9],
+            FACTORS[7],
+        ],
+    }
+    what = "the list of the factors at the steps 0 to 9"
+    assert_close(factors, FACTORS, what=what, mistakes=mistakes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.place("warmup_cosine")
+@pytest.mark.hint("if not 0 <= warmup_steps <= total_steps: raise ValueError(...)")
+def test_example_errors(student: Student) -> None:
+    """A warm-up that is longer than the whole schedule is a ValueError that names warmup_steps."""
+    laws.check_errors(student, "warmup_cosine", {"warmup_steps": [(0, 8, 9)]}, fine=(0, 8, 8))
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("warmup_cosine_scheduler")
+@pytest.mark.hint(
+    "LambdaLR multiplies each group's base rate by what your function returns for a step."
+)
+def test_example_rates(student: Student) -> None:
+    """Two groups with base rates 0.1 and 0.5 have these times the factor, from the first step on."""
+    rates = student.run("rates", 9, 8, 4, 0.2)
+    right = [[0.1 * factor, 0.5 * factor] for factor in FACTORS]
+    mistakes = {
+        "The function gives rates, not factors: LambdaLR multiplies by the base rate.": [
+            [0.01 * factor, 0.25 * factor] for factor in FACTORS
+        ],
+        "All groups have the rate of the first one: each has its own base rate.": [
+            [0.1 * factor] * 2 for factor in FACTORS
+        ],
+    }
+    what = "the list of the rates of both groups before and after each scheduler step"
+    assert_close(rates, right, what=what, mistakes=mistakes, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_with_schedule")
+@pytest.mark.hint("Note the rate, then optimizer.step(), then scheduler.step(), for each batch.")
+def test_example_training(student: Student) -> None:
+    """Two epochs of two batches use the rates 2, 1, 0.5 and 0, and the weight goes from 10 to 6.5."""
+    report = student.run("training", 2)
+    mistakes = {
+        "These are the rates after the scheduler's step.": [1.0, 0.5, 0.0, 0.0],
+        "The scheduler steps once an epoch: it steps once after each batch.": [2.0, 2.0, 1.0, 1.0],
+    }
+    what = "the list of the rates"
+    assert_close(entry(report, "rates"), [2.0, 1.0, 0.5, 0.0], what=what, mistakes=mistakes)
+    known = {"The scheduler steps before the optimizer: the rate 2 is never used.": 8.5}
+    assert_close(entry(report, "weight"), 6.5, what="the weight", mistakes=known, rtol=1e-5)

@@ -1,0 +1,104 @@
+"""Warm-up and cosine decay: a learning rate that rises, then falls along half a cosine.
+
+The first steps of a training go in bad directions: weights are random, and optimizers like Adam have seen
+few gradients. So the learning rate starts small and grows in even parts over `warmup_steps` steps, the
+*warm-up* (Goyal et al. 2017). After it the rate falls slowly, then fast, then slowly again, to its lowest
+value at `total_steps`, as a cosine falls from 0 to pi (Loshchilov and Hutter 2017). Here a schedule is a
+*factor*, a number from 0 to 1, by which each parameter group's own base learning rate is multiplied:
+
+    1    |      ..--..
+         |    .'      '-.
+         |  .'           '.
+    min  |.'               '-..____
+         +-----|--------------|----> step
+         warmup_steps    total_steps
+
+Steps are counted from 0. Factors and rates are compared to 1e-6.
+
+Sources: Goyal et al. (2017), "Accurate, Large Minibatch SGD", section 2.2; Loshchilov and Hutter (2017),
+"SGDR: Stochastic Gradient Descent with Warm Restarts", equation 5 (here without restarts).
+"""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+
+def warmup_cosine(
+    step: int, total_steps: int, warmup_steps: int = 0, min_factor: float = 0.0
+) -> float:
+    """The factor of the base learning rate at a `step`, which is counted from 0: a Python number.
+
+    - `step < warmup_steps`: `(step + 1) / warmup_steps`, so that the first step has a rate above 0, and the
+      last step of the warm-up the full one.
+    - Then `min_factor + (1 - min_factor) * (1 + cos(pi * progress)) / 2` with
+      `progress = (step - warmup_steps) / (total_steps - warmup_steps)`.
+    - From `total_steps` on, however far: `min_factor`.
+
+    `warmup_steps=0` starts at 1, and `warmup_steps=total_steps` has no cosine.
+
+    Raises ValueError, whatever the step, that names `total_steps` if it is below 1, `warmup_steps` if it is
+    outside 0..total_steps, `min_factor` if it is outside [0, 1], `step` if it is below 0.
+    """
+    # TODO: check the arguments, then warm up, fall, stay.
+    raise NotImplementedError("warmup_cosine: check the arguments, then warm up, fall, stay")
+
+
+def warmup_cosine_scheduler(
+    optimizer: torch.optim.Optimizer,
+    total_steps: int,
+    warmup_steps: int = 0,
+    min_factor: float = 0.0,
+    last_epoch: int = -1,
+) -> LambdaLR:
+    """A scheduler that gives each parameter group its own base rate times `warmup_cosine`.
+
+    The result is a `torch.optim.lr_scheduler.LambdaLR`, or a subclass of it. The step that `warmup_cosine`
+    gets is the number of scheduler steps so far (`scheduler.step()`); before the first one, groups already
+    have the rates of step 0. `last_epoch` is that of LambdaLR.
+
+    A training can be resumed, in two ways. Let `n` scheduler steps be done.
+
+    - `scheduler.state_dict()` can be written by `torch.save` and read with `weights_only=True`. A new
+      optimizer, and a scheduler made over it with the same arguments, go on with the same rates once both
+      have loaded their state dicts (the scheduler is made first, then both are loaded).
+    - So does a scheduler made with `last_epoch=n - 1` over an optimizer that has loaded its state dict.
+
+    Raises ValueError when it is called, that names `total_steps`, `warmup_steps` or `min_factor`, as
+    `warmup_cosine` does.
+    """
+    # TODO: make a LambdaLR of a function of the step.
+    raise NotImplementedError("warmup_cosine_scheduler: make a LambdaLR of a function of the step")
+
+
+def train_with_schedule(
+    model: nn.Module,
+    loader: Iterable[tuple[Tensor, Tensor]],
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+    optimizer: torch.optim.Optimizer,
+    scheduler: LambdaLR,
+    epochs: int,
+) -> list[float]:
+    """Train `model` for some epochs, with one scheduler step after each optimizer step.
+
+    `loader` has a length, yields `(inputs, targets)`, and can be iterated again: there is one pass over it an
+    epoch. The model trains in training mode, all of its submodules too. For each batch:
+
+    1. Gradients from before do not count: they are zeroed.
+    2. The loss is `loss_fn(model(inputs), targets)`; then comes its backward pass.
+    3. The optimizer makes one step.
+    4. Then the scheduler makes one step.
+
+    The result is a list with one float for each batch, over all epochs: the learning rate of the first
+    parameter group that this optimizer step used. The schedule is the scheduler's (any LambdaLR over the
+    optimizer, made before the call), so a second call goes on where it stands. Batches and the global random
+    state are left as they are.
+
+    Up to you: the mode in which the model is left, what `.grad` holds afterwards.
+
+    Raises ValueError that names `epochs` if it is below 1.
+    """
+    # TODO: one optimizer step, then one scheduler step.
+    raise NotImplementedError("train_with_schedule: one optimizer step, then one scheduler step")
