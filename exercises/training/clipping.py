@@ -1,0 +1,107 @@
+"""Gradient clipping by hand: a limit for the length of a step.
+
+One bad batch can give a gradient that is a thousand times longer than all others, and one step along it can
+undo hours of training. So most large models are trained with a limit. All gradients of the model, one behind
+the other, are one long vector g. Where it is longer than `max_norm` it is made shorter, in the same direction:
+
+    g becomes g * max_norm / norm(g)    if norm(g) > max_norm, and stays as it is otherwise
+
+The norm is that of the whole vector: with one factor for each parameter the direction would be another one.
+The norm before clipping is also worth a plot: it tells early that a training goes wrong.
+
+These rules hold for all functions here:
+
+- `parameters` is any iterable of parameters: a list, a tuple, or a generator such as `model.parameters()`,
+  which can be run through only once. A parameter whose `.grad` is None adds nothing, and its `.grad` stays
+  None. All other gradients count, those of frozen parameters too.
+- The gradients of one call are all float32 or all float64, none is empty, they may lie in memory in any way
+  (transposed, sliced), and their finite entries are at most 1e15 in magnitude.
+- Clipping works in place: each `.grad` stays the same tensor object. Parameters keep their values.
+- You neither seed the global random state nor draw from it.
+- Not allowed: the clipping and norm functions of `torch.nn.utils` (`clip_grad_norm_`, `clip_grad_value_`,
+  `get_total_norm`, ...). `torch.linalg.vector_norm` and `torch._foreach_...` are.
+
+Source: Pascanu, Mikolov and Bengio (2013), "On the difficulty of training recurrent neural networks",
+section 3.2.
+"""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def total_norm(parameters: Iterable[Tensor], norm_type: float = 2.0) -> Tensor:
+    """Return the norm of all gradients, as if they were one vector.
+
+    `norm_type` is p, any number from 1 on, and the norm that of the magnitudes of all entries:
+
+        (|g_1|^p + |g_2|^p + ...)^(1/p)        the largest of |g_1|, |g_2|, ... for p = math.inf
+
+    The result is a 0-d tensor of the gradients' dtype. It has no graph, even where the gradients have one (as
+    after `backward(create_graph=True)`). Inf and NaN come through: a norm of gradients with an inf is inf, and
+    of gradients with a NaN it is NaN. Where there is no gradient at all it is a 0-d zero, of any float dtype.
+    Nothing is changed. Norms are compared to 1e-5, relatively.
+    """
+    # TODO: the norm of the norms of all gradients.
+    raise NotImplementedError("total_norm: the norm of the norms of all gradients")
+
+
+def clip_grad_norm_(
+    parameters: Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Shorten all gradients together to `max_norm`, in place, and return their norm from before.
+
+    The norm is that of `total_norm(parameters, norm_type)`, and is returned as it is returned there.
+
+    - Where it is above `max_norm`, every gradient is multiplied by `max_norm / norm`, one factor for all. (You
+      may add up to 1e-6 to the norm in that denominator, as PyTorch does.)
+    - Where it is below, no gradient changes, not in a single bit: nothing is ever made longer. With
+      `max_norm=math.inf` nothing is clipped, only measured.
+    - Where it is inf or NaN, there is no sensible factor. With `error_if_nonfinite` that is a RuntimeError,
+      before any gradient changes. Without, the norm is returned, and what the gradients then hold is up to you.
+
+    Raises ValueError that names `max_norm` if it is 0 or below.
+    """
+    # TODO: measure, then multiply all gradients by one factor.
+    raise NotImplementedError("clip_grad_norm_: measure, then multiply all gradients by one factor")
+
+
+def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:
+    """Clamp every entry of every gradient to `-clip_value` ... `clip_value`, in place. Return None.
+
+    Inf becomes `clip_value`, -inf becomes `-clip_value`, and NaN stays NaN. Unlike clipping by norm this
+    changes the direction of the gradient.
+
+    Raises ValueError that names `clip_value` if it is 0 or below.
+    """
+    # TODO: clamp in place.
+    raise NotImplementedError("clip_grad_value_: clamp in place")
+
+
+def train_step(
+    model: nn.Module,
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+    optimizer: torch.optim.Optimizer,
+    inputs: Tensor,
+    targets: Tensor,
+    max_norm: float,
+) -> float:
+    """Make one training step with clipped gradients, and return their norm before clipping, a float.
+
+    Zero the gradients, make one forward pass, compute `loss_fn(outputs, targets)`, run backward, clip the
+    gradients of `model.parameters()` to a 2-norm of `max_norm`, and let the optimizer make its step.
+
+    - A step whose norm is inf or NaN is skipped: parameters and the optimizer's state stay as they were (what
+      the gradients hold is up to you), and the next call works as ever. A loss can be finite where its
+      gradients are not.
+    - The result is a Python float: the norm before clipping, also where it is inf or NaN.
+    - Gradients from before the call do not count. The optimizer holds all parameters of the model, some of
+      which may be frozen, or have no influence on the loss.
+    - The model is in training or evaluation mode, or parts of it are: leave that as it is.
+    """
+    # TODO: zero, forward, backward, clip, step.
+    raise NotImplementedError("train_step: zero, forward, backward, clip, step")

@@ -1,0 +1,80 @@
+"""Small examples for the norm, both ways of clipping, and a step; probe_clipping.py has the model."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, entry
+from grader.judge.student import Student
+
+
+def rows(*numbers: float) -> Tensor:
+    return torch.tensor(numbers).float().reshape(2, 3)
+
+
+# Their norms are 5 and 12, together 13.
+GRADIENTS = [rows(3, 0, 0, 0, -4, 0), None, rows(0, 0, 0, -12, 0, 0)]
+
+
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("Norms do not add up, their squares do: 5 ** 2 + 12 ** 2 is 13 ** 2.")
+def test_example_norm(student: Student) -> None:
+    """Gradients with the norms 5 and 12 have the norm 13, the 1-norm 19 and the maximum norm 12."""
+    sums = "The norms of the parameters are added: add their squares, and take the root."
+    signs = "The signs count in yours: take the magnitudes."
+    ones = "That is the norm of the parameters themselves: take their .grad."
+    for p, norm, mistakes in (
+        (2, 13.0, {sums: 17.0, "The root is missing.": 169.0, ones: math.sqrt(18)}),
+        (1, 19.0, {signs: -13.0}),
+        (math.inf, 12.0, {signs: 3.0}),
+    ):
+        known = {told: torch.tensor(value) for told, value in mistakes.items()}
+        value = student.run("norm", GRADIENTS, p)
+        assert_close(value, torch.tensor(norm), what=f"the {p}-norm", mistakes=known, rtol=1e-5)
+
+
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("The factor is 6.5 / 13. Can you go through a generator a second time?")
+def test_example_clipping(student: Student) -> None:
+    """Gradients of norm 13 are halved by max_norm=6.5, left alone by 20, and 13 is returned."""
+    own = "Each parameter is clipped on its own: one factor for all, from the norm of all."
+    used = "Nothing is clipped. A generator is used up by the norm: make a list of it first."
+    known = {own: [GRADIENTS[0], None, rows(0, 0, 0, -6.5, 0, 0)], used: GRADIENTS}
+    longer = {"They are made longer: leave gradients below max_norm alone.": scaled(20 / 13)}
+    after = {"That is the norm after clipping.": torch.tensor(6.5)}
+    for limit, factor, mistakes in ((6.5, 0.5, known), (20.0, 1.0, longer)):
+        report = student.run("clipped", "clip_grad_norm_", GRADIENTS, limit)
+        what, right = f"the list of the gradients after clipping to {limit}", scaled(factor)
+        assert_close(entry(report, "gradients"), right, what=what, mistakes=mistakes, rtol=1e-5)
+        what, value = "the returned norm", entry(report, "value")
+        assert_close(value, torch.tensor(13.0), what=what, mistakes=after, rtol=1e-5)
+
+
+def scaled(factor: float) -> list[Tensor | None]:
+    return [None if gradient is None else gradient * factor for gradient in GRADIENTS]
+
+
+@pytest.mark.place("clip_grad_value_")
+@pytest.mark.hint("clamp_ of each .grad, from -clip_value to clip_value.")
+def test_example_value(student: Student) -> None:
+    """clip_value=3.5 leaves 3 as it is, and makes -3.5 of -4 and of -12."""
+    report = student.run("clipped", "clip_grad_value_", GRADIENTS, 3.5)
+    right = [rows(3, 0, 0, 0, -3.5, 0), None, rows(0, 0, 0, -3.5, 0, 0)]
+    assert_close(entry(report, "gradients"), right, what="the list of the gradients")
+
+
+@pytest.mark.place("train_step")
+@pytest.mark.hint("zero_grad, backward, clip, and step only if the norm is finite.")
+def test_example_step(student: Student) -> None:
+    """Gradients (3, 4), (inf, inf) and (0, 2), clipped to 1, move the weight by 1, nothing, 1."""
+    inputs = [torch.tensor([row]) for row in ([3.0, 4.0], [math.inf, math.inf], [0.0, 2.0])]
+    report = student.run("stepped", inputs, 1.0)
+    right = [torch.tensor([w]) for w in ([0.4, 1.2], [0.4, 1.2], [0.4, 0.2])]
+    what = "the list of the weights after each step"
+    assert_close(entry(report, "weights"), right, what=what, rtol=1e-5, atol=1e-5)
+    norms = [5.0, math.inf, 2.0]
+    assert_close(entry(report, "norms"), norms, what="the list of the norms", rtol=1e-5)
