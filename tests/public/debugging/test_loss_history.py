@@ -1,0 +1,60 @@
+"""Small examples for LossHistory and train_epoch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("LossHistory.end_epoch")
+@pytest.mark.hint("(1 * 3 + 5 * 1) / (3 + 1): each loss counts by its size.")
+def test_example_means(student: Student) -> None:
+    """Losses of 1 (of 3 samples) and 5 (of 1) have the mean 2, and the next epoch begins anew."""
+    report = student.run("means", [[(1.0, 3), (5.0, 1)], [(7.0, 1)]])
+    mistakes = {
+        "The losses count alike: weigh each by its size.": [3.0, 7.0],
+        "Only the last loss of an epoch counts.": [5.0, 7.0],
+        "That is the sum: divide by the number of samples.": [8.0, 7.0],
+        "Each loss counts by its size, and the sum has to be divided by their sum.": [4.0, 7.0],
+        "Losses of the first epoch count in the second: begin anew.": [2.0, 3.0],
+    }
+    what = "epochs, after two epochs,"
+    assert_close(entry(report, "epochs"), [2.0, 7.0], what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("LossHistory.update")
+@pytest.mark.hint("loss.detach() is the same value without the graph.")
+def test_example_graphs(student: Student) -> None:
+    """After each of three updates, the caller having dropped the loss, no graph is alive."""
+    report = student.run("graphs", 3)
+    told = "Your history keeps graphs alive: the losses, or a sum of them, were never detached."
+    mistakes = {
+        told: [1, 2, 3],
+        "Your history keeps the graph of the last loss alive: detach it.": [1, 1, 1],
+    }
+    what = "the list of the numbers of live graphs"
+    assert_equal(entry(report, "alive"), [0, 0, 0], what=what, mistakes=mistakes)
+    assert_close(entry(report, "mean"), 1.0, what="the mean of losses of 0, 1 and 2")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("zero_grad, loss, backward, step, history.update(loss, len(inputs)).")
+def test_example_epoch(student: Student) -> None:
+    """Two steps on batches of 3 rows and 1 row: the mean loss counts rows."""
+    ones = torch.ones(3, 1)
+    # The weight goes from 1 by 0.5 * 2 to 0, then by 0.5 * 2 * 2 to 2.
+    report = student.run("trained", [(ones, 0 * ones), (ones[:1], 2 * ones[:1])])
+    added = {"Gradients add up: clear them for each batch.": torch.tensor([[1.0]])}
+    weight = entry(report, "weight")
+    assert_close(weight, torch.tensor([[2.0]]), what="the weight", mistakes=added)
+    plain = {
+        "That is the plain mean: hand history.update the number of rows.": 2.5,
+        "That is the loss of the last batch: return the mean of the epoch.": 4.0,
+    }
+    assert_close(entry(report, "mean"), (1.0 * 3 + 4.0 * 1) / 4, what="the result", mistakes=plain)
