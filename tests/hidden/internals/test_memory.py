@@ -1,0 +1,349 @@
+"""What saved_bytes, training_bytes and checkpointed_forward promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+SIZES = {"float64": 8, "int64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "bool": 1, "int16": 2}
+ELEMENTS = "You count elements: each takes element_size() bytes."
+FOUR = "You take 4 bytes for every number: that depends on the dtype."
+SHARED = "A parameter that two modules share is counted twice."
+TWICE = "A storage that is saved several times is counted each time."
+BEGINNINGS = "Views that begin elsewhere are counted as other storages: compare storages."
+VIEWS = "A view is counted by its own size: it keeps its whole storage alive."
+FREED = "A storage at the address of a freed one is not counted: keep the storages, not addresses."
+# Parameters: shape, dtype, trainable, with a gradient. Buffers: shape, dtype, in the state dict.
+PARAMETERS = [([4, 3], "float32", 1, 1), ([5], "float64", 1, 0), ([3, 2], "bfloat16", 0, 0)]
+PARAMETERS += [([7], "float32", 0, 1), ([], "float64", 1, 1), ([0, 3], "float32", 1, 1)]
+BUFFERS = [([6], "float32", 1), ([], "int64", 1), ([11], "bool", 0), ([3], "int16", 1)]
+STATES: list[dict[str, Any]] = [
+    {"step": [[], "float32"], "average": [[4, 3], "float64"], "name": "first", "none": None},
+    {"step": [[], "int64"], "count": 12, "rate": 0.5, "seen": True},
+    {"sum": [[3, 2], "float32"], "rows": [[3, 1], "bfloat16"]},
+]
+# Name, options, steps, copies of each parameter that has a gradient, step counters of each.
+SGD: tuple[Any, ...] = ("SGD", {"lr": 0.1}, 1, 0, 0)
+OPTIMIZERS = [SGD, ("SGD", {"lr": 0.1, "momentum": 0.9}, 2, 1, 0), ("Adam", {}, 0, 0, 0)]
+OPTIMIZERS += [("Adam", {}, 1, 2, 1), ("AdamW", {"amsgrad": True}, 2, 3, 1)]
+ROWS = 6
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("saved_bytes")
+@pytest.mark.hint("In pack: tensor.untyped_storage().nbytes().")
+def test_saved_tensors(student: Student) -> None:
+    """What autograd saves is counted, in bytes of every dtype."""
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        for shape in ((7, 9), (33,), ()):
+            for work in ("exp", "sin"):
+                check_saved(student, work, [torch.rand(shape).to(dtype)], [0])
+    x = torch.rand(5, 3)
+    check_saved(student, "gather", [x, torch.randint(5, (4, 3))], [0, 1])
+    check_saved(student, "where", [x.double(), x > 0.5], [1])
+    check_saved(student, "linear", [x, torch.rand(4, 3), torch.rand(4)], [0, 1])
+
+
+@pytest.mark.points(16)
+@pytest.mark.requires("test_saved_tensors")
+@pytest.mark.place("saved_bytes")
+@pytest.mark.hint("saved[storage.data_ptr()] = storage, of storage = tensor.untyped_storage().")
+def test_saved_storages(student: Student) -> None:
+    """Each storage counts once and as a whole, however many tensors and views of it are saved."""
+    for x in (torch.rand(6, 5).double(), torch.rand(40)):
+        check_saved(student, "x * x", [x], [0], named={TWICE: 2 * size(x)})
+        check_saved(student, "x.sin() + x.cos() * x", [x], [0, 0], named={TWICE: 4 * size(x)})
+    x = torch.rand(6, 5).double()
+    check_saved(student, "x[1:3].sin()", [x], [0], named={VIEWS: 10 * 8})
+    named = {VIEWS: (25 + 6 + 30 + 3) * 8, TWICE: 4 * size(x), BEGINNINGS: 3 * size(x)}
+    check_saved(student, "four views", [x], [0], named=named)
+    check_saved(student, "x.expand(50, 6, 5).sin()", [x], [0], named={VIEWS: 50 * size(x)})
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_saved_tensors")
+@pytest.mark.place("saved_bytes")
+@pytest.mark.hint("Keep the storages themselves until the end, so that no address is used again.")
+def test_saved_and_freed(student: Student) -> None:
+    """What is freed before f ends counts, and so does a storage at the address of a freed one."""
+    x = torch.rand(8192).double()
+    value = entry(student.run("measured", "60 times sin", [x]), "value")
+    right, some = 60 * size(x), isinstance(value, int) and value % size(x) == 0
+    assert not (some and 0 < value < right), FREED
+    named = {"What is freed before f ends is missing: count it when it is saved.": 0}
+    what = "the result for 60 tensors of 64 KiB, each freed before the next"
+    assert_equal(value, right, what=what, mistakes=named)
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_saved_tensors")
+@pytest.mark.place("saved_bytes")
+@pytest.mark.hint("Compare storages: a saved tensor may be a view of an excluded one.")
+def test_saved_exclude(student: Student) -> None:
+    """Storages of excluded tensors are not counted, whichever view of them is saved or excluded."""
+    x, weight, bias = torch.rand(5, 3), torch.rand(4, 3), torch.rand(4)
+    for form in ("itself", "a part", "transposed"):
+        for exclude in ([1], [0], [0, 1], []):
+            saved = [i for i in (0, 1) if i not in exclude]
+            check_saved(student, "linear", [x, weight, bias], saved, exclude=exclude, form=form)
+    named = {"Excluded tensors that are not saved take something off.": size(x) - size(bias)}
+    check_saved(student, "linear", [x, weight, bias], [0], exclude=[1, 2], named=named)
+    check_saved(student, "x[1:3].sin()", [x], [], exclude=[0, 0], form="a part")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_saved_tensors")
+@pytest.mark.place("saved_bytes")
+@pytest.mark.hint("with saved_tensors_hooks(pack, lambda tensor: tensor): f(*args)")
+def test_saved_calls(student: Student) -> None:
+    """f runs once as it would without you; its error comes out, and no hook is left."""
+    x = torch.rand(5, 3).double() + 0.5
+    for grad, needs in ((False, True), (True, False)):
+        check_saved(student, "exp", [x], [], grad=grad, needs=needs)
+    check_saved(student, "exp with gradients", [x], [0], grad=False)
+    report = student.run("measured", "backward", [x])
+    check_call(report)
+    what = "the list of gradients of a backward pass in f"
+    assert_close(entry(report, "gradients"), [x.exp() * (x.sin() + x.cos())], what=what)
+    report = student.run("measured", "an error", [x])
+    assert entry(report, "raised") is True, "The exception of f disappears: pass it on."
+    check_call(report)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("training_bytes")
+@pytest.mark.hint("sum(t.numel() * t.element_size() for t in ...), for each of the four.")
+def test_training(student: Student) -> None:
+    """Each part is counted in bytes, and a parameter that several modules share counts once."""
+    check_training(student, STATES)
+    check_training(student, STATES[:1], parameters=PARAMETERS[:2], buffers=BUFFERS[1:3])
+    check_training(student, STATES, tied=True)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("training_bytes")
+@pytest.mark.hint("for state in optimizer.state.values(): for value in state.values(): a tensor?")
+def test_training_optimizers(student: Student) -> None:
+    """The state of torch's optimizers is counted, with Adam's step counters."""
+    for way in OPTIMIZERS:
+        check_training(student, [], way=way)
+
+
+@pytest.mark.requires("test_training")
+@pytest.mark.place("training_bytes")
+@pytest.mark.hint("numel() and element_size() read no value; look, and change nothing.")
+def test_training_only_looks(student: Student) -> None:
+    """Tensors without values, on the meta device, are counted too, and nothing is changed."""
+    check_training(student, STATES, device="meta")
+    model = student.made("network", PARAMETERS, BUFFERS)
+    optimizer = student.made("optimizer", model, "SGD", {}, 0, STATES)
+    laws.check_changes_nothing(student, "training_bytes", model, optimizer)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("for layer in layers: x = checkpoint(layer, x, use_reentrant=False)")
+def test_checkpoint(student: Student) -> None:
+    """The output and the gradients of x and of every parameter are those of the plain loop."""
+    for dtype in (torch.float64, torch.float32):
+        check_passes(student, chain(3, 5, 2, 4, dtype=dtype))
+    check_passes(student, chain(4, 4, 4), order=[0, 1, 0, 1, 1])
+
+
+@pytest.mark.points(28)
+@pytest.mark.requires("test_checkpoint")
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("A checkpoint of its own around each layer, not one around the whole loop.")
+def test_checkpoint_runs(student: Student) -> None:
+    """Only inputs are saved, and each layer runs again right before its gradients, the last one first."""
+    for sizes in ((6, 5, 7, 3), (2, 9), (4, 4, 4, 4, 4)):
+        report, count = check_passes(student, chain(*sizes)), len(sizes) - 1
+        runs = [f"layer {i} runs" for i in range(count)]
+        gradients = [f"gradients of {i}" for i in reversed(range(count))]
+        named: dict[str, list[str]] = {"The layers run twice in the forward pass.": runs * 2}
+        what = "the list of what happens in the forward pass"
+        assert_equal(entry(report, "forward"), runs, what=what, mistakes=named)
+        named = {
+            "No layer runs again in the backward pass: nothing is checkpointed.": gradients,
+            "All layers run before the first gradients: there is one checkpoint around all, make "
+            "one for each layer.": runs + gradients,
+        }
+        pairs = zip(reversed(runs), gradients, strict=True)
+        right, what = [*itertools.chain(*pairs)], "the list of what happens in the backward pass"
+        assert_equal(entry(report, "backward"), right, what=what, mistakes=named)
+        saved, bound = entry(report, "bytes", kind=int), sum(ROWS * n * 8 for n in sizes[:-1])
+        told = f"The forward pass saves {saved} bytes, and the layers' inputs have only {bound}"
+        assert saved <= bound, f"{told}: keep nothing else."
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_checkpoint")
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("use_reentrant=False; a Function of your own has to see the parameters.")
+def test_checkpoint_without_gradient(student: Student) -> None:
+    """Gradients are right where x requires none, and where layers are frozen; x stays as it was."""
+    for frozen in ([], [0], [1], [2], [0, 2], [0, 1, 2]):
+        for needs in (False, True):
+            check_passes(student, chain(3, 5, 2, 4), frozen=frozen, needs=needs)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_checkpoint")
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("preserve_rng_state=True, which is the default; or keep torch.get_rng_state().")
+def test_checkpoint_dropout(student: Student) -> None:
+    """Dropout drops the same numbers in the backward pass, and no random state is moved."""
+    for sizes in ((3, 6, 5, 4), (8, 8)):
+        report = check_passes(student, chain(*sizes), dropout=0.4)
+        states = [entry(report, key) for key in ("random", "random afterwards")]
+        told = "The backward pass moves the global random state: fork_rng() restores it."
+        assert laws.same(*states), told
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_checkpoint")
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("Call layer(x), not layer.forward(x), and change nothing that you are given.")
+def test_checkpoint_else(student: Student) -> None:
+    """Hooks run; under no_grad it is just the output; no layers give x; x and layers stay."""
+    check_passes(student, chain(3, 5, 4), scale=2)
+    report = check_passes(student, chain(3, 5, 4), grad=False)
+    runs = ["layer 0 runs", "layer 1 runs"]
+    assert_equal(entry(report, "forward"), runs, what="the list of what runs under no_grad")
+    check_passes(student, chain(3))
+    layers = student.made("blocks", chain(3, 5, 4))
+    for x in laws.kinds_of(torch.rand(2, 3).double()):
+        laws.check_changes_nothing(student, "checkpointed_forward", layers, x)
+
+
+def size(*tensors: Tensor) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def check_saved(
+    student: Student, work: str, tensors: list[Tensor], saved: Any, named: Any = None, **how: Any
+) -> None:
+    """Some work saves those of its tensors, or results that are as large."""
+    report, kept = student.run("measured", work, tensors, **how), [tensors[i] for i in saved]
+    check_call(report, how.get("grad", True))
+    excluded = [tensors[i] for i in how.get("exclude", ())]
+    elements = sum(tensor.numel() for tensor in kept)
+    mistakes = {
+        **(named or {}),
+        ELEMENTS: elements,
+        FOUR: 4 * elements,
+        "Excluded storages are counted: compare storages, not tensors.": size(*kept, *excluded),
+        "Nothing is counted: autograd calls pack with each tensor that it saves.": 0,
+    }
+    what = f"the result of saved_bytes for {work} with x {tensors[0].dtype} {[*tensors[0].shape]}"
+    assert_equal(entry(report, "value"), size(*kept), what=what, mistakes=mistakes)
+
+
+def check_call(report: Any, grad: bool = True) -> None:
+    told = "f runs {} times, it should run once."
+    calls = entry(report, "calls", kind=list)
+    assert len(calls) == 1, told.format(len(calls))
+    assert entry(calls[0], 0) is True, "f does not get *args, the same objects."
+    modes = entry(calls[0], 1), entry(report, "grad")
+    assert modes == (grad, grad), "Grad mode is not left as it is: it is the caller's, in f too."
+    told = "Hooks are left after the call: use saved_tensors_hooks in a with block."
+    assert entry(report, "left") is False, told
+
+
+def weighed(items: Any) -> int:
+    """The bytes of tensors of which shape and dtype are given."""
+    return sum(math.prod(shape) * SIZES[dtype] for shape, dtype, *_ in items)
+
+
+def check_training(student: Student, states: Any, way: Any = SGD, **how: Any) -> None:
+    """Each part has the bytes of its tensors."""
+    name, options, steps, copies, counters = way
+    parameters, buffers = how.pop("parameters", PARAMETERS), how.pop("buffers", BUFFERS)
+    model = student.made("network", parameters, buffers, **how)
+    optimizer = student.made("optimizer", model, name, options, steps, states)
+    gradients = [item for item in parameters if item[3]]
+    tensors = [v for state in states for v in state.values() if isinstance(v, list)]
+    tensors += gradients * copies + [([], "float32")] * (counters * len(gradients))
+    keys = ("parameters", "buffers", "gradients", "optimizer_state")
+    parts = dict(zip(keys, (parameters, buffers, gradients, tensors), strict=True))
+    right = {key: weighed(part) for key, part in parts.items()}
+    elements = {key: sum(math.prod(item[0]) for item in part) for key, part in parts.items()}
+    double = {key: right[key] * 2 for key in ("parameters", "gradients")}
+    left_out = {
+        ("parameters", "Frozen parameters are missing."): [p for p in parameters if p[2]],
+        ("parameters", "Parameters of submodules are missing."): parameters[::2],
+        ("buffers", "Buffers outside the state dict are missing."): [b for b in buffers if b[2]],
+        ("gradients", "Parameters count as if each had a gradient, look at .grad."): parameters,
+        ("gradients", "Gradients of frozen parameters are missing."): [
+            p for p in gradients if p[2]
+        ],
+        ("optimizer_state", "Step counters are missing, tensors of one number."): (
+            [item for item in tensors if item[0]]
+        ),
+    }
+    mistakes = {
+        ELEMENTS: elements,
+        FOUR: {key: 4 * count for key, count in elements.items()},
+        SHARED: right | double if "tied" in how else right,
+        **{told: right | {key: weighed(items)} for (key, told), items in left_out.items()},
+    }
+    value = student.function("training_bytes")(model, optimizer)
+    what = f"the result of training_bytes ({name}, step {steps})"
+    assert_equal(value, right, what=what, mistakes=mistakes, ordered=False)
+
+
+def chain(*sizes: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    """The matrices of layers of these sizes."""
+    return [torch.randn(pair, dtype=dtype) for pair in itertools.pairwise(sizes)]
+
+
+def check_passes(
+    student: Student, weights: list[Tensor], dropout: float = 0.0, frozen: Any = (), **how: Any
+) -> Any:
+    """Output and gradients are those of the plain loop; returns the report."""
+    order = how.pop("order", list(range(len(weights))))
+    x = torch.randn(ROWS, len(weights[0]) if weights else 3, dtype=torch.float64)
+    x = x.to(weights[0].dtype) if weights else x
+    seed, needs = int(torch.randint(2**31, ())), how.get("needs", True)
+    layers = student.made("blocks", weights, dropout=dropout, frozen=list(frozen))
+    report = student.run("passed", layers, x, order, seed, **how)
+    leaves = [x.clone().requires_grad_(needs)]
+    leaves += [w.clone().requires_grad_(i not in frozen) for i, w in enumerate(weights)]
+    y = leaves[0]
+    with torch.random.fork_rng(devices=()), torch.set_grad_enabled(how.get("grad", True)):
+        torch.manual_seed(seed)
+        for i in order:
+            y = F.dropout(torch.tanh(y @ leaves[i + 1]), dropout) * how.get("scale", 1)
+        state = torch.get_rng_state()
+    hooks = " of layers whose hooks double what they return" if "scale" in how else ""
+    assert_close(entry(report, "output"), y.detach(), what=f"the output{hooks}")
+    assert entry(report, "needs") is needs, "The requires_grad of x is changed: leave it."
+    told = "The output has a graph, which a plain loop would not build."
+    if y.requires_grad:
+        told = "The output has no graph, though a layer learns: use_reentrant=False."
+    assert entry(report, "attached") is y.requires_grad, told
+    told = "The forward pass does not draw what the plain loop draws."
+    assert laws.same(entry(report, "random"), state), told
+    if y.requires_grad:
+        (y * torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()
+    for i, leaf in enumerate(leaves):
+        name = f"the weight of layer {i - 1}" if i else "x"
+        value = entry(report, "gradients", i)
+        if leaf.grad is None:
+            assert value is None, f"There is a gradient of {name}, which has none in a plain loop."
+            continue
+        told = f"The gradient of {name} is missing"
+        told += "." if needs else ", where x requires none: use_reentrant=False."
+        assert value is not None, told
+        masks = ", with the masks of the forward pass" if dropout else ""
+        assert_close(value, leaf.grad, what=f"the gradient of {name}{masks}")
+    return report
