@@ -243,7 +243,8 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
         case State.MISSING | State.UNREADABLE:
             return _Settled(Outcome.ERROR, handed.problem)
         case State.EMPTY:
-            message = f"{exercise.file} is empty: write your code into it, and save it."
+            back = f"`grade reset {exercise.id}` brings the stub back"
+            message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
             return _Settled(Outcome.ERROR, message)
         case State.UNTOUCHED:
             message = f"Not attempted yet: {exercise.file} is still the stub."

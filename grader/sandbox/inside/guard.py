@@ -270,14 +270,19 @@ def raised(error: BaseException, own_file: str) -> Raised:
         text=text[:MAX_TEXT],
         frames=own_frames(stack, own_file),
         # Its own only if the student's code was not in between: that may have called back.
-        in_probe=probe is not None and own_file not in files[probe:],
+        in_probe=probe is not None and not any(_is_own(file, own_file) for file in files[probe:]),
     )
 
 
 def own_frames(stack: Sequence[Line], own_file: str) -> tuple[tuple[int, str], ...]:
     """The innermost lines of a stack that are the student's own, each with its function."""
-    own = [(line, name[:MAX_TEXT]) for file, line, name in stack if file == own_file]
+    own = [(line, name[:MAX_TEXT]) for file, line, name in stack if _is_own(file, own_file)]
     return tuple(own[-MAX_FRAMES:])
+
+
+def _is_own(file: str, own_file: str) -> bool:
+    """Whether it is the student's file; a probe may have imported it once more, from where it lies."""
+    return file == own_file or file.endswith(f"/{own_file}")
 
 
 def _stack_of(error: BaseException) -> list[Line]:

@@ -120,7 +120,8 @@ def test_an_empty_file_is_told_to_be_empty() -> None:
         assert result is not None
         assert result.score == 0
         assert result.message == (
-            f"{course.exercises[0].file} is empty: write your code into it, and save it."
+            f"{course.exercises[0].file} is empty: write your code into it and save it, or "
+            f"`grade reset {course.exercises[0].id}` brings the stub back."
         )
 
 
