@@ -46,7 +46,9 @@ def saved_bytes(f: Callable[..., object], *args: object, exclude: Iterable[Tenso
     Function keeps without `save_for_backward` is free: count it or not.
     """
     # TODO: note each storage that autograd saves, and add up their bytes.
-    raise NotImplementedError("saved_bytes: note each storage that autograd saves, and add up their bytes")
+    raise NotImplementedError(
+        "saved_bytes: note each storage that autograd saves, and add up their bytes"
+    )
 
 
 def training_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
@@ -67,7 +69,9 @@ def training_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
     """
 
     # TODO: add up elements times element size for each of the four.
-    raise NotImplementedError("training_bytes: add up elements times element size for each of the four")
+    raise NotImplementedError(
+        "training_bytes: add up elements times element size for each of the four"
+    )
 
 
 def checkpointed_forward(layers: Iterable[nn.Module], x: Tensor) -> Tensor:

@@ -161,6 +161,7 @@ def _contents(course: Course, tier: Tier, requirement: str, action: str) -> dict
         "README.md": _readme(course, tier, requirement),
         ".gitignore": fill("gitignore"),
         "constraints.txt": _constraints(course),
+        "pytest.ini": fill("pytest.ini"),
         ".github/workflows/grade.yml": _workflow(tier, requirement, action),
         "exercises/course.toml": _manifest(course),
     }

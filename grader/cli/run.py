@@ -60,6 +60,13 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     callback=_writable,
     help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
 )
+@click.option(
+    "--pytest-report",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_writable,
+    help="Write the result in the format of pytest-json-report, too.",
+)
 @suite_option
 @seed_option
 @click.option(
@@ -82,6 +89,7 @@ def run(
     course_path: Path,
     submission: Path | None,
     json_file: Path | None,
+    pytest_report: Path | None,
     suite: str,
     seed: int,
     fail_under: float,
@@ -145,6 +153,8 @@ def run(
         tell_notices(workspace)
     if json_file is not None:
         _write(json_file, result)
+    if pytest_report is not None:
+        _write_pytest_report(pytest_report, result, course)
     if json_file != _STDOUT:
         standings = workspace.standings() if workspace is not None else {}
         _show(result, _guide(course, submission, bare, standings), verbose)
@@ -166,8 +176,20 @@ def _write(path: Path, result: Result) -> None:
     if path == _STDOUT:
         click.echo(to_json(result), nl=False)
         return
+    _write_bytes(path, to_json(result))
+
+
+def _write_pytest_report(path: Path, result: Result, course: Course) -> None:
+    import msgspec
+
+    from grader.judge.pytest_report import report_of
+
+    _write_bytes(path, msgspec.json.format(msgspec.json.encode(report_of(result, course))))
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
     try:
-        path.write_bytes(to_json(result))
+        path.write_bytes(data)
     except OSError as error:
         raise GraderError(f"The result cannot be written to {path}: {error.strerror}.") from error
 

@@ -1,7 +1,8 @@
 """The suites under plain pytest: `pytest -p grader.judge.plain tests/hidden` judges `solutions/`.
 
-With `--submission DIR` it judges DIR. The sandbox and its walls are the same as `grade`'s; what is
-missing is the scoring.
+In a copy of the course without solutions it judges `exercises/`, and with `--submission DIR` DIR. The
+sandbox and its walls are the same as `grade`'s. With `--json-report` (pytest-json-report) the report has
+the points, too.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grader.course.manifest import load_course, probe_of
 from grader.course.suite import MARKS, SuiteTest, tests_of
 from grader.errors import CourseError, GraderError
+from grader.judge.pytest_report import add_scores, metadata_of
+from grader.judge.scoring import score_test
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import NotYet, SuiteRun
-from grader.results import Visibility
+from grader.results import Place, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
@@ -39,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SuitePlugin(suites.find))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_json_modifyreport(json_report: dict[str, Any]) -> None:
+    """Add the scores to the report of pytest-json-report."""
+    add_scores(json_report, Path(json_report["root"]))
+
+
 class SuitePlugin:
     """Gives every test of a suite a `student`, its prerequisites and a seed.
 
@@ -47,6 +57,7 @@ class SuitePlugin:
 
     def __init__(self, find: Callable[[Path], SuiteRun | None]) -> None:
         self._find = find
+        self._metadata: dict[str, dict[str, Any]] = {}
 
     @pytest.fixture
     def student(self, request: pytest.FixtureRequest) -> Student:
@@ -57,14 +68,15 @@ class SuitePlugin:
         return Student(run.session, probe_of(request.path))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if (run := self._find(item.path)) is not None:
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> None:
+        if (run := self._find(pyfuncitem.path)) is not None:
             try:
-                run.begin(_declared(run, item))
+                run.begin(_declared(run, pyfuncitem))
             except NotYet as error:
                 pytest.skip(str(error))
 
-    @pytest.hookimpl(wrapper=True)
+    # The innermost one: who asks for the metadata comes later.
+    @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -72,8 +84,18 @@ class SuitePlugin:
         error = call.excinfo.value if call.excinfo is not None else None
         ends = call.when == "call" or (call.when == "setup" and error is not None)
         if ends and (run := self._find(item.path)) is not None:
-            run.end(_declared(run, item), error)
+            test = _declared(run, item)
+            skipped = isinstance(error, pytest.skip.Exception)
+            end = run.end(test, NotYet(str(error)) if skipped else error)
+            file = run.session.exercise.file
+            place = Place(file, end.line, end.function) if end.line else None
+            result = score_test(test, end.outcome, end.message, place)
+            self._metadata[item.nodeid] = metadata_of(run.session.exercise.id, result)
         return report
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_json_runtest_metadata(self, item: pytest.Item) -> dict[str, Any]:
+        return self._metadata.get(item.nodeid, {})
 
 
 def _warn_always() -> None:
@@ -113,7 +135,9 @@ class _Suites:
         except GraderError:
             return None
         exercise = course.exercise(path.stem.removeprefix("test_"))
-        handed = read_submission(self._submission or course.root / "solutions", course)
+        solutions = course.solution(exercise).is_file()
+        own = course.root / "solutions" if solutions else course.folder
+        handed = read_submission(self._submission or own, course)
         source = handed.files[exercise.id].source
         if source is None:
             raise pytest.UsageError(handed.files[exercise.id].problem)

@@ -142,6 +142,7 @@ def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
         ".release.json",
         "README.md",
         "constraints.txt",
+        "pytest.ini",
         "exercises/course.toml",
         *(f"{where}/{name}" for where in ("exercises", "tests/stubs") for name in exercises),
         *(f"tests/public/{name}" for name in suites),

@@ -1,0 +1,155 @@
+"""Reports in the format of pytest-json-report, with the points: by plain pytest, and of a result.
+
+Each test has in its `metadata` what it is worth and what it says to the student, and the report has the
+scores of the `exercises`; the rest is as the plugin writes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from grader.course.manifest import Course, load_course
+from grader.course.suite import SuiteTest, tests_of
+from grader.judge.scoring import score_exercise, score_test, sum_of, weighed
+from grader.results import ExerciseResult, Outcome, Place, Result, TestResult, Visibility
+
+
+def metadata_of(exercise: str, test: TestResult) -> dict[str, Any]:
+    """The metadata of a test: what it is worth and what it says."""
+    return {
+        "exercise": exercise,
+        "visibility": test.visibility.value,
+        "result": test.outcome.value,
+        "points": test.score,
+        "max_points": test.max_score,
+        "message": test.message,
+        "hint": test.hint,
+        "place": msgspec.to_builtins(test.place),
+    }
+
+
+def report_of(result: Result, course: Course) -> dict[str, Any]:
+    """The report of a result, as if plain pytest had run the same suites on the same submission."""
+    from pytest import TestReport  # noqa: PT013 (no fixture)
+    from pytest_jsonreport import serialize  # type: ignore[import-untyped]
+
+    items = {}
+    for exercise in result.exercises:
+        lines = _lines(course, exercise)
+        for test in exercise.tests:
+            file, line = lines[test.visibility, test.name]
+            item = serialize.make_testitem(f"{file}::{test.name}", None, (file, line, test.name))
+            item["metadata"] = metadata_of(exercise.name, test)
+            outcome = _outcome(test)
+            if outcome != "passed":
+                item["outcome"] = outcome
+            stage = TestReport(
+                nodeid=item["nodeid"],
+                location=(file, line, test.name),
+                keywords={},
+                outcome=outcome,
+                longrepr=test.message or None,
+                when="call",
+                duration=test.duration_seconds,
+            )
+            item["call"] = serialize.make_teststage(stage, test.printed, None, None, True)
+            items[item["nodeid"]] = item
+    report = serialize.make_report(
+        created=time.time(),
+        duration=result.duration_seconds,
+        exitcode=int(any(item["outcome"] != "passed" for item in items.values())),
+        root=str(course.root),
+        environment=msgspec.to_builtins(result.environment),
+        summary=serialize.make_summary(items, collected=len(items)),
+    )
+    return {**report, "tests": list(items.values()), **scores_of(result.exercises)}
+
+
+def _outcome(test: TestResult) -> Literal["passed", "failed", "skipped"]:
+    match test.outcome:
+        case Outcome.PASSED:
+            return "passed"
+        case Outcome.SKIPPED:
+            return "skipped"
+        case _:
+            return "failed"
+
+
+def scores_of(exercises: Iterable[ExerciseResult]) -> dict[str, Any]:
+    """The scores of exercises, and of all together."""
+    results = list(exercises)
+    score, max_score = sum_of(results)
+    keys = ("name", "chapter", "title", "status", "score", "max_score")
+    return {
+        "exercises": [
+            {key: msgspec.to_builtins(getattr(each, key)) for key in keys} for each in results
+        ],
+        "score": score,
+        "max_score": max_score,
+    }
+
+
+def add_scores(report: dict[str, Any], root: Path) -> None:
+    """Weigh the tests of a report that plain pytest made, by their metadata, and add the scores.
+
+    An exercise counts whole where one of its suites ran: tests of it that were left out earned nothing.
+    """
+    suites: dict[Path, list[dict[str, Any]]] = {}
+    for item in report.get("tests", []):
+        if "exercise" in item.get("metadata", {}):
+            suites.setdefault(root / item["nodeid"].partition("::")[0], []).append(item)
+    by_exercise: dict[tuple[Path, str], list[dict[str, Any]]] = {}
+    courses: dict[Path, Course] = {}
+    for path, items in suites.items():
+        course = load_course(path.parent)
+        courses[course.root] = course
+        for item in items:
+            key = course.root, item["metadata"]["exercise"]
+            by_exercise.setdefault(key, []).append(item)
+    results = [
+        _scored(courses[folder], name, items) for (folder, name), items in by_exercise.items()
+    ]
+    report.update(scores_of(results))
+
+
+def _scored(course: Course, name: str, items: list[dict[str, Any]]) -> ExerciseResult:
+    """The result of an exercise, whose items get their points."""
+    exercise = course.exercise(name)
+    ran = {(Visibility(i["metadata"]["visibility"]), _name(i)): i["metadata"] for i in items}
+    visibilities = tuple(v for v in Visibility if any(key[0] is v for key in ran))
+    tests = []
+    for test in weighed(exercise, tests_of(course, exercise, visibilities)):
+        metadata = ran.get((test.visibility, test.name))
+        if metadata is None:
+            tests.append(score_test(test, Outcome.SKIPPED, "Not run."))
+        else:
+            tests.append(_weighed(test, metadata))
+            metadata.update(metadata_of(name, tests[-1]))
+    return score_exercise(exercise, tests)
+
+
+def _weighed(test: SuiteTest, metadata: dict[str, Any]) -> TestResult:
+    place = msgspec.convert(metadata["place"], Place | None)
+    return score_test(test, Outcome(metadata["result"]), metadata["message"], place)
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item["nodeid"].rpartition("::")[2])
+
+
+def _lines(course: Course, result: ExerciseResult) -> dict[tuple[Visibility, str], tuple[str, int]]:
+    """By test the suite that it stands in and its line, counted from 0 as pytest does."""
+    exercise = course.exercise(result.name)
+    suites = course.suites(exercise)
+    return {
+        (test.visibility, test.name): (
+            suites[test.visibility].relative_to(course.root).as_posix(),
+            test.line - 1,
+        )
+        for test in tests_of(course, exercise, tuple(suites))
+    }

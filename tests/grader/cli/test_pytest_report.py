@@ -1,0 +1,118 @@
+"""Plain pytest with pytest-json-report, and `grade run --pytest-report`: two ways to the same report."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.grader.cli.conftest import Grade
+
+FILE = Path("exercises", "text", "word_count.py")
+RIGHT = "solutions/text/word_count.py"
+CRASHING = "import os\n\ndef word_count(text):\n    os._exit(3)\n\ndef most_common(text, n):\n    return []\n"
+LOOPING = "def word_count(text):\n    while True:\n        pass\n\ndef most_common(text, n):\n    return []\n"
+
+
+def run_pytest(course: Path, *arguments: str) -> dict[str, Any]:
+    """The report of plain pytest."""
+    report = course / "plain.json"
+    command = [
+        "-m",
+        "pytest",
+        "-p",
+        "grader.judge.plain",
+        "--import-mode=importlib",
+        "-p",
+        "no:cacheprovider",
+    ]
+    options = ["--json-report", "--json-report-file", str(report), "--submission", "exercises"]
+    done = subprocess.run(
+        [sys.executable, *command, *options, *arguments],
+        cwd=course,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return dict(json.loads(report.read_bytes()))
+
+
+def items_in(report: dict[str, Any]) -> dict[str, Any]:
+    """By test all that both reports have to say alike.
+
+    Not the message of a time-out: plain pytest gives each suite the time that a judge gives to both.
+    """
+    items = {}
+    for item in report["tests"]:
+        if item["metadata"]["result"] == "timeout":
+            item["metadata"]["message"] = ""
+        items[item["nodeid"]] = item["outcome"], item["call"]["outcome"], item["metadata"]
+    return items
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        (RIGHT, "passed"),
+        ("tests/wrong/text/word_count/characters.py", "partial"),
+        (CRASHING, "failed"),
+        (LOOPING, "timeout"),
+    ],
+    ids=["right", "wrong", "crashing", "looping"],
+)
+def test_both_reports_are_alike(grade: Grade, clone: Path, source: str, status: str) -> None:
+    text = (clone / source).read_text() if source.endswith(".py") else source
+    (clone / FILE).write_text(text, encoding="utf-8")
+    suites = [f"tests/{kind}/text/test_word_count.py" for kind in ("public", "hidden")]
+    plain = run_pytest(clone, *suites)
+    judged = clone / "judged.json"
+    grade("run", "word_count", "--pytest-report", judged, cwd=clone)
+    ours = json.loads(judged.read_bytes())
+    assert items_in(plain) == items_in(ours)
+    for key in ("exercises", "score", "max_score", "exitcode", "root"):
+        assert plain[key] == ours[key]
+    assert set(ours) <= set(plain)
+    counts = {key: count for key, count in plain["summary"].items() if count}
+    assert counts == {key: count for key, count in ours["summary"].items() if count}
+    (exercise,) = ours["exercises"]
+    assert (exercise["name"], exercise["status"]) == ("word_count", status)
+
+
+def test_a_test_that_did_not_run_earns_nothing(clone: Path) -> None:
+    (clone / FILE).write_bytes((clone / RIGHT).read_bytes())
+    report = run_pytest(clone, "tests/public/text", "-k", "test_counts")
+    (exercise,) = report["exercises"]
+    assert 0 < exercise["score"] < exercise["max_score"] == 10
+
+
+def test_in_a_release_pytest_judges_the_own_files(
+    grade: Grade, clone: Path, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    assert grade("release", released, cwd=clone).returncode == 0
+    (released / FILE).write_bytes((clone / RIGHT).read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rA"],
+        cwd=released,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+    outcomes = dict(re.findall(r"^([A-Z]+) tests/public/text/(\S+)::", done.stdout, re.MULTILINE))
+    assert outcomes == {"PASSED": "test_word_count.py", "FAILED": "test_greeting.py"}
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
+    grade: Grade, clone: Path
+) -> None:
+    done = grade("run", "word_count", "--pytest-report", clone / "no" / "x.json", cwd=clone)
+    assert done.returncode == 2
+    assert "There is no folder" in done.stderr
