@@ -73,11 +73,12 @@ def settings() -> dict[str, Any]:
         "anomaly": torch.is_anomaly_enabled(),
         "autocast": torch.is_autocast_enabled("cpu"),
         "dtype": torch.get_default_dtype(),
+        "dispatch": torch._C._len_torch_dispatch_stack(),
     }
 
 
 def set_modes(settings: dict[str, Any]) -> None:
-    """Set the modes to these settings, and leave behind an inference mode and global hooks of the last test."""
+    """Set the modes to these settings; end the last test's inference mode, dispatch modes and global hooks."""
     torch = sys.modules.get("torch")
     if torch is None or not settings:
         return
@@ -88,6 +89,8 @@ def set_modes(settings: dict[str, Any]) -> None:
     torch.set_anomaly_enabled(settings["anomaly"])
     torch.set_autocast_enabled("cpu", settings["autocast"])
     torch.set_default_dtype(settings["dtype"])
+    while torch._C._len_torch_dispatch_stack() > settings["dispatch"]:
+        torch._C._pop_torch_dispatch_stack(None)
     for name, table in vars(torch.nn.modules.module).items():
         if name.startswith("_global_") and "hooks" in name and table:
             table.clear()

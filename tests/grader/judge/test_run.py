@@ -347,9 +347,14 @@ def test_second(student):
 '''
     source = """
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 torch.set_default_dtype(torch.float64)
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args, kwargs):
+        return func(*args, **kwargs)
 def leave():
     global guard
+    Mode().__enter__()
     guard = torch.inference_mode()
     guard.__enter__()
     torch.set_grad_enabled(False)
@@ -360,13 +365,13 @@ def leave():
 def modes():
     torch.nn.Identity()(1)
     x = torch.ones(1, requires_grad=True) * 2
-    mode = torch.is_autocast_enabled("cpu")
-    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), mode, str(x.dtype)]
+    mode, left = torch.is_autocast_enabled("cpu"), torch._C._len_torch_dispatch_stack()
+    return [x.requires_grad, x.is_inference(), torch.is_anomaly_enabled(), mode, left, str(x.dtype)]
 """
     first, second = judged(source, suite).result.tests
     assert first.outcome is Outcome.PASSED
     # The default dtype is what the module itself set as it was loaded.
-    assert "[True, False, False, False, 'torch.float64']" in second.message
+    assert "[True, False, False, False, 0, 'torch.float64']" in second.message
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.write(3, b'x' * 10**6) or os._exit(0)"])

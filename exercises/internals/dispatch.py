@@ -1,0 +1,124 @@
+"""Log every operator with a dispatch mode.
+
+Whatever you write in PyTorch ends as operators: small, fixed functions on tensors, such as
+`aten.addmm.default` (a matrix product plus a bias). The dispatcher looks up for each one which kernel has to
+run: for the CPU, for a GPU, for the meta device. A `TorchDispatchMode` stands right before the kernels. While
+`with mode:` runs, each operator that this thread is about to run goes to the mode's `__torch_dispatch__`
+instead. That is after autograd: `nn.Linear` has become `t` and `addmm`, and a backward pass is seen, too.
+
+An operator's name has three parts, library, operator and overload: `str(func)` is "aten.add.Tensor" for the
+sum of two tensors, "aten.add.out" for `torch.add(a, b, out=c)`. "aten" is PyTorch's own library.
+
+Source: PyTorch's documentation, Extending PyTorch: "Extending all torch API with Modes"; the docstrings of
+torch/utils/_python_dispatch.py.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Shape = tuple[int, ...]
+
+
+class OperatorCall(NamedTuple):
+    """One call of an operator: its name, and the shapes of the tensors that went in and came out (given)."""
+
+    name: str
+    input_shapes: tuple[Shape, ...]
+    output_shapes: tuple[Shape, ...]
+
+
+class OperatorLogger(TorchDispatchMode):
+    """A mode that records every operator which runs inside of its `with` block.
+
+        with OperatorLogger() as logger:
+            torch.cat([torch.ones(2, 3), torch.ones(1, 3)])
+        logger.calls[-1]
+        # OperatorCall("aten.cat.default", input_shapes=((2, 3), (1, 3)), output_shapes=((3, 3),))
+
+    `calls` is a list of OperatorCall, in the order in which the operators run: views (`x.t()`), in-place
+    operators (`x.add_(1)`) and the operators of a backward pass are among them.
+
+    - A new logger has no calls, and its list is its own. Entered again, it goes on with its list.
+    - Where one logger's block is inside of another one's, both record what runs in the inner block.
+    - What runs is the same with and without the logger. Each operator runs once with all of its arguments, and
+      the logger runs no operator of its own (no copy, no `detach`): a mode around it sees exactly what it
+      would see without it. Results, graphs, errors and meta tensors are what they always are.
+    - It keeps no tensor alive: it stores shapes, not arguments.
+    """
+
+    calls: list[OperatorCall]
+
+    def __init__(self) -> None:
+        """Begin without calls. The base class has an `__init__` of its own: run it, too."""
+        # TODO: begin an empty list.
+        raise NotImplementedError("OperatorLogger.__init__: begin an empty list")
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run the operator `func`, record it, and return its own result.
+
+        PyTorch calls this for each operator, with the mode switched off meanwhile. `func(*args, **kwargs)` runs
+        the operator; `kwargs` may be None, for no keywords; `types` is of no use here.
+
+        - `name` is `str(func)`, as "aten.addmm.default".
+        - `input_shapes` are the shapes of the tensors in `args`, then of those in `kwargs`, in order. Tensors
+          in a list or tuple count one by one, in their place (`torch.cat`); numbers, None and whatever else
+          is no tensor leave nothing.
+        - `output_shapes` are those of what comes out, in the same way: a tensor, several of them, or none.
+        - A shape is a tuple of ints (a `torch.Size` is one, a list is not), () for a 0-d tensor.
+        - Input shapes are as they were when the operator was called: `x.t_()` changes that of x.
+
+        Free: whether an operator that raises is recorded; a list instead of the outer tuples.
+        """
+        # TODO: run func and record it.
+        raise NotImplementedError("OperatorLogger.__torch_dispatch__: run func and record it")
+
+
+def log_operators(
+    f: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Any, list[OperatorCall]]:
+    """Call `f(*args, **kwargs)` once under a logger; return what it returned, and the list of calls.
+
+    The result is f's own, whatever it is. An error of `f` comes through, and no mode stays on, whether f raised
+    or not.
+    """
+    # TODO: call f inside of a logger's block.
+    raise NotImplementedError("log_operators: call f inside of a logger's block")
+
+
+def count_operators(calls: Sequence[OperatorCall]) -> dict[str, int]:
+    """Count the calls of each name: a dict from name to number, the most frequent first.
+
+    Names that are equally frequent stand in any order; no calls give {}. `calls` stays as it is.
+    """
+    # TODO: count the names, most frequent first.
+    raise NotImplementedError("count_operators: count the names, most frequent first")
+
+
+def matmul_flops(calls: Sequence[OperatorCall]) -> int:
+    """Count the floating-point operations of the matrix products among the calls.
+
+    A product of (m, k) and (k, n) has m * n entries, each of which takes k multiplications and k additions:
+    2 * m * k * n operations.
+
+    - "aten.mm.default": its two tensors are the factors.
+    - "aten.addmm.default": `bias + a @ b`; the first tensor is the bias, of any shape that broadcasts. The
+      second and third are the factors. The addition of the bias is not counted.
+    - "aten.bmm.default" and "aten.baddbmm.default": the same for a batch, with factors (batch, m, k) and
+      (batch, k, n): as many products as the batch size.
+    - Elementwise operators and views count 0, and so do operators of other libraries, whatever their names
+      ("lab.mm.default").
+
+    The result is an int. It needs only `calls`, which stay as they are; a shape may hold 0. Free: mv, dot,
+    convolutions and attention.
+    Not allowed: `torch.utils.flop_counter`.
+    """
+    # TODO: add up the four operators.
+    raise NotImplementedError("matmul_flops: add up the four operators")

@@ -1,0 +1,320 @@
+"""What OperatorLogger, log_operators, count_operators and matmul_flops promise, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+TENSORS = {"a": torch.arange(6.0).view(2, 3).cos(), "b": torch.arange(12.0).view(3, 4).sin()}
+TENSORS |= {"c": torch.arange(4.0).exp(), "i": torch.tensor([2, 0])}
+# Short programs over clones of these, run here and in the sandbox.
+PLAIN = """result = torch.addmm(c, a, b)
+result = torch.relu(a @ b + c).sum() * 2
+result = torch.nn.functional.linear(a, b.t(), c)
+result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)
+result = a[:0] @ b
+result = torch.where(a > 0, a, 0.0).clamp(min=None, max=1.0)"""
+LISTS = """result = torch.cat([a, a * 2, a[:, :1]], 1)
+result = a[:, i]
+result = torch._foreach_add([a, c], [b[:2, :3], c])[0]
+result = torch.split(b, 3, 1)
+result = a.max(1)[0], b.max()
+result = a.sum().item(), torch.equal(a, a)
+torch._foreach_mul_([a, c], 2); result = a, c"""
+KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(2, 4))
+result = torch.searchsorted(a, a, sorter=a.argsort(1))
+result = torch.topk(a, 1, out=(a.new_empty(2, 1), i.new_empty(2, 1)))[0]
+result = torch.add(a, a, alpha=3)"""
+IN_PLACE = """a.t_(); result = a
+view = b.t(); view.add_(1); result = b, view._base is b
+c.unsqueeze_(0); c.squeeze_(0); result = c.mul_(2) is c
+result = torch.add(a, a, out=a.new_empty(0))
+result = c.resize_(2, 1)"""
+OTHERS = """y = a @ b.requires_grad_() + c; y.tanh().sum().backward(); result = b.grad, y.requires_grad
+s, = torch.autograd.grad(c.requires_grad_().exp().sum(), c, create_graph=True); result = s, s.is_leaf
+x = torch.empty(5, 3, device='meta') @ torch.empty(3, 2, device='meta'); result = x.is_meta
+with torch.inference_mode(): result = a.t() @ a, a.exp().is_inference()
+with torch.library._scoped_library("lab", "DEF") as lab: lab.define("mm(Tensor a) -> Tensor"); \
+lab.impl("mm", torch.neg, "CPU"); result = torch.ops.lab.mm(a)"""
+
+
+CALLS: list[dict[str, Any]] = []  # of the Reference, in the last program
+
+
+class Reference(TorchDispatchMode):
+    """Records calls here in the judge: rightly under "", and under the sentences about usual mistakes."""
+
+    _should_skip_dynamo = classmethod(lambda cls: False)  # else torch._dynamo is imported, in 1 s
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        flat, keywords, top = shapes_of(args), shapes_of(kwargs), shapes_of(args, deep=False)
+        result = func(*args, **(kwargs or {}))
+        after, out, first = shapes_of((args, kwargs)), shapes_of(result), shapes_of([result], False)
+        blanks = tuple(tuple(getattr(leaf, "shape", ())) for leaf in tree_leaves((args, kwargs)))
+        name, inputs, packet = str(func), flat + keywords, str(func.overloadpacket)
+        CALLS.append({
+            "": (name, inputs, out),
+            "The names are func.__name__: take str(func).": (func.__name__, inputs, out),
+            "The names are func.name(): take str(func).": (func.name(), inputs, out),
+            "The names lack the overload: take str(func).": (packet, inputs, out),
+            "Numbers leave a shape (): only tensors do.": (name, blanks, out),
+            "Tensors in keyword arguments are missing: look into kwargs.": (name, flat, out),
+            "Tensors in lists are missing: look into lists and tuples.": (name, top + keywords, out),
+            "The input shapes are those after the call: take them before.": (name, after, out),
+            "Outputs in tuples and lists are missing: look into them.": (name, inputs, first),
+            "Only the first output is there: there may be several.": (name, inputs, out[:1]),
+        })  # fmt: skip
+        return result
+
+
+def shapes_of(value: Any, deep: bool = True) -> tuple[Any, ...]:
+    leaves = tree_leaves(value) if deep else value
+    return tuple(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, Tensor))
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("OperatorLogger")
+@pytest.mark.hint("self.calls = [] in __init__, after super().__init__().")
+def test_loggers(student: Student) -> None:
+    """Each logger goes on with a list of its own; an inner block is recorded by both."""
+    shape, binary = (2, 3), ("add", "mul", "sub")
+    rows: list[Any] = [(f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in binary]
+    every = [*rows, ("aten.neg.default", (shape,), (shape,))]
+    fresh = {"Entered again, the logger has lost its calls: begin the list in __init__.": every[3:]}
+    inner = {"The outer logger misses what runs in the inner block.": [rows[0], rows[2]]}
+    total, new, *lists, last = entry(student.run("entered", torch.ones(shape)), count=6)
+    assert total is not None, "In the block x + x is None: return the result of func."
+    for calls in (new, last):
+        told = "A new logger has calls already: all share one list. Begin it in __init__."
+        assert not entry(calls, kind=list, told="A new logger has no list `calls`."), told
+    outer, again, both = lists
+    check_calls(outer, rows, "the calls of the outer logger", inner)
+    check_calls(again, every, "the calls of the outer logger, entered again,", fresh)
+    right, what = [rows[1], every[3]], "the calls of the inner logger, called without kwargs then,"
+    check_calls(both, right, what)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("Store tuple(tensor.shape), and neither args nor results.")
+def test_keeps_no_tensor(student: Student) -> None:
+    """Tensors that the program drops are gone, in the block and after it."""
+    report = student.run("alive", 3)
+    assert len(entry(report, "calls", kind=list)) >= 4, "The logger has recorded too little."
+    for when in ("in", "after"):
+        count = entry(report, when, kind=int)
+        assert not count, (
+            f"The logger keeps {count} tensors alive {when} the block: store shapes only."
+        )
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("OperatorCall(str(func), the inputs' shapes, the outputs' shapes), each time.")
+def test_names_and_shapes(student: Student) -> None:
+    """Each operator is recorded in order: its name, and the shapes of its tensors, of nothing else."""
+    check_programs(student, PLAIN)
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_names_and_shapes")
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("result = func(*args, **kwargs), once, and no other computation with tensors.")
+def test_runs_the_same(student: Student) -> None:
+    """A mode around the logger sees exactly what runs without it."""
+    groups = (PLAIN, LISTS, KEYWORDS, IN_PLACE, OTHERS)
+    for program, report, reference, _ in compared(student, *groups):
+        right = [[*call[""][:2]] for call in reference]
+        around, own = entry(report, "around", kind=list), [name for name, _ in right]
+        names = [str(entry(call, 0)) for call in around]
+        more = [x for x in names if names.count(x) > own.count(x)]
+        told = f"In `{program}` {str(more)[:80]} run more often than without the logger"
+        assert not more, f"{told}: run each func once, and no operator of your own."
+        assert_equal(around, right, what=f"what a mode around the logger sees of `{program}`")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("A function for the shapes of a value can call itself for the items of a list.")
+def test_lists(student: Student) -> None:
+    """The tensors of a list leave their shapes one by one, and so do several outputs; none leave none."""
+    check_programs(student, LISTS)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("func(*args, **kwargs), and the shapes of args and of kwargs.values().")
+def test_keyword_arguments(student: Student) -> None:
+    """Keyword arguments go on to the operator, and their tensors come after those of args."""
+    check_programs(student, KEYWORDS)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("Take the inputs' shapes before func runs, and return func's own result.")
+def test_views_and_in_place(student: Student) -> None:
+    """Views and in-place operators are recorded, with the input shapes from before the call."""
+    check_programs(student, IN_PLACE)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.hint("Record every func, read no values, and return func's own result.")
+def test_backward_and_others(student: Student) -> None:
+    """Backward passes, meta tensors, inference mode and other libraries are recorded, too."""
+    check_programs(student, OTHERS)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_names_and_shapes")
+@pytest.mark.place("OperatorLogger")
+@pytest.mark.hint("Catch nothing, and leave __enter__ and __exit__ to the base class.")
+def test_errors(student: Student) -> None:
+    """Errors of an operator and of the block come through, and no mode stays on."""
+    check_errors(student, "OperatorLogger", "a logger's block")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("log_operators")
+@pytest.mark.hint("with OperatorLogger() as logger: result = f(*args, **kwargs)")
+def test_log_operators(student: Student) -> None:
+    """log_operators calls f once, and gives its own result and the calls; errors come through."""
+    x = torch.randn(2, 3)
+    report = student.run("logged", x)
+    assert entry(report, "pair") is True, "What comes back is no pair: return result, logger.calls."
+    assert not isinstance(entry(report, "results", 0), list), "The calls come before the result."
+    seen = entry(report, "seen", kind=list)
+    assert len(seen) == 2, f"In two calls of log_operators f ran {len(seen)} times: call it once."
+    right = [[count, ["other", "scale"], True, True] for count in (2, 1)]
+    assert laws.same(seen, right), "f gets other arguments: pass on all of *args and **kwargs."
+    own = {"sum": x.t() + 2}
+    assert_close(entry(report, "results"), [own, "the object", own], what="the list of f's results")
+    shape = ((3, 2),)
+    work: Any = [("aten.t.default", ((2, 3),), shape), ("aten.add.Tensor", shape, shape)]
+    lists = entry(report, "calls", kind=list, count=3)
+    for calls, right in zip(lists, (work, [], work), strict=True):
+        check_calls(calls, right, "the list of calls")
+    assert entry(report, "modes") == 0, "A mode is still on after log_operators: use a with block."
+    check_errors(student, "log_operators", "f")
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("count_operators")
+@pytest.mark.hint("collections.Counter(names).most_common() has the most frequent first.")
+def test_counts(student: Student) -> None:
+    """Each name has its number of calls, the most frequent come first, and calls stay as they are."""
+    every = ["aten.mm.default", *["aten.t.default"] * 3, "lab.mm.default", "aten.mm.default", "b"]
+    for names in (every, every[:1], every[::-1], every[3:5], []):
+        lines = [[name, ((2, 3),), ((), (2,))] for name in names]
+        right = {name: names.count(name) for name in names}
+        ones = {"Each name has a 1: count its calls.": dict.fromkeys(right, 1)}
+        calls, what = student.made("rows", lines), f"the dict for {len(names)} calls"
+        counts = student.function("count_operators")(calls)
+        assert_equal(counts, right, what=what, mistakes=ones, ordered=False)
+        values = list(counts.values())
+        told = f"The numbers come as {values}: the most frequent name has to stand first."
+        assert values == sorted(values, reverse=True), told
+        laws.check_changes_nothing(student, "count_operators", calls)
+
+
+PRODUCTS: Any = [
+    ("aten.mm", [(2, 3), (3, 5)], (2, 5), 60), ("aten.addmm", [(7,), (4, 2), (2, 7)], (4, 7), 112),
+    ("aten.addmm", [(), (5, 2), (2, 3)], (5, 3), 60), ("aten.bmm", [(3, 2, 5), (3, 5, 4)], (3, 2, 4), 240),
+    ("aten.baddbmm", [(2, 4), (5, 2, 3), (5, 3, 4)], (5, 2, 4), 240),
+    ("aten.baddbmm", [(2, 3, 1), (2, 3, 7), (2, 7, 2)], (2, 3, 2), 168),
+    ("aten.mm", [(4, 0), (0, 5)], (4, 5), 0), ("aten.bmm", [(0, 2, 5), (0, 5, 4)], (0, 2, 4), 0),
+    ("aten.addcmul", [(3, 3)] * 3, (3, 3), 0), ("aten.lgamma", [(3, 3)], (3, 3), 0),
+    ("aten.zeros", [], (3, 3), 0), ("lab.addmm", [(3, 3)] * 3, (3, 3), 0),
+    ("aten.mm", [(70000, 80000), (80000, 90000)], (70000, 90000), 1_008_000_000_000_000),
+]  # fmt: skip
+LINES = [[f"{name}.default", tuple(inputs), (output,)] for name, inputs, output, _ in PRODUCTS]
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("matmul_flops")
+@pytest.mark.hint("The factors are the last two inputs: 2 * m * k * n, times the batch size.")
+def test_flops(student: Student) -> None:
+    """Each matrix product counts 2 * m * k * n, times the batch size; all else counts 0."""
+    for (_, inputs, output, right), line in zip(PRODUCTS, LINES, strict=True):
+        batch, size = output[0] if len(output) == 3 else 1, torch.Size(output).numel()
+        mistakes = {
+            "The 2 is missing: each step is a multiplication and an addition.": right // 2,
+            "The batch size is missing: bmm is as many products.": right // max(1, batch),
+            "The addition of the bias is counted, too.": right + size * ("addmm" in line[0]),
+            "It is 0: this operator is a matrix product.": 0,
+        }
+        flops = student.function("matmul_flops")(student.made("rows", [line]))
+        what = f"matmul_flops of {line[0]} of {inputs}"
+        assert_equal(flops, right, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_flops")
+@pytest.mark.place("matmul_flops")
+@pytest.mark.hint("Begin at 0, and add what each call of the four operators takes.")
+def test_flops_add_up(student: Student) -> None:
+    """The products of many calls add up, none give 0, and calls stay as they are."""
+    calls, total = student.made("rows", LINES), sum(count for *_, count in PRODUCTS)
+    for given, right in ((student.made("rows", []), 0), (calls, total)):
+        flops = student.function("matmul_flops")(given)
+        assert_equal(flops, right, what=f"matmul_flops of {len(LINES) if right else 0} calls")
+    laws.check_changes_nothing(student, "matmul_flops", calls)
+    own, why = ["torch.utils.flop_counter."], "work it out from the shapes"
+    laws.check_not_used(student, "matmul_flops", calls, functions=own, why=why)
+
+
+def compared(student: Student, *groups: str) -> Iterator[tuple[str, Any, list[Any], list[Any]]]:
+    """Each program, the report of it, and its calls and results here."""
+    for programs in map(str.splitlines, groups):
+        reports = entry(student.run("recorded", programs, TENSORS), count=len(programs))
+        for program, report in zip(programs, reports, strict=True):
+            scope = {"torch": torch, **{name: tensor.clone() for name, tensor in TENSORS.items()}}
+            CALLS.clear()
+            with Reference():  # type: ignore[no-untyped-call]
+                exec(program, scope)  # one of those above
+            result: Any = scope["result"]
+            results = result if isinstance(result, tuple) else (result,)
+            values = [r.detach() if isinstance(r, Tensor) else r for r in results]
+            yield program, report, list(CALLS), values
+
+
+def check_programs(student: Student, programs: str) -> None:
+    """The calls of each program are recorded rightly, and its results are those without a logger."""
+    for program, report, reference, results in compared(student, programs):
+        known = {told: [call[told] for call in reference] for told in reference[0]}
+        what = f"logger.calls of `{program}`"
+        check_calls(entry(report, "calls"), known.pop(""), what, known)
+        assert_close(entry(report, "values"), results, what=f"the results of `{program}`")
+
+
+def check_calls(calls: Any, right: list[Any], what: str, mistakes: Any = None) -> None:
+    for call in entry(calls, kind=list, told=f"There is no list where {what} should be."):
+        name, *sides = entry(call, kind=list, count=3)
+        for side, shapes in zip(("input", "output"), sides, strict=True):
+            told = f"The {side}_shapes of {str(name)[:80]} are no tuple of shapes."
+            for shape in entry(shapes, kind=(list, tuple), told=told):
+                told = f"In the {side}_shapes of {str(name)[:80]} stands no shape"
+                whole = isinstance(shape, tuple) and all(type(size) is int for size in shape)
+                assert whole, (
+                    f"{told}: something else than one tuple(tensor.shape) for each tensor."
+                )
+    assert_equal(calls, right, what=what, mistakes=mistakes)
+
+
+def check_errors(student: Student, name: str, where: str) -> None:
+    texts = ("RuntimeError: mat1 and mat2", "LookupError: it broke", "KeyboardInterrupt: stop")
+    reports = entry(student.run("stopped", name, torch.randn(2, 3)), kind=list, count=3)
+    for report, right in zip(reports, texts, strict=True):
+        came, modes = entry(report, kind=list, count=2)
+        told = f"In {where} there is a {right}; what comes out is {str(came)[:80]}: catch nothing."
+        assert str(came).startswith(right), told
+        assert modes == 0, f"A mode is still on after an error in {where}: leave it in any case."
