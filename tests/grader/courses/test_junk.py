@@ -225,7 +225,7 @@ class _Filled(ast.NodeTransformer):
         # A class can be built only if nothing comes back from here.
         body = "return" if node.name == "__init__" and "return" in self._body else self._body
         names = [argument.arg for argument in node.args.args]
-        first = next((name for name in names if name not in ("self", "ctx")), names[0])
+        first = next((name for name in names if name not in ("self", "ctx")), [*names, "None"][0])
         filled = ast.parse(body.replace("FIRST", first)).body
         node.body = [new for old in node.body for new in (filled if _is_unwritten(old) else [old])]
         return node

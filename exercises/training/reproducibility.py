@@ -1,0 +1,96 @@
+"""Reproducibility: seeds, and code that leaves the random state alone.
+
+Three libraries draw from a global generator each: Python's `random`, NumPy (`np.random.rand`,
+`np.random.randn` and the like) and torch. `random.seed`, `np.random.seed` and `torch.manual_seed` seed them;
+a generator of one's own, as `np.random.default_rng(seed)` makes it, is another one. Normal numbers are made
+two at a time: `random.gauss` and `np.random.randn` keep the second one in hand, and it is part of the state.
+
+Code that draws for itself, to split data or to draw a picture, should leave these generators as they were.
+Else a training has other results because somebody looked at it.
+
+A `DataLoader` with workers forks processes, each with its own three generators. In a worker,
+`torch.initial_seed()` is a base seed that the loader draws once an epoch, plus the worker's number. The
+loader draws it, as it draws its orders, from the generator that it was given, and from torch's global one if
+it was given none, also without workers and without shuffling.
+
+Source: the notes "Reproducibility" and "torch.utils.data" in PyTorch's documentation.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.utils.data import DataLoader, Dataset
+
+
+def set_seed(seed: int) -> None:
+    """Seed everything: the three global generators, and cuDNN's choice of algorithms.
+
+    After each call they are as after `random.seed(seed)`, `np.random.seed(seed)` and
+    `torch.manual_seed(seed)` (which seeds the GPUs too); `torch.backends.cudnn.deterministic` is True and
+    `torch.backends.cudnn.benchmark` False. What else it sets is up to you.
+
+    Raises ValueError that names `seed` if it is outside 0..2**32 - 1, the seeds that NumPy takes.
+    """
+    # TODO: check the seed, seed the three, set the two flags.
+    raise NotImplementedError("set_seed: check the seed, seed the three, set the two flags")
+
+
+@contextmanager
+def fork_rng(seed: int | None = None) -> Iterator[Any]:
+    """Make a context manager: whatever its block draws or seeds, the three global generators are unharmed.
+
+    On leaving the block their states are exactly what they were when it was entered (not when the manager was
+    made), the normal numbers in hand included. So they are after an exception, too, and after Ctrl-C; both go
+    on.
+
+    With a `seed`, of which 0 is one, the generators are in the block as after `set_seed(seed)`; without one
+    they go on from where they were. Blocks may be nested. Making the manager changes nothing. Up to you: what
+    `as` gives, use as a decorator or a second time, and whether the cuDNN flags come back.
+
+    Raises ValueError that names `seed` if it is outside 0..2**32 - 1, when the manager is made or when the
+    block is entered.
+
+        with fork_rng(0):
+            rows = torch.randperm(1000)[:10]  # always the same ten, and the training goes on as ever
+    """
+    # TODO: keep the states, seed, yield, put the states back.
+    raise NotImplementedError("fork_rng: keep the states, seed, yield, put the states back")
+
+
+def seed_worker(worker_id: int) -> None:
+    """Seed `random` and NumPy by torch's seed, as a `worker_init_fn` does in a new worker of a loader.
+
+    Both are then as after seeding with `torch.initial_seed() % 2**32`, whatever `worker_id` is: in a worker
+    it is part of that seed already. torch's own generator stays as it is. Works in any process.
+    """
+    # TODO: seed the two.
+    raise NotImplementedError("seed_worker: seed the two")
+
+
+def seeded_loader(
+    dataset: Dataset[Any],
+    batch_size: int,
+    seed: int,
+    *,
+    shuffle: bool = True,
+    num_workers: int = 0,
+) -> DataLoader[Any]:
+    """Make a DataLoader whose epochs repeat themselves for a seed, and leave the global generators alone.
+
+    `dataset` is map-style, its items are tensors. Batches are made by the default collation, and have
+    `batch_size` items; the last one of an epoch may be shorter. Each item comes once an epoch.
+
+    - Order: without `shuffle` that of the dataset. With it every epoch has another order, which depends on
+      `seed` alone: two loaders with one seed give the same first, second, third epoch, whatever happens
+      meanwhile to the global generators and in other loaders. Other seeds give other orders.
+    - The global generators are left alone, by making the loader and by iterating it (each epoch to its end),
+      with and without `shuffle` and workers. What the dataset itself draws in this process does not count.
+    - With `num_workers` there are that many worker processes. What the items draw there from the three global
+      generators depends on `seed`, `num_workers` and the epoch alone; it differs between the workers, between
+      epochs and between seeds. Without workers, what items draw is up to you.
+
+    Persistent workers, samplers and `worker_init_fn` are up to you.
+    """
+    # TODO: a loader with a generator of its own.
+    raise NotImplementedError("seeded_loader: a loader with a generator of its own")

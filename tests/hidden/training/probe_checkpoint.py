@@ -1,0 +1,230 @@
+"""Trainings that use all three generators, saved and resumed, and what they hold and draw, raw."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import os
+import random
+import re
+import runpy
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import lr_scheduler
+
+SCHEDULERS: dict[str, Any] = {"StepLR": {"step_size": 4}, "ReduceLROnPlateau": {"patience": 1}}
+SCHEDULERS["OneCycleLR"] = {"max_lr": 0.2, "total_steps": 60}
+
+
+def draws() -> dict[str, Any]:
+    """The next uniform and normal numbers of each global generator, which is put back where it was."""
+    states: Any = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    numbers: dict[str, Any] = {
+        "Python's random": [[random.random() for _ in range(20)], random.gauss(0, 1)],
+        "NumPy": [np.random.rand(20).tolist(), np.random.randn(2).tolist()],
+        "torch": [torch.rand(20).tolist(), torch.randn(2).tolist()],
+    }
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+    return numbers
+
+
+def arrange(seed: int, kept: bool) -> dict[str, Any]:
+    """Seed and use all generators, with a normal number in hand or without; the draws right after the seed."""
+    random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+    first = draws()
+    random.random(), np.random.rand(), torch.rand(1)
+    if kept:
+        random.gauss(0, 1), np.random.randn(), torch.randn(1)
+    return first
+
+
+def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
+    """What is drawn before and after a state is taken, and each time after it is set, perhaps from a file."""
+    report: dict[str, Any] = {"first": arrange(seed, kept), "before": draws()}
+    state, set_state = module.random_state(), module.set_random_state
+    report |= {"after": draws(), "dict": isinstance(state, dict), "error": None, "again": []}
+    own = random.Random(seed), np.random.RandomState(seed), torch.Generator().manual_seed(seed)
+    if file:
+        buffer = io.BytesIO()
+        with contextlib.suppress(Exception):  # then there is nothing to read
+            torch.save(state, buffer)
+        buffer.seek(0)
+        report["error"], state = read(buffer)
+        # As another process has it: run anew, with nothing of what the module keeps.
+        with contextlib.suppress(Exception):
+            set_state = runpy.run_path(module.__file__)["set_random_state"]
+    for i in range(3 if report["error"] is None else 0):
+        arrange(seed + 10 * i, kept=i == 0)
+        module.random_state()
+        arrange(seed + 11 * i + 1, kept=i == 1)
+        set_state(state)
+        report["again"].append(draws())
+    numbers = torch.rand(2, generator=own[2]).tolist()
+    return report | {"own": [own[0].random(), float(own[1].rand()), *numbers]}
+
+
+def read(file: Any) -> tuple[str | None, Any]:
+    """How torch.load fails without an allow-list, and the data."""
+    allowed = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    try:
+        return None, torch.load(file, weights_only=True)
+    except Exception as error:  # noqa: BLE001 (a file may be anything)
+        alien = re.search(r"GLOBAL (\S+)", str(error))
+        return f"refuses {alien[1]}" if alien else f"raises {type(error).__name__}", None
+    finally:
+        torch.serialization.add_safe_globals(allowed)
+
+
+class Training:
+    """A model with buffers, an optimizer, perhaps a scheduler, and epochs that draw from all generators."""
+
+    def __init__(self, kind: str, seed: int, history: int = 0) -> None:
+        torch.manual_seed(seed)
+        self.model = network()
+        first, *rest = self.model.parameters()
+        groups: list[Any] = [{"params": [first]}, {"params": rest, "lr": 0.02}]
+        self.optimizer: Any = torch.optim.SGD(groups, lr=0.05, momentum=0.9)
+        if kind == "ReduceLROnPlateau":
+            self.optimizer = torch.optim.AdamW(groups, lr=0.05, amsgrad=True)
+        make = getattr(lr_scheduler, kind, lambda _: None)
+        self.scheduler: Any = make(self.optimizer, **SCHEDULERS.get(kind, {}))
+        self.run(history)
+
+    def run(self, epochs: int) -> dict[str, Any]:
+        """Train, and tell how all of it stands."""
+        x = torch.linspace(-1, 1, 36).reshape(12, 3)
+        self.model.train()
+        for rows in [rows for _ in range(epochs) for rows in torch.randperm(12).split(4)]:
+            noise = torch.from_numpy(np.random.randn(len(rows), 3)).float()
+            output = self.model(x[rows] + 0.1 * noise)
+            loss = (output - x[rows].sum(1, keepdim=True) - random.gauss(0, 1)).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            if self.scheduler is not None:
+                self.scheduler.step(*[loss.item()][: "Plateau" in type(self.scheduler).__name__])
+        return self.facts()
+
+    def facts(self) -> dict[str, Any]:
+        """All that the training holds, and what it would draw next."""
+        parameters = dict(self.model.named_parameters())
+        state, groups = self.optimizer.state, self.optimizer.param_groups
+        scheduler = {} if self.scheduler is None else self.scheduler.state_dict()
+        plain = (bool, int, float, str, list)
+        return {
+            "weights": {name: p.detach().clone() for name, p in parameters.items()},
+            "buffers": {name: buffer.clone() for name, buffer in self.model.named_buffers()},
+            "state": [
+                {k: copied(v) for k, v in state.get(p, {}).items()} for p in parameters.values()
+            ],
+            "options": [{k: v for k, v in g.items() if k != "params"} for g in groups],
+            "scheduler": {k: copied(v) for k, v in scheduler.items() if isinstance(v, plain)},
+            "draws": draws(),
+            "objects": [id(p) for p in parameters.values()],
+            "modes": [part.training for part in self.model.modules()],
+            "gradients": [None if p.grad is None else p.grad.clone() for p in parameters.values()],
+            "flags": [torch.is_grad_enabled(), *[p.requires_grad for p in parameters.values()]],
+        }
+
+
+def copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else copy.copy(value)
+
+
+def network(*extra: nn.Module, width: int = 5) -> nn.Sequential:
+    layers = nn.Linear(3, width), nn.BatchNorm1d(width), nn.Dropout(0.5), nn.Linear(width, 1)
+    return nn.Sequential(*layers, *extra)
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder, which is the current one."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        yield Path(name)
+
+
+def resumed(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict[str, Any]:
+    """A training that was saved and went on, and one that was resumed from the file.
+
+    Plan: objects that are "fresh"; a "model" alone to load, or an "optimizer" with it; a file that is
+    "unscheduled", or whose tensors were on a "gpu".
+    """
+    first, training = arrange(seed, kept=True), Training(kind, seed, history=2)
+    training.model[3].eval()
+    report: dict[str, Any] = {"first": first, "before": training.facts()}
+    objects = [training.model, training.optimizer, epoch, training.scheduler]
+    tag = torch.serialization.location_tag
+    with folder() as place:
+        try:
+            if "gpu" in plan:
+                torch.serialization.location_tag = lambda storage: "cuda:0"
+            module.save_checkpoint(place / "saved.pt", *objects[: 3 if "unsch" in plan else 4])
+        finally:
+            torch.serialization.location_tag = tag
+        report |= {"saved": training.facts(), "went on": training.run(1)}
+        other = Training(kind, seed + 1, history=0 if "fresh" in plan else 2)
+        arrange(seed + 2, kept="fresh" in plan)
+        other.model[:3].train("fresh" in plan)
+        report["other"] = other.facts()
+        objects = [other.model, other.optimizer, other.scheduler]
+        objects = objects[: 1 if "model" in plan else 2 if "optimizer" in plan else 3]
+        report["value"] = module.load_checkpoint(place / "saved.pt", *objects)
+        report |= {"loaded": other.facts(), "resumed": other.run(1)}
+        # A file is there to be read more than once, by objects that have gone on since.
+        report["value again"] = module.load_checkpoint("saved.pt", *objects)
+        return report | {"loaded again": other.facts()}
+
+
+def files(module: Any, name: str, text: bool, old: bool) -> dict[str, Any]:
+    """What lies in a folder after a checkpoint was saved there, perhaps over another file."""
+    training = Training("none", 1)
+    with folder() as place:
+        path: Any = name if text else Path(name)
+        if old:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(b"old" * 40_000)
+        module.save_checkpoint(path, training.model, training.optimizer, 3)
+        names = sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
+        return {"files": names, "error": read(place / name)[0] if name in names else None}
+
+
+def refusal(module: Any, changed: str) -> dict[str, Any]:
+    """How load_checkpoint ends for a file with code in it, or for a model of another architecture."""
+    training = Training("none", 1)
+    models = {
+        "more layers": network(nn.Linear(1, 1)),
+        "fewer layers": network()[:3],
+        "other shapes": network(width=4),
+        "more buffers": network(nn.BatchNorm1d(1, affine=False)),
+    }
+    with folder() as place:
+        path = place / "saved.pt"
+        module.save_checkpoint(path, training.model, training.optimizer, 3)
+        if changed.startswith("code"):
+            content, flag = read(path)[1], Flag()
+            inside = isinstance(content, dict) and changed == "code inside"
+            torch.save({**content, "extra": flag} if inside else flag, path)
+        try:
+            module.load_checkpoint(path, models.get(changed, training.model))
+        except NotImplementedError:
+            raise
+        except Exception:  # noqa: BLE001 (an error of any kind is right)
+            return {"refused": True, "ran": (place / "ran").exists()}
+        return {"refused": False, "ran": (place / "ran").exists()}
+
+
+class Flag:
+    """Code in a file: unpickling it makes a folder."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("ran",)
