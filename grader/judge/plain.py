@@ -58,8 +58,10 @@ class SuitePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if (run := self._find(item.path)) is not None:
+            if (test := _declared(run, item)) is None:
+                pytest.skip("needs a package that is not installed")
             try:
-                run.begin(_declared(run, item))
+                run.begin(test)
             except NotYet as error:
                 pytest.skip(str(error))
 
@@ -70,14 +72,15 @@ class SuitePlugin:
         report = yield
         error = call.excinfo.value if call.excinfo is not None else None
         ends = call.when == "call" or (call.when == "setup" and error is not None)
-        if ends and (run := self._find(item.path)) is not None:
-            run.end(_declared(run, item), error)
+        run = self._find(item.path) if ends else None
+        if run is not None and (test := _declared(run, item)) is not None:
+            run.end(test, error)
         return report
 
 
-def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest:
-    """The test of the suite that an item is."""
-    return run.tests[_visibility_of(item.path), item.name]
+def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest | None:
+    """The test of the suite that an item is; None for one that is left out here."""
+    return run.tests.get((_visibility_of(item.path), item.name))
 
 
 def _visibility_of(suite: Path) -> Visibility:

@@ -114,13 +114,13 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
 def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
     """The first findings, each cause once: all of them, or at most `shown`."""
     if exercise.untouched:
-        return Summary(())
+        return Summary(_left_out(exercise))
     if exercise.message:
-        return Summary((fault(exercise),))
+        return Summary((fault(exercise), *_left_out(exercise)))
     causes = findings(exercise)
     shown = len(causes) if shown is None else shown
     return Summary(
-        tuple(_finding(finding) for finding in causes[:shown]),
+        (*(_finding(finding) for finding in causes[:shown]), *_left_out(exercise)),
         sum(len(finding.tests) for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
@@ -129,8 +129,8 @@ def summarized(exercise: ExerciseResult, shown: int | None = None) -> Summary:
 def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
     """Every test; of a file that is at fault as a whole that fault alone, as every test says it."""
     if exercise.message and not exercise.untouched:
-        return (fault(exercise),)
-    return every_test(exercise, exercise.tests)
+        return (fault(exercise), *_left_out(exercise))
+    return (*every_test(exercise, exercise.tests), *_left_out(exercise))
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
@@ -147,6 +147,10 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
         above.add(cause)
         sections.append(Section(blocks, test, test.title))
     return tuple(sections)
+
+
+def _left_out(exercise: ExerciseResult) -> tuple[Section, ...]:
+    return (Section((Note(exercise.left_out),)),) if exercise.left_out else ()
 
 
 def fault(exercise: ExerciseResult) -> Section:
