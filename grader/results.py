@@ -74,7 +74,8 @@ class TestResult(msgspec.Struct, frozen=True):
 class ExerciseResult(msgspec.Struct, frozen=True):
     """One exercise of one submission; `output` is what the student's code printed, bounded.
 
-    One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub.
+    One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub. `left_out`
+    says which tests count for nothing here, for want of a package.
     """
 
     name: str
@@ -88,6 +89,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     tests: tuple[TestResult, ...]
     output: str
     settled: bool = False
+    left_out: str = ""
 
     @property
     def untouched(self) -> bool:

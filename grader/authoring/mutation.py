@@ -476,6 +476,7 @@ class _Mutations:
                 complaint = f"{self._course.name_of(path)}{line} is not valid Python: {why}."
                 return MutationReport(self._exercise.id, self._solution, 0, complaints=(complaint,))
         mutants = mutants_of(source, stub)
+        closed = {need.share for need in self._exercise.unmet}
         entries, complaints = equivalent_mutants(self._course, self._exercise)
         marked: set[bytes] = set()
         for entry in entries:
@@ -486,6 +487,8 @@ class _Mutations:
                     f"{self._file}: no such mutant as {entry.mutant!r}: the line changed; remove the "
                     "entry or judge it anew."
                 )
+        # What no test judges here survives in any case.
+        mutants = [m for m in mutants if self._exercise.share_of(m.function) not in closed]
         chosen = mutants
         if most < len(mutants):
             numbers = sorted(random.Random(_SEED).sample(range(len(mutants)), most))  # noqa: S311 (a draw that stays the same)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from grader.authoring.mutants import WrongAnswer, harmless_saboteurs, wrong_answers
+from grader.authoring.mutants import WrongAnswer, WrongAnswers, harmless_saboteurs, wrong_answers
 from grader.authoring.references import dangling
 from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
 from grader.course.sentences import Sentence
-from grader.course.suite import tests_of
+from grader.course.suite import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment, LawCall
@@ -40,7 +40,10 @@ class CaughtAnswer(msgspec.Struct, frozen=True):
 
 
 class ExerciseProof(msgspec.Struct, frozen=True):
-    """One exercise, proved or not: how much was judged, what was caught, and every complaint."""
+    """One exercise, proved or not: how much was judged, what was caught, and every complaint.
+
+    `unproved` are the shares that could not be judged, and the packages that they need.
+    """
 
     exercise: str
     right: int
@@ -49,6 +52,7 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     saboteurs: int
     complaints: tuple[str, ...]
     caught: tuple[CaughtAnswer, ...] = ()
+    unproved: str = ""
 
 
 def verify(
@@ -107,7 +111,7 @@ class _Prover:
     def prove(self) -> ExerciseProof:
         course, exercise, stub = self._course, self._exercise, self._course.stub(self._exercise)
         rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
-        wrongs = wrong_answers(course, exercise)
+        wrongs = _judgeable(wrong_answers(course, exercise), self._left_out())
         solution = course.name_of(course.solution(exercise))
         runs = [_Run(course.name_of(stub), stub.read_bytes())]
         runs += [
@@ -131,7 +135,9 @@ class _Prover:
                 ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
-        complaints = drift(course, exercise) + dangling(course, exercise, self._tests)
+        complaints = drift(course, exercise) + dangling(
+            course, exercise, declared_tests(course, exercise, tuple(Visibility))
+        )
         complaints += wrongs.complaints
         complaints += [_fault(fault, names) for fault, names in faults.items()]
         complaints += [
@@ -167,7 +173,13 @@ class _Prover:
             sum(answer.is_caught(judgment) for answer, judgment in saboteurs),
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
+            ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
         )
+
+    def _left_out(self) -> set[str]:
+        """The names of the tests that need a package which is not installed."""
+        tests = declared_tests(self._course, self._exercise, tuple(Visibility))
+        return {test.name for test in tests} - {test.name for test in self._tests}
 
     def _sabotaged(
         self, laws: Iterable[LawCall]
@@ -323,6 +335,18 @@ def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[
         f"{name} is right, but {test} is {outcome} with {_seeds(under)}: {messages[test, outcome]}"
         for (test, outcome), under in seeds.items()
     ]
+
+
+def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
+    """The wrong answers that are to be caught by other tests than those that are left out."""
+    answers = [
+        msgspec.structs.replace(
+            wrong, caught_by=tuple(test for test in wrong.caught_by if test not in left_out)
+        )
+        for wrong in wrongs.answers
+        if not wrong.caught_by or not left_out.issuperset(wrong.caught_by)
+    ]
+    return msgspec.structs.replace(wrongs, answers=tuple(answers))
 
 
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:

@@ -13,11 +13,13 @@ from grader.course.manifest import Course, Exercise, Help, probe_of
 def exercise_digest(course: Course, exercise: Exercise) -> str:
     """The digest of what judges one exercise: of its manifest entry, its stub, suites and probes.
 
+    Packages that are needed and not installed are part of it, as tests are left out without them.
     What only helps the student is left out: a mended hint makes no verdict old. So is a key that has its
     default, which a new one has in every exercise.
     """
     entry = msgspec.to_builtins(exercise)
     judging = {name: value for name, value in entry.items() if name not in Help.__struct_fields__}
+    judging |= {"unmet": [need.share for need in exercise.unmet]} if exercise.unmet else {}
     digest = hashlib.sha256(msgspec.json.encode(judging, order="sorted"))
     for path in (course.stub(exercise), *_suite_files(course, exercise)):
         digest.update(path.relative_to(course.root).as_posix().encode() + b"\0")

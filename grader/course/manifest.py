@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import keyword
 import re
 import sys
@@ -69,6 +70,28 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return frozenset(name.partition(".")[0] for name in self.inside)
 
 
+class PackageNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Packages that the tests of a share need; `extra` is that of this grader which brings them."""
+
+    packages: Annotated[tuple[_Identifier, ...], msgspec.Meta(min_length=1)]
+    share: _QualifiedName
+    extra: _Identifier | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Whether all of the packages are installed; none of them is imported."""
+        return all(importlib.util.find_spec(name) is not None for name in self.packages)
+
+    @property
+    def remark(self) -> str:
+        """What is left out where it is not met, and what to install."""
+        install = f"'lab-bench[{self.extra}]'" if self.extra else " ".join(self.packages)
+        return (
+            f"{self.share} is not judged here, and its points do not count: it needs "
+            f"{' and '.join(self.packages)}. To have it judged: pip install {install}"
+        )
+
+
 class Help(msgspec.Struct, frozen=True, kw_only=True):
     """Keys that only help the student; they are released, and a change makes no verdict old."""
 
@@ -94,7 +117,7 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)]
     shares: dict[_QualifiedName, Annotated[float, msgspec.Meta(gt=0, le=1e6)]] = {}
     memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 2048
-    needs: tuple[Literal["processes", "loopback"], ...] = ()
+    needs: tuple[Literal["processes", "loopback"] | PackageNeed, ...] = ()
     preload: tuple[_Text, ...] = ()
     forbidden: tuple[ForbiddenRule, ...] = ()
 
@@ -118,6 +141,17 @@ class Exercise(
     def file(self) -> str:
         """The file that a student hands in, relative to the submission."""
         return f"{self.chapter}/{self.id}.py"
+
+    @property
+    def unmet(self) -> list[PackageNeed]:
+        """The needs whose packages are not installed: the tests of their shares are left out."""
+        return [need for need in self.needs if isinstance(need, PackageNeed) and not need.is_met]
+
+    @property
+    def open_shares(self) -> dict[str, float]:
+        """The shares that can be judged here."""
+        closed = {need.share for need in self.unmet}
+        return {name: weight for name, weight in self.shares.items() if name not in closed}
 
     def share_of(self, place: str) -> str:
         """The share that a test of this place belongs to: the longest one that is, or holds, the place."""
@@ -406,6 +440,11 @@ def _complaints(read: _Manifest) -> Iterator[str]:
             yield f"the exercise id {exercise_id!r} is a name of Python's own; choose another."
     seen: set[str] = set()
     for exercise in read.exercise:
+        needed = {need.share for need in exercise.needs if isinstance(need, PackageNeed)}
+        if unknown := needed - exercise.shares.keys():
+            yield f"{exercise.id!r} needs packages for {min(unknown)!r}, which is none of its shares."
+        elif needed and len(needed) == len(exercise.shares):
+            yield f"{exercise.id!r} needs packages for all of its shares: leave one that needs none."
         for prerequisite in exercise.prerequisites:
             if prerequisite not in seen:
                 yield (

@@ -45,8 +45,18 @@ class SuiteTest(msgspec.Struct, frozen=True):
 def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]) -> list[SuiteTest]:
     """The tests of an exercise's suites of these visibilities, in the order in which they run.
 
-    A place in no share of the exercise, where it has some, is a CourseError with file and line.
+    Those that need a package which is not installed are left out. A place in no share of the exercise,
+    where it has some, is a CourseError with file and line.
     """
+    tests = declared_tests(course, exercise, chosen)
+    closed = {need.share for need in exercise.unmet}
+    return [test for test in tests if test.share not in closed]
+
+
+def declared_tests(
+    course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]
+) -> list[SuiteTest]:
+    """The tests of `tests_of`, and those that are left out of it."""
     suites = course.suites(exercise)
     return [
         _with_share(path, test, exercise) if exercise.shares else test

@@ -70,8 +70,10 @@ class SuitePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> None:
         if (run := self._find(pyfuncitem.path)) is not None:
+            if (test := _declared(run, pyfuncitem)) is None:
+                pytest.skip("needs a package that is not installed")
             try:
-                run.begin(_declared(run, pyfuncitem))
+                run.begin(test)
             except NotYet as error:
                 pytest.skip(str(error))
 
@@ -83,8 +85,8 @@ class SuitePlugin:
         report = yield
         error = call.excinfo.value if call.excinfo is not None else None
         ends = call.when == "call" or (call.when == "setup" and error is not None)
-        if ends and (run := self._find(item.path)) is not None:
-            test = _declared(run, item)
+        run = self._find(item.path) if ends else None
+        if run is not None and (test := _declared(run, item)) is not None:
             skipped = isinstance(error, pytest.skip.Exception)
             end = run.end(test, NotYet(str(error)) if skipped else error)
             file = run.session.exercise.file
@@ -104,9 +106,9 @@ def _warn_always() -> None:
         torch.set_warn_always(True)
 
 
-def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest:
-    """The test of the suite that an item is."""
-    return run.tests[_visibility_of(item.path), item.name]
+def _declared(run: SuiteRun, item: pytest.Item) -> SuiteTest | None:
+    """The test of the suite that an item is; None for one that is left out here."""
+    return run.tests.get((_visibility_of(item.path), item.name))
 
 
 def _visibility_of(suite: Path) -> Visibility:

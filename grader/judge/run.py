@@ -25,7 +25,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.sentences import sentences_of
-from grader.course.suite import SuiteTest, tests_of
+from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
@@ -62,8 +62,9 @@ def judge_exercise(
     begin = time.monotonic()
     if options.seconds is not None:
         exercise = msgspec.structs.replace(exercise, seconds=options.seconds)
-    declared = tests_of(course, exercise, options.suites)
-    tests = declared if options.only is None else _only(declared, *options.only)
+    declared = declared_tests(course, exercise, options.suites)
+    tests = tests_of(course, exercise, options.suites)
+    tests = tests if options.only is None else _only(tests, *options.only)
     recorder.begin(on=options.record)
     if options.record and options.only is None:
         for visibility, path in course.suites(exercise).items():
@@ -122,7 +123,8 @@ def late_imports(
     session = Session(sandboxes, exercise, reference, options.required_walls, watch_imports=True)
     try:
         session.begin()
-        functions = _functions(course, exercise, tests, visibilities, suites)
+        declared = declared_tests(course, exercise, visibilities)
+        functions = _functions(course, exercise, declared, visibilities, suites)
         run = SuiteRun(session, tests, options.seed)
         session.load()
         for test in tests:

@@ -63,6 +63,14 @@ def score_alike(
     return score_exercise(exercise, results, message=message, settled=settled)
 
 
+def worth_of(exercise: Exercise) -> float:
+    """The points that there are for an exercise here, without the shares that are left out."""
+    if not exercise.unmet:
+        return exercise.points
+    part = sum(exercise.open_shares.values()) / sum(exercise.shares.values())
+    return max(rounded(exercise.points * part), 0.01)
+
+
 def score_exercise(
     exercise: Exercise,
     tests: list[TestResult],
@@ -73,19 +81,21 @@ def score_exercise(
     settled: bool = False,
 ) -> ExerciseResult:
     """An exercise: its points times the earned share of its tests' weights."""
-    earned, worth = sum(test.score for test in tests), sum(test.max_score for test in tests)
+    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
+    worth = worth_of(exercise)
     return ExerciseResult(
         name=exercise.id,
         title=exercise.title,
         chapter=exercise.chapter,
         status=_status([test.outcome for test in tests]),
-        score=points(earned, worth, exercise.points),
-        max_score=exercise.points,
+        score=points(earned, total, worth),
+        max_score=worth,
         duration_seconds=round(seconds, 4),
         message=message,
         tests=tuple(tests),
         output=output,
         settled=settled,
+        left_out=" ".join(need.remark for need in exercise.unmet),
     )
 
 

@@ -78,6 +78,18 @@ class Student:
         """Call a function of the probe module beside the suite, in the sandbox."""
         return self.probe(probe)(*arguments, **keywords)
 
+    def apart(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a function of the probe module in a new sandbox, where nothing of the student's ever ran.
+
+        For what the student's code made and a judge should not open: a file, a model in bytes. An empty
+        module stands in the place of the student's.
+        """
+        session = self._session.apart()
+        try:
+            return Student(session, self._probe).run(probe, *arguments, **keywords)
+        finally:
+            session.close()
+
     def made(self, probe: str, *arguments: Any, **keywords: Any) -> Made:
         """A live argument: what a function of the suite's probe makes, in the sandbox.
 

@@ -125,9 +125,9 @@ def summarized(
     With `printed` the first one whose test printed something has that, too.
     """
     if exercise.untouched:
-        return Summary(())
+        return Summary(_left_out(exercise))
     if exercise.message:
-        return Summary((fault(exercise),))
+        return Summary((fault(exercise), *_left_out(exercise)))
     causes = findings(exercise)
     shown = len(causes) if shown is None else shown
     sections = [_finding(finding) for finding in causes[:shown]]
@@ -137,7 +137,7 @@ def summarized(
             sections[place] = msgspec.structs.replace(sections[place], blocks=blocks)
             break
     return Summary(
-        tuple(sections),
+        (*sections, *_left_out(exercise)),
         sum(len(finding.tests) for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
@@ -149,13 +149,14 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
     Each has what the student's code printed in it.
     """
     if exercise.message and not exercise.untouched:
-        return (fault(exercise),)
-    return tuple(
+        return (fault(exercise), *_left_out(exercise))
+    sections = (
         msgspec.structs.replace(section, blocks=(*section.blocks, Printed(test.printed)))
         if test.printed
         else section
         for test, section in zip(exercise.tests, every_test(exercise, exercise.tests), strict=True)
     )
+    return (*sections, *_left_out(exercise))
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
@@ -172,6 +173,10 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
         above.add(cause)
         sections.append(Section(blocks, test, test.title))
     return tuple(sections)
+
+
+def _left_out(exercise: ExerciseResult) -> tuple[Section, ...]:
+    return (Section((Note(exercise.left_out),)),) if exercise.left_out else ()
 
 
 def fault(exercise: ExerciseResult) -> Section:

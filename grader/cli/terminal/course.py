@@ -20,6 +20,7 @@ from grader.cli.terminal.console import (
     print_lines,
 )
 from grader.course.suite import tests_of
+from grader.judge.scoring import worth_of
 from grader.results import Visibility
 from grader.student.progress import Standing, progress_words, standing_words
 from grader.submissions import file_of
@@ -109,7 +110,7 @@ def _row(
     cells = {
         "exercise": exercise.id,
         "state": standing_words(standing, workspace.course),
-        "points": f"{before}{number(exercise.points)}",
+        "points": f"{before}{number(worth_of(exercise))}",
         "minutes": str(exercise.minutes),
         "difficulty": DIFFICULTY[exercise.difficulty],
     }
@@ -214,7 +215,7 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
             for row in rows:
                 yield from hang(console, Text("  - "), Text(row))
 
-    points, minutes = number(exercise.points), exercise.minutes
+    points, minutes = number(worth_of(exercise)), exercise.minutes
     difficulty = DIFFICULTY[exercise.difficulty]
     yield Text(exercise.title, "bold")
     about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"
@@ -222,6 +223,8 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
     yield Text(shown_path(file_of(course.folder, exercise)), "cyan")
     yield Text()
     yield from hang(console, Text(), Text(exercise.teaches))
+    for need in exercise.unmet:
+        yield from hang(console, Text(), Text(need.remark, "dim"))
     tests = tests_of(course, exercise, tuple(Visibility))
     yield from paragraph("What is checked", _checked(tests))
     yield from paragraph("Not allowed", dict.fromkeys(_rules(exercise)))
@@ -266,6 +269,8 @@ def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
     counts += f", {counted(proof.saboteurs, 'saboteur')}" if proof.saboteurs else ""
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
+    if proof.unproved:
+        verdict += f", without {proof.unproved}"
     rows = [
         ("    " if row else "  - ", Text(clean(line, 2000)))
         for complaint in proof.complaints

@@ -1,0 +1,59 @@
+"""A sandbox of its own for what the student's code made: none of that code runs in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grader.judge.assignment import Judgment
+from grader.results import Outcome
+
+JudgeSource = Callable[..., Judgment]
+
+SUITE = """
+@pytest.mark.place("value")
+def test_apart(student):
+    '''Apart'''
+    assert_equal(student.run("root", 16.0), 7.0)
+    assert_equal(student.apart("root", 16.0), 4.0)
+    assert_equal(student.apart("names"), [])
+    assert_equal(student.run("root", 9.0), 7.0)
+    assert_equal(student.function("value")(), 1)
+
+@pytest.mark.place("value")
+def test_no_time_of_its_own(student):
+    '''Time'''
+    student.apart("loop")
+
+@pytest.mark.place("value")
+def test_afterwards(student):
+    '''Afterwards'''
+    assert_equal(student.function("value")(), 1)
+"""
+PROBE = """
+import math
+
+def root(module, number):
+    return math.sqrt(number)
+
+def names(module):
+    return [name for name in vars(module) if not name.startswith("__")]
+
+def loop(module):
+    while True:
+        pass
+"""
+SOURCE = """
+import math
+math.sqrt = lambda number: 7.0
+def value():
+    return 1
+"""
+
+
+def test_what_the_student_changed_is_not_changed_apart(judged: JudgeSource) -> None:
+    result = judged(SOURCE, SUITE, PROBE).result
+    first, second, third = result.tests
+    assert first.outcome is Outcome.PASSED, first.message
+    assert second.outcome is Outcome.TIMEOUT
+    assert second.duration_seconds < 4
+    assert third.outcome is Outcome.PASSED, third.message
