@@ -1,0 +1,80 @@
+"""Small examples for AdamW; probe_adamw.py has the steps."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, laws
+from grader.judge.student import Student
+
+
+def pair(*numbers: float) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+START, GRADS = pair(2, -4), [pair(1, -3), pair(1, 1)]
+OPTIONS = {"lr": 0.1, "betas": (0.5, 0.75), "eps": 1.0, "weight_decay": 0.5}
+# One step from START: m_hat is the gradient and v_hat its square, so that 0.95 * 2 - 0.1 * 1 / (1 + 1) = 1.85.
+DECOUPLED, L2 = pair(1.85, -3.725), pair(1.93333333333, -3.91666666667)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("AdamW.step")
+@pytest.mark.hint(
+    "p.mul_(1 - lr * weight_decay), then the moments of the gradient alone, corrected."
+)
+def test_example_steps(student: Student) -> None:
+    """From (2, -4), with lr=0.1, weight_decay=0.5 and eps=1, the first step leads to (1.85, -3.725)."""
+    mistakes = {
+        "The decay goes through the gradient (L2): decoupled, it multiplies the parameter itself.": L2,
+        "The decay lacks lr: multiply by 1 - lr * weight_decay.": pair(0.95, -1.925),
+        "The parameter decays after the update: multiply it first.": pair(1.8525, -3.72875),
+        "The moments are not corrected: divide by 1 - beta**t.": pair(1.86666666667, -3.74),
+        "Only m is corrected: divide v by 1 - beta2**t, too.": pair(1.83333333333, -3.68),
+        "eps stands inside of the root: it is sqrt(v_hat) + eps.": pair(
+            1.82928932188, -3.70513167019
+        ),
+    }
+    first = student.run("values", START, GRADS[:1], OPTIONS)
+    named = {told: [value] for told, value in mistakes.items()}
+    assert_close(first, [DECOUPLED], what="the list of the values after a step", mistakes=named)
+    after = [DECOUPLED, pair(1.7075, -3.528012608585)]
+    history = student.run("values", START, GRADS, OPTIONS)
+    assert_close(history, after, what="the list of the values after two steps")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("AdamW.step")
+@pytest.mark.hint("gradient = p.grad + weight_decay * p, before the moments, if not decoupled.")
+def test_example_l2(student: Student) -> None:
+    """With decoupled_weight_decay=False the first step leads to (1.9333333, -3.9166667)."""
+    options = {**OPTIONS, "decoupled_weight_decay": False}
+    told = "With decoupled_weight_decay=False weight_decay * parameter is added to the gradient."
+    history, named = student.run("values", START, GRADS[:1], options), {told: [DECOUPLED]}
+    assert_close(history, [L2], what="the list of the values after a step", mistakes=named)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("AdamW.step")
+@pytest.mark.hint("Skip p.grad is None; the count and both moments stand in self.state[p].")
+def test_example_state(student: Student) -> None:
+    """A step without a gradient changes nothing, and a new AdamW goes on from a state dict."""
+    history = student.run("values", START, [GRADS[0], None], OPTIONS)
+    told = "A parameter whose .grad is None decays: leave it alone."
+    named = {told: [DECOUPLED, pair(1.7575, -3.53875)]}
+    what = "the list of the values, the second step without a gradient,"
+    assert_close(history, [DECOUPLED, DECOUPLED], what=what, mistakes=named)
+    told = "After loading its state the optimizer begins anew: moments and count are lost."
+    value, right = student.run("resumed", START, GRADS, OPTIONS), pair(1.7075, -3.528012608585)
+    named_value = {told: pair(1.7075, -3.58875)}
+    assert_close(value, right, what="the value after saving and loading", mistakes=named_value)
+
+
+@pytest.mark.place("AdamW.__init__")
+@pytest.mark.hint("if lr < 0: raise ValueError(...), and so on, before super().__init__.")
+def test_example_errors(student: Student) -> None:
+    """An lr below 0 and a beta of 1 are ValueErrors that name the argument."""
+    bad: Any = {"lr": [([START], -0.1)], "betas": [([START], 0.1, (0.9, 1.0))]}
+    laws.check_errors(student, "AdamW", bad, fine=([START], 0.1))
