@@ -1,0 +1,103 @@
+"""The training loop: epochs of training and evaluation, early stopping, and the best weights in the end.
+
+Training for too long fits the noise of the training data: the training loss goes on falling while the loss on
+data that the model does not train on, the *validation loss*, begins to rise. Early stopping (Prechelt 1998)
+watches the validation loss, gives up once it has not improved for `patience` epochs, and goes back to the
+weights of the epoch in which it was lowest.
+
+Rules for all three functions:
+
+- A loader has a length (its batches) and a `dataset` with a length (its rows), can be iterated again, and
+  yields at least one batch `(inputs, targets)`. The last batch may have fewer rows than the others.
+- `loss_fn(model(inputs), targets)` is the mean over the rows of a batch, a 0-d tensor. Outputs are (n, C),
+  scores of C classes, and targets (n,), the numbers of the right classes.
+- `train_epoch` and `evaluate` pass over their loader once, and each batch goes through the model once. The
+  model is called as `model(inputs)`, since `model.forward(inputs)` leaves out hooks.
+- The numbers that are returned are Python floats. Batches and the global random state are left as they are.
+
+Source: Prechelt (1998), "Early Stopping - But When?"; PyTorch's tutorial "Quickstart" has such a loop.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+LossFn = Callable[[Tensor, Tensor], Tensor]
+
+
+class Loader(Protocol):
+    """Given: a loader, as `torch.utils.data.DataLoader` is one."""
+
+    dataset: Any
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+def train_epoch(
+    model: nn.Module, loader: Loader, loss_fn: LossFn, optimizer: torch.optim.Optimizer
+) -> float:
+    """Train `model` for one epoch, and return the mean of the batch losses, a float.
+
+    The model trains in training mode, all of its submodules too; the mode is set at each call. For each
+    batch: clear the gradients, forward, backward, one optimizer step. Gradients from before the call do not
+    count.
+
+    Up to you: whether the mean weighs the batches by their rows.
+    """
+    # TODO: training mode, then four lines for each batch.
+    raise NotImplementedError("train_epoch: training mode, then four lines for each batch")
+
+
+def evaluate(model: nn.Module, loader: Loader, loss_fn: LossFn) -> tuple[float, float]:
+    """The mean loss and the accuracy of `model` over all samples (rows) of `loader`.
+
+    - The loss is the mean over the samples, so that it does not depend on the sizes of the batches: the loss
+      of a batch counts by its rows.
+    - The accuracy is the fraction, from 0 to 1, of the samples whose argmax over dimension 1 of the outputs
+      is the target.
+
+    The model runs in evaluation mode, all of its submodules too, and without autograd: no graph is built. No
+    weight, buffer, `.grad` or `requires_grad` is changed, and autograd is afterwards on or off as before.
+
+    Up to you: the mode in which the model is left.
+    """
+    # TODO: evaluation mode, no graph, sums over samples.
+    raise NotImplementedError("evaluate: evaluation mode, no graph, sums over samples")
+
+
+def fit(
+    model: nn.Module,
+    train_loader: Loader,
+    val_loader: Loader,
+    loss_fn: LossFn,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
+    patience: int = 5,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
+) -> dict[str, list[float]]:
+    """Train for up to `epochs` epochs, stop early, and leave `model` with the weights of its best epoch.
+
+    An epoch is `train_epoch` on `train_loader`, then `evaluate` on `val_loader`. If there is a `scheduler`,
+    its `step()` is called, without arguments, once an epoch after the epoch's optimizer steps.
+
+    - An epoch improves if its validation loss is strictly below the lowest one so far. A loss that is not
+      finite (NaN, inf, -inf) never improves.
+    - Training stops after `patience` epochs in a row that did not improve.
+    - Afterwards `model` itself holds the weights and the buffers (all of its state dict) of its best epoch,
+      the one that improved last, also where training did not stop early. Where no epoch improved, it holds
+      those of the last one.
+
+    The result is a dict with exactly the keys "train_loss", "val_loss" and "val_acc": lists with one number
+    for each epoch that ran, the last one included.
+
+    Up to you: whether the scheduler steps before or after the evaluation, and whether also in the last epoch;
+    modes, gradients and the optimizer's state afterwards; what you print.
+
+    Raises ValueError, before anything is trained, that names `epochs` or `patience` if it is below 1.
+    """
+    # TODO: train, evaluate, remember the best, stop in time.
+    raise NotImplementedError("fit: train, evaluate, remember the best, stop in time")

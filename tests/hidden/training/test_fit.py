@@ -1,0 +1,357 @@
+"""What train_epoch, evaluate and fit promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}  # a sum of losses may be kept in float32
+NAN, INF = math.nan, math.inf
+HOOK = 0.25  # what a hook of the model adds to each loss
+Batches = list[tuple[Tensor, Tensor]]
+STEPS = 2  # batches of the training loader of fit
+
+
+def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0) -> Batches:
+    """Batches for the probe's model: each third row is classified rightly from the start, others later."""
+    n = sum(rows)
+    number, targets = torch.arange(first, first + n), torch.arange(n) % 3 + 1
+    x = torch.stack([number, targets, torch.arange(n) % 3, extra * torch.rand(n)], dim=1)
+    return list(zip(x.split(list(rows)), targets.split(list(rows)), strict=True))
+
+
+def run(student: Student, calls: list[str], batches: Batches, **state: Any) -> Any:
+    """Calls of train_epoch or evaluate on the probe's model, whose loss in evaluation is 3."""
+    model = student.made("scripted", [3.0], len(batches), **state)
+    more = [student.made("sgd", model)] if "train_epoch" in calls else []
+    loader = student.made("loader", batches)
+    return student.run("seen", calls, model, loader, student.made("loss"), *more)
+
+
+def check_modes(report: Any, training: bool, batches: Any, calls: int) -> None:
+    wrong, right = ("evaluation", "model.train()") if training else ("training", "model.eval()")
+    seen = entry(report, "calls", kind=list)
+    told = f"The model, or a part of it, runs in {wrong} mode: {right} comes first in each call."
+    assert all(laws.same(entry(one, kind=list)[:2], [training] * 2) for one in seen), told
+    numbers, expected = [entry(one, 2) for one in seen], [int(x[0, 0]) for x, _ in batches] * calls
+    assert_equal(numbers, expected, what="the list of the first rows of the model's inputs")
+    passes = len(entry(report, "passes", kind=list))
+    assert passes == calls, f"There are {passes} passes over the loader in {calls} calls."
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().")
+def test_trains(student: Student) -> None:
+    """Each batch makes one step, with its own gradient and none from before."""
+    for rows in ((4, 4, 4), (5,)):
+        n = len(rows)
+        report = run(student, ["train_epoch"], new_batches(rows), grad=-7.0)
+        mistakes = {
+            "Gradients are never cleared, those from before the call count too.": n * 7.0
+            + n * (n + 1) / 2,
+            "Gradients of the batches before count: clear them for each batch.": n * (n + 1) / 2,
+            "Gradients from before the call count: clear them before the first step.": 7.0 + n,
+            "There is no step with a gradient: zero_grad, backward, step is the order.": 0.0,
+            "There is one step an epoch: make one for each batch.": 1.0,
+        }
+        what = "the weight after an epoch with the gradient -1 in each batch and SGD with lr=1"
+        assert_close(entry(report, "weight"), float(n), what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
+def test_train_loss(student: Student) -> None:
+    """The result is the mean of the batch losses, a float."""
+    for rows in ((4, 4, 4), (5, 5), (3,)):
+        losses = [HOOK - 2 * i for i in range(len(rows))]
+        mistakes = {
+            "The losses are summed: divide by the number of batches.": sum(losses),
+            "The losses are divided by the rows: divide by the number of batches.": sum(losses)
+            / sum(rows),
+            "That is the loss of the last batch alone.": losses[-1],
+            "The model's hooks do not run: call model(inputs).": sum(losses) / len(rows) - HOOK,
+        }
+        what = f"the loss of an epoch with the batch losses {losses}"
+        value = entry(run(student, ["train_epoch"], new_batches(rows)), "values", 0)
+        assert_close(value, sum(losses) / len(rows), what=what, mistakes=mistakes, **LOOSE)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("model.train() is the first line, and model(inputs) the only call of the model.")
+def test_train_mode(student: Student) -> None:
+    """Each call sets training mode for all parts, and passes over the loader once."""
+    model, batches = student.made("scripted", [3.0], 2), new_batches((2, 2, 2))
+    loader, sgd = student.made("loader", batches), student.made("sgd", model)
+    given = (model, loader, student.made("loss"), sgd)
+    parts = ["1.values", "random", "modes", "hooks"]
+    laws.check_changes_nothing(student, "train_epoch", *given, only=parts)
+    for modes in ([False, False], [True, False], [False, True]):
+        report = run(student, ["train_epoch"] * 2, batches, modes=modes)
+        check_modes(report, True, batches, 2)
+
+
+ROWS = ((5, 5, 2), (1, 1, 4), (3, 3, 3))
+
+
+def evaluated(student: Student, batches: Any, index: int) -> Any:
+    """The loss or the accuracy that evaluate gives."""
+    report, told = run(student, ["evaluate"], batches, grad=5.0), "Return a pair: loss, accuracy."
+    return entry(report, "values", 0, kind=(list, tuple), count=2, told=told)[index]
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
+def test_loss(student: Student) -> None:
+    """The loss is the mean over all samples, whatever the sizes of the batches."""
+    for rows in ROWS:
+        batches = new_batches(rows, extra=5.0)
+        means = [(x[:, 3].mean() + 3 + HOOK).item() for x, _ in batches]
+        total = sum(mean * n for mean, n in zip(means, rows, strict=True))
+        mistakes = {
+            "That is the mean of the batch means: a batch counts by its rows.": sum(means)
+            / len(rows),
+            "The batch losses are summed: weigh each by its rows.": sum(means),
+            "The batch means are divided by the rows: weigh them first.": sum(means) / sum(rows),
+            "The loss is summed over the samples: divide by their number.": total,
+            "That is the loss of the last batch alone.": means[-1],
+            "The model is evaluated in training mode: call model.eval() first.": HOOK,
+            "The model's hooks do not run: call model(inputs).": total / sum(rows) - HOOK,
+        }
+        what = f"the loss over all batches, which have {list(rows)} rows,"
+        actual = evaluated(student, batches, 0)
+        assert_close(actual, total / sum(rows), what=what, mistakes=mistakes, **LOOSE)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("hits += (outputs.argmax(1) == targets).sum().item(), then hits / rows.")
+def test_accuracy(student: Student) -> None:
+    """The accuracy is the fraction of all samples whose argmax is the target, a float."""
+    for rows in ROWS:
+        batches = new_batches(rows)
+        hits = [(x[:, 2] == 0).sum().item() for x, _ in batches]
+        right = sum(hits) / sum(rows)
+        means = [hit / n for hit, n in zip(hits, rows, strict=True)]
+        mistakes = {
+            "That is the mean of the batches' accuracies: count samples.": sum(means) / len(rows),
+            "The hits are counted: divide by the number of samples.": float(sum(hits)),
+            "The hits are divided by the number of batches.": sum(hits) / len(rows),
+            "That is a percentage: the accuracy is from 0 to 1.": 100 * right,
+            "That is the fraction of samples that are wrong.": 1 - right,
+            "That is the accuracy of the last batch alone.": means[-1],
+        }
+        what = f"the accuracy over all batches, which have {list(rows)} rows,"
+        assert_close(evaluated(student, batches, 1), right, what=what, mistakes=mistakes, **LOOSE)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop; nothing else is set.")
+def test_changes_nothing(student: Student) -> None:
+    """The model runs in evaluation mode and without autograd; nothing but its mode is changed."""
+    batches = new_batches((2, 2, 1))
+    for modes in ([True, True], [True, False], [False, True], [False, False]):
+        model = student.made("scripted", [3.0], 2, 5.0, modes)
+        given = (model, student.made("loader", batches), student.made("loss"))
+        laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
+        laws.check_modes_inside(student, "evaluate", *given, training=False, grad=False)
+    check_modes(run(student, ["evaluate"] * 2, batches, modes=[True, True]), False, batches, 2)
+
+
+# What improves, rightly or not; the rule of NaN takes -inf for an improvement, too, and comes after it.
+RULES: dict[str, Callable[[float, float], bool]] = {
+    "": lambda loss, low: math.isfinite(loss) and loss < low,
+    "An equal loss counts as an improvement.": lambda loss, low: (
+        math.isfinite(loss) and loss <= low
+    ),
+    "A loss of -inf counts as an improvement.": lambda loss, low: loss < low,
+    "NaN counts as an improvement, or costs no patience.": lambda loss, low: not loss >= low,
+    "NaN first is kept as the lowest loss: nothing is below NaN.": lambda loss, low: (
+        loss < low or (loss != loss and low == INF)
+    ),
+    "The highest loss counts as the best.": lambda loss, low: loss > low or low == INF,
+    "A loss is compared with the one before, not with the lowest.": lambda loss, low: loss < low,
+}
+
+
+def plan(losses: list[float], patience: int, rule: str = "", reset: int = 0) -> tuple[int, int]:
+    """How many epochs run, and the number of the one whose weights are kept, from 1."""
+    lowest, best, waited = INF, 0, 0
+    for epoch, loss in enumerate(losses, 1):
+        better = RULES[rule](loss, lowest)
+        waited = reset * waited if better else waited + 1
+        best = epoch if better else best
+        lowest = loss if better or "the one before" in rule else lowest
+        if waited >= patience:
+            return epoch, best or epoch
+    return len(losses), best or len(losses)
+
+
+def run_fit(student: Student, losses: list[float], *more: Any, **options: Any) -> Any:
+    """A report of fit on a model with these validation losses."""
+    model = student.made("scripted", [99.0, *(loss - HOOK for loss in losses)], STEPS)
+    loaders = [student.made("loader", new_batches(rows, rows[-1])) for rows in ((3, 3), (4, 1))]
+    optimizer = student.made("sgd", model)
+    if "scheduler" in options:
+        options["scheduler"] = student.made("scheduler", optimizer)
+    given = (model, *loaders, student.made("loss"), optimizer, *more)
+    return student.run("seen", ["fit"], *given, **options)
+
+
+def check_fit(student: Student, losses: list[float], patience: int) -> None:
+    """The number of epochs that run, and the epoch whose weights and buffers the model holds."""
+    report = run_fit(student, losses, len(losses), patience)
+    plans = {rule: plan(losses, patience, rule) for rule in RULES}
+    epochs, best = plans.pop("")
+    where = f"for the validation losses {losses} and patience={patience}"
+    told = "Return a dict with the lists train_loss, val_loss and val_acc."
+    ran = entry(report, "values", 0, "val_loss", kind=(list, tuple), told=told)
+    counts = {
+        "Training stops one epoch too late.": plan(losses, patience + 1)[0],
+        "Training stops one epoch too early, or that epoch is missing in the history.": plan(
+            losses, patience - 1
+        )[0],
+        **{rule: other[0] for rule, other in plans.items()},
+        "An improvement does not reset the patience.": plan(losses, patience, reset=1)[0],
+        "Training never stops early.": len(losses),
+        "The epoch in which training stops is missing in the history.": epochs - 1,
+    }
+    what = f"the number of epochs in the history {where}"
+    assert_close(len(ran), epochs, what=what, mistakes=counts)
+    last = "The model holds the {} of its last epoch, not those of its best one: copy what state_dict() "
+    last += "gives, which refers to the model's own tensors, and load it in the end, stopped early or not."
+    for name, part in (("weight", "weights"), ("counter", "buffers")):
+        known = {last.format(part): float(epochs), "The model is as before the training.": 0.0}
+        known |= {rule: float(other[1]) for rule, other in plans.items()}
+        what = f"the number of the epoch, from 1, of which the model holds the {part} {where}"
+        epoch = entry(report, name, kind=float) / STEPS
+        assert_close(epoch, float(best), what=what, mistakes=known)
+
+
+@pytest.mark.points(9)
+@pytest.mark.place("fit")
+@pytest.mark.hint("best = copy.deepcopy(model.state_dict()), in the end load_state_dict(best).")
+def test_best(student: Student) -> None:
+    """In the end the model holds weights and buffers of its best epoch, stopped early or not."""
+    for losses in ([5.0, 3.0, 4.0, 3.5, 3.75], [5.0, 4.0, 2.0], [1.0, 2.0, 3.0], [7.0]):
+        check_fit(student, losses, 4)
+    check_fit(student, [3.0, 4.0, 5.0, 2.0, 6.0, 4.0, 4.0, 1.0, 0.5], 3)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("fit")
+@pytest.mark.hint("waited = 0 at an improvement, else waited += 1; break at waited == patience.")
+def test_patience(student: Student) -> None:
+    """Training stops after patience epochs in a row without improvement, 5 if it is not given."""
+    check_fit(student, [5.0, 3.0, 4.0, 6.0, 7.0, 1.0], 2)
+    check_fit(student, [1.0, 2.0, 3.0], 1)
+    check_fit(student, [3.0, 4.0, 2.0, 4.0, 1.0, 3.0, 3.0, 3.0, 0.5], 3)
+    history = entry(run_fit(student, [1.0, *[2.0] * 8], epochs=9), "values", 0)
+    what = "the number of epochs if only the first one improves, with patience=5 by default"
+    assert_close(len(entry(history, "val_loss", kind=(list, tuple))), 6, what=what)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("fit")
+@pytest.mark.hint("An epoch improves if math.isfinite(val_loss) and val_loss < lowest.")
+def test_ties_and_non_finite(student: Student) -> None:
+    """Neither an equal loss nor one that is not finite improves; where none improves, the last stays."""
+    check_fit(student, [5.0, 3.0, 3.0, 3.0, 3.0, 1.0], 2)
+    check_fit(student, [5.0, 3.0, 4.0, 3.0], 3)
+    check_fit(student, [INF, 4.0, -INF, 3.0, 3.5], 3)
+    check_fit(student, [NAN, 4.0, NAN, 3.0, 5.0], 2)
+    check_fit(student, [2.0, NAN, NAN, NAN, 1.0], 2)
+    for losses, patience in (([NAN] * 3, 5), ([NAN, INF, 2.0], 2), ([-INF, -INF], 4)):
+        check_fit(student, losses, patience)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("fit")
+@pytest.mark.hint("{'train_loss': [], 'val_loss': [], 'val_acc': []}, and three appends an epoch.")
+def test_history(student: Student) -> None:
+    """The history has exactly three lists, with one number for each epoch that ran, the last included."""
+    for losses, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([3.0], 1)):
+        history = entry(run_fit(student, losses, len(losses), patience), "values", 0, kind=dict)
+        losses = losses[: (epochs := plan(losses, patience)[0])]
+        trained = [HOOK - 2 * STEPS * i - STEPS + 1 for i in range(epochs)]
+        right = {"train_loss": trained, "val_loss": losses, "val_acc": [0.8, 1.0, 1.0][:epochs]}
+        ahead = [HOOK - 2 * STEPS * (i + 1) for i in range(epochs)]
+        swapped = dict(right, train_loss=losses, val_loss=trained)
+        mistakes = {
+            "The model is evaluated in training mode.": dict(right, val_loss=ahead),
+            "Training and validation losses are swapped.": swapped,
+        }
+        names = sorted(str(name) for name in history)
+        assert_equal(names, sorted(right), what="the list of the history's keys, sorted,")
+        history = {name: history[name] for name in right}
+        what = f"the history for the validation losses {losses} and patience={patience}"
+        assert_close(history, right, what=what, mistakes=mistakes, **LOOSE)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("fit")
+@pytest.mark.hint("if scheduler is not None: scheduler.step(), once an epoch.")
+def test_scheduler(student: Student) -> None:
+    """The scheduler steps once an epoch, after the optimizer's steps of that epoch."""
+
+    def total(steps: Callable[[int], int]) -> float:
+        return float(sum(0.5 ** steps(i) for i in range(4 * STEPS)))
+
+    mistakes = {
+        "The scheduler never steps.": total(lambda i: 0),
+        "The scheduler steps after each batch, not once an epoch.": total(lambda i: i),
+        "The scheduler steps before the epoch's optimizer steps.": total(lambda i: i // STEPS + 1),
+        "The scheduler steps twice an epoch.": total(lambda i: 2 * (i // STEPS)),
+    }
+    report = run_fit(student, [5.0, 4.0, 3.0, 2.0], 4, scheduler=True)
+    what = "the sum of the rates of all optimizer steps, which halve with each scheduler step,"
+    assert_close(entry(report, "rate"), total(lambda i: i // STEPS), what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("fit")
+@pytest.mark.hint("train_epoch sets train(), evaluate sets eval(): call both in each epoch.")
+def test_calls(student: Student) -> None:
+    """Each epoch trains on each training batch once, then evaluates each validation batch once."""
+    report = run_fit(student, [5.0, 4.0, 4.5], 3)
+    train, val = [[True, True, 3], [True, True, 6]], [[False, False, 1], [False, False, 5]]
+    late = [[False, False, number] for *_, number in train] + val
+    mistakes = {
+        "After the first evaluation the model is trained in evaluation mode.": train
+        + val
+        + late * 2,
+        "The training batches are evaluated.": (train + late[:2]) * 3,
+    }
+    what = "the list of the model's calls (modes of both parts, first row of the batch)"
+    assert_equal(entry(report, "calls"), (train + val) * 3, what=what, mistakes=mistakes)
+    what = "the list of the passes over the loaders (first row), both once an epoch"
+    assert_equal(entry(report, "passes"), [3, 1] * 3, what=what)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_history")
+@pytest.mark.place("fit")
+@pytest.mark.hint("Check epochs and patience before the first epoch.")
+def test_errors(student: Student) -> None:
+    """An epochs or patience below 1 is a ValueError that names it, before anything is trained."""
+    model = student.made("scripted", [2.0, 1.0], 1)
+    loader = student.made("loader", new_batches((2, 1)))
+    given = (model, loader, loader, student.made("loss"), student.made("sgd", model))
+    parts = ["1.values", "2.values", "random", "modes", "hooks"]
+    laws.check_changes_nothing(student, "fit", *given, 1, 1, only=parts)
+    low, short = [(*given, 0), (*given, -1, 1)], [(*given, 2, 0), (*given, 1, -3)]
+    laws.check_errors(student, "fit", {"epochs": low, "patience": short}, fine=(*given, 1, 1))
+    for call in low + short:
+        laws.check_changes_nothing(student, "fit", *call, raises=ValueError, allow=["mode"])
