@@ -88,7 +88,7 @@ def clip_grad_norm_(
     if norm > max_norm:
         for parameter in parameters:
             if parameter.grad is not None:
-                parameter.grad.detach().mul_(max_norm / norm)
+                parameter.grad.mul_(max_norm / norm)
     return norm
     # end solution
 
@@ -106,7 +106,7 @@ def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float) -> None:
         raise ValueError(f"clip_value must be above 0, got {clip_value}")
     for parameter in parameters:
         if parameter.grad is not None:
-            parameter.grad.detach().clamp_(-clip_value, clip_value)
+            parameter.grad.clamp_(-clip_value, clip_value)
     # end solution
 
 

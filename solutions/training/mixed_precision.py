@@ -1,0 +1,208 @@
+"""Mixed precision: loss scaling by hand, and a training step under autocast.
+
+Half the bits are half the memory and twice the speed or more, if the training survives it. Two formats have
+16 bits:
+
+    float16     precise to 3 digits, but small: above 65504 is inf, and below about 3e-8 everything is 0
+    bfloat16    as wide as float32 (1e-38 ... 3e38), but precise to 2 digits only
+
+Gradients are often smaller than 3e-8. In float16 they underflow: they become zero, and the weights stand
+still. Loss scaling helps: multiply the loss by a large number, the scale, and by the chain rule every
+gradient is that much larger; divide the gradients by it before the optimizer's step. Too large a scale makes
+gradients inf, and that step has to be skipped. So the scale is found as one goes: smaller after an overflow,
+larger after a long time without.
+
+With bfloat16 nothing underflows, so that the scaler is optional there. `torch.autocast` chooses for each
+operator: matrix products run in bfloat16, while the parameters, their gradients and the optimizer stay
+float32.
+
+You neither seed the global random state nor draw from it.
+
+Source: Micikevicius et al. (2018), "Mixed Precision Training".
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+def underflow_fraction(values: Tensor, scale: float = 1.0) -> float:
+    """Return which part of the nonzero entries of `values` is lost in float16, a Python float from 0 to 1.
+
+    Multiply `values` by `scale`, in their own dtype (float32 or float64), and turn the product into float16.
+    The result is the number of entries that are then zero, and were not in `values`, divided by the number of
+    nonzero entries of `values`; 0.0 where there is no nonzero entry.
+
+    Numbers below about 3e-8 in magnitude become zero. Those from there to 6e-5 only lose digits: they are not
+    counted, and neither is what becomes inf. `values` are finite, have any shape (0-d and empty ones too),
+    and stay as they are.
+    """
+    # begin solution: scale, convert, and count the new zeros
+    nonzero = values != 0
+    count = int(nonzero.sum())
+    # Scaled before it is converted: what is zero in float16 stays zero, whatever the scale.
+    lost = nonzero & ((values * scale).to(torch.float16) == 0)
+    return int(lost.sum()) / count if count else 0.0
+    # end solution
+
+
+class GradScaler:
+    """Scale the loss, unscale the gradients, skip bad steps, and adapt the scale.
+
+    A scaler serves one optimizer. An iteration is
+
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)      # perhaps, to look at the gradients or to clip them
+        scaler.step(optimizer)
+        scaler.update()
+
+    Gradients and parameters are float32 or float64. Other orders than this are up to you, but for what is
+    said below. PyTorch's own GradScaler (in `torch.amp` and `torch.cuda.amp`) and its operators `_amp_...`
+    are not allowed.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+    ) -> None:
+        """Begin with the scale `init_scale`.
+
+        Raises ValueError, naming the argument, if `init_scale` is 0 or below, `growth_factor` is 1 or below,
+        `backoff_factor` is not between 0 and 1 (neither is allowed itself), or `growth_interval` is below 1.
+        """
+        # begin solution: check the arguments, and set up the state
+        if init_scale <= 0:
+            raise ValueError(f"init_scale must be above 0, got {init_scale}")
+        if growth_factor <= 1:
+            raise ValueError(f"growth_factor must be above 1, got {growth_factor}")
+        if not 0 < backoff_factor < 1:
+            raise ValueError(f"backoff_factor must be between 0 and 1, got {backoff_factor}")
+        if growth_interval < 1:
+            raise ValueError(f"growth_interval must be at least 1, got {growth_interval}")
+        self._scale = float(init_scale)
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._good_iterations = 0
+        self._unscaled = self._overflow = False
+        # end solution
+
+    def get_scale(self) -> float:
+        """Return the current scale, a Python float."""
+        # begin solution: return the scale
+        return self._scale
+        # end solution
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """Return the loss times the scale: differentiable, and in the dtype of `loss`, a 0-d tensor."""
+        # begin solution: multiply
+        return loss * self._scale
+        # end solution
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divide every gradient of the optimizer's parameters by the scale, in place.
+
+        That is all parameters of all parameter groups; those whose `.grad` is None are passed over. Each
+        `.grad` stays the same tensor object. Note also whether any entry of any gradient is inf or NaN after
+        the division: `step` and `update` will need to know.
+
+        Raises RuntimeError if the gradients were unscaled before in this iteration, that is since the last
+        `update`. The gradients stay as they are then.
+        """
+        # begin solution: divide all gradients, and look for inf and NaN
+        if self._unscaled:
+            raise RuntimeError("unscale_ was called before, without an update since then")
+        self._unscaled = True
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.div_(self._scale)
+                    self._overflow |= not bool(parameter.grad.isfinite().all())
+        # end solution
+
+    def step(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Let the optimizer make its step, unless a gradient overflowed. Return whether it did, True or False.
+
+        - If the gradients were not unscaled since the last `update`, that is done first.
+        - If unscaling found inf or NaN, the optimizer makes no step: parameters and the optimizer's state
+          stay as they were. That holds even if the gradients look fine again, because someone clipped or
+          zeroed them since.
+        - Otherwise call `optimizer.step()` with the gradients as they now are.
+        """
+        # begin solution: unscale if needed, then step or not
+        if not self._unscaled:
+            self.unscale_(optimizer)
+        if self._overflow:
+            return False
+        optimizer.step()
+        return True
+        # end solution
+
+    def update(self) -> None:
+        """Adapt the scale at the end of an iteration, and get ready for the next one.
+
+        - After a bad iteration, one in which unscaling found inf or NaN, the scale is multiplied by
+          `backoff_factor`.
+        - After `growth_interval` good iterations in a row the scale is multiplied by `growth_factor`, and
+          their count begins anew. It begins anew after a bad iteration, too.
+
+        The next iteration starts afresh: nothing is unscaled, nothing bad was found. Up to you: what an
+        `update` without a `step` does, and limits of the scale, if they lie below 1e-6 and above 1e12.
+        """
+        # begin solution: adapt the scale, and forget this iteration
+        self._good_iterations = 0 if self._overflow else self._good_iterations + 1
+        if self._overflow:
+            self._scale *= self._backoff_factor
+        elif self._good_iterations == self._growth_interval:
+            self._scale *= self._growth_factor
+            self._good_iterations = 0
+        self._unscaled = self._overflow = False
+        # end solution
+
+
+def train_step(
+    model: nn.Module,
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+    optimizer: torch.optim.Optimizer,
+    inputs: Tensor,
+    targets: Tensor,
+    scaler: GradScaler | None = None,
+    max_norm: float | None = None,
+) -> float:
+    """Make one training step on the CPU under autocast with bfloat16, and return the loss, a Python float.
+
+    1. Zero the gradients: those from before the call do not count. The optimizer holds all parameters of the
+       model.
+    2. Under `torch.autocast("cpu", dtype=torch.bfloat16)`, one forward pass and then `loss_fn(outputs,
+       targets)`, once each. (You may turn the outputs into float32 for the loss.)
+    3. Backward from the loss; with a scaler, from the scaled loss. Inside autocast or not is up to you.
+    4. With a `max_norm`, clip the gradients of the model to that total 2-norm. It is meant for the real
+       gradients: with a scaler, for the unscaled ones. `torch.nn.utils.clip_grad_norm_` may be used.
+    5. The optimizer's step: with a scaler through the scaler, and then one `scaler.update()`. Without a
+       scaler the optimizer steps in any case.
+
+    The result is the loss itself, not scaled. Afterwards autocast is off again, parameters and gradients are
+    float32 as before (do not convert the model), and the model is in the mode in which it was. Weights and
+    losses are compared to 1e-2 relatively and 2e-3 absolutely, so that an operation more or less in bfloat16
+    does not matter.
+    """
+    # begin solution: zero, autocast, backward, unscale, clip, step, update
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = loss_fn(model(inputs), targets)
+    (loss if scaler is None else scaler.scale(loss)).backward()
+    if max_norm is not None:
+        # Clipping shortens real gradients: scaled ones would nearly all be above max_norm.
+        if scaler is not None:
+            scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
+        scaler.update()
+    return loss.item()
+    # end solution

@@ -1,0 +1,540 @@
+"""What underflow_fraction, GradScaler and train_step promise, sentence by sentence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
+from grader.judge.student import Student
+
+Batch = tuple[Tensor, Tensor]
+DTYPES = (torch.float64, torch.float32)
+BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
+AGAIN = "again unscale_"
+
+
+# --- underflow_fraction --------------------------------------------------------------------------
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("underflow_fraction")
+@pytest.mark.hint(
+    "((values * scale).to(torch.float16) == 0) & (values != 0), over the nonzero ones."
+)
+def test_underflow(student: Student) -> None:
+    """The result is the part of the nonzero entries that is zero in float16 after the scaling."""
+    for dtype in DTYPES:
+        exponents = torch.linspace(-14, 2, 60, dtype=dtype).reshape(3, 4, 5)
+        values = 10**exponents * torch.where(torch.rand(3, 4, 5) < 0.5, -1, 1)
+        values[0, 0] = 0.0
+        for scale in (1.0, 2.0**10, 300, 1e-3):
+            check_underflow(student, values, scale)
+    for x in laws.layouts_of(10 ** -torch.linspace(6, 9, 12).reshape(3, 4)).values():
+        check_underflow(student, x, 4.0)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_underflow")
+@pytest.mark.place("underflow_fraction")
+@pytest.mark.hint("float16 still has numbers below 6e-5, with fewer digits, down to about 6e-8.")
+def test_underflow_limits(student: Student) -> None:
+    """What only loses digits or overflows is not counted; without nonzero entries it is 0.0."""
+    for sign, dtype in zip((1.0, -1.0), DTYPES, strict=True):
+        for value, scale in ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25)):
+            check_underflow(student, torch.tensor([value * sign, 1.0], dtype=dtype), scale)
+        check_underflow(student, torch.tensor([1e30, 7e4, 1e-9], dtype=dtype) * sign, 10.0)
+        check_underflow(student, torch.tensor(1e-9, dtype=dtype) * sign, 2.0**16)
+    check_underflow(student, torch.tensor([3e38, 1e-30]), 2.0**16)  # inf in its own dtype
+    for shape in ((0,), (2, 0, 3), (2, 3), ()):
+        check_underflow(student, torch.zeros(shape), 16.0)
+    for x in laws.kinds_of(10 ** -torch.linspace(6, 9, 12).reshape(3, 4)):
+        value = laws.check_changes_nothing(student, "underflow_fraction", x, 2.0)
+        check_fraction(value, x.detach(), 2.0)
+
+
+# --- GradScaler ----------------------------------------------------------------------------------
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("GradScaler.scale")
+@pytest.mark.hint("loss * scale, with the scale as a Python number: the dtype of loss stays.")
+def test_scale(student: Student) -> None:
+    """scale gives the loss times the scale, differentiable, in the dtype of the loss."""
+    for dtype in DTYPES:
+        for scale in (2.0**16, 1000.0, 1, 0.25):
+            x = torch.randn(3, dtype=dtype)
+            report = student.run("scaled", scale, x)
+            loss, what = x.square().sum(), f"the loss scaled by {scale:g}"
+            known = {"The loss is not scaled.": loss, "The loss is divided.": loss / scale}
+            assert_close(entry(report, "value"), loss * scale, what=what, mistakes=known)
+            gradient = entry(report, "grad")
+            told = "The scaled loss has no graph: multiply the tensor itself."
+            assert gradient is not None, told
+            assert_close(gradient, 2 * x * scale, what=f"the gradient for the scale {scale:g}")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("GradScaler.__init__")
+@pytest.mark.hint("if not 0 < backoff_factor < 1: raise ValueError(...), one check an argument.")
+def test_arguments(student: Student) -> None:
+    """get_scale begins with init_scale; bad arguments are a ValueError that names them."""
+    for given in ([], [1000.0], [3]):
+        (report,) = run(student, new()[0], ["get_scale"], *given)
+        right = float(given[0]) if given else 2.0**16
+        assert_close(entry(report, "value"), right, what="the scale of a new GradScaler")
+    # Two thousand iterations would take longer than all the rest.
+    if (interval := student.run("interval")) is not None:
+        assert_equal(interval, 2000, what="the default of growth_interval")
+    bad: dict[str, Any] = {
+        "init_scale": [(0.0,), (0,), (-1.0,)],
+        "growth_factor": [(8.0, 1.0), (8.0, 0.5), (8.0, 0)],
+        "backoff_factor": [(8.0, 2.0, 1.0), (8.0, 2.0, 0.0), (8.0, 2.0, -0.5), (8.0, 2.0, 1.5)],
+        "growth_interval": [(8.0, 2.0, 0.5, 0), (8.0, 2.0, 0.5, -1)],
+    }
+    for fine in ((1e-3, 1.01, 0.99, 1), (1, 3, 0.01, 5)):
+        laws.check_errors(student, "GradScaler", bad, fine=fine)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("GradScaler.unscale_")
+@pytest.mark.hint(
+    "for group in optimizer.param_groups: ...: p.grad.div_(scale) where it is not None."
+)
+def test_unscale(student: Student) -> None:
+    """unscale_ divides every gradient of every group by the scale, in place."""
+    for dtype in DTYPES:
+        for scale in (2.0**10, 300.0, 0.25):
+            values, gradients = new(dtype)
+            report = run(student, values, [gradients, "unscale_"], scale)[-1]
+            mistakes = {
+                "The gradients are not divided.": gradients,
+                "The gradients are multiplied by the scale.": times(gradients, scale),
+                "Only the first parameter group is unscaled.": [
+                    *times(gradients[:1], 1 / scale),
+                    *gradients[1:],
+                ],
+            }
+            right, what = times(gradients, 1 / scale), f"the list of gradients, scale {scale:g},"
+            assert_close(entry(report, "grads"), right, what=what, mistakes=mistakes)
+            told = "A .grad is another tensor than before: divide in place, as div_ does."
+            assert entry(report, "same") is True, told
+            assert_equal(entry(report, "values"), values, what="the list of parameters")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_unscale")
+@pytest.mark.place("GradScaler.unscale_")
+@pytest.mark.hint("A flag: set it in unscale_, raise where it is set, clear it in update.")
+def test_unscale_twice(student: Student) -> None:
+    """Unscaling twice before update is a RuntimeError; after update it is fine again."""
+    for bad in (None, "an inf"):
+        values, gradients = new(bad=bad)
+        script = [gradients, "unscale_", AGAIN, "step", "update", gradients, "unscale_", AGAIN]
+        reports = run(student, values, script, 8.0)
+        for i in (2, 7):
+            told = "A second unscale_ before update is no RuntimeError."
+            assert entry(reports[i], "raised") is True, told
+            what = "the list of gradients after a second unscale_"
+            assert_close(entry(reports[i], "grads"), entry(reports[i - 1], "grads"), what=what)
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("GradScaler.step")
+@pytest.mark.hint(
+    "if not unscaled: self.unscale_(optimizer), then optimizer.step() and return True."
+)
+def test_steps(student: Student) -> None:
+    """step unscales where that was not done, lets the optimizer step, and returns True."""
+    own = student.run("foreign")
+    ran = entry(own, kind=list)
+    assert not ran, f"{str(ran[0])[:80]} runs: keep the scale yourself."
+    for dtype in DTYPES:
+        iteration = [new(dtype)[1], "step", "update"]
+        early = [new(dtype)[1], "unscale_", "step", "update"]
+        clipped = [new(dtype)[1], "unscale_", "spoil", "step", "update"]
+        script = [*iteration, *early, *iteration, *clipped, *early, *iteration]
+        check_script(student, new(dtype)[0], script, 1024.0)
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_steps")
+@pytest.mark.place("GradScaler.step")
+@pytest.mark.hint(
+    "isfinite() of every gradient, noted in unscale_: later it may have been clipped."
+)
+def test_skips(student: Student) -> None:
+    """With an inf or NaN in any gradient no step is made, and step returns False."""
+    good = [new()[1], "step", "update"]
+    for late in (["step"], ["unscale_", "step"], ["unscale_", "spoil", "step"]):
+        script: list[Any] = list(good)
+        for bad, place in itertools.product(BAD, (0, 1, -1)):
+            script += [new(bad=bad, place=place)[1], *late, "update", *good]
+        check_script(student, new()[0], script, 2.0**12)
+    # In float32 it is the division by a scale below 1 that overflows.
+    values, gradients = new(torch.float32)
+    gradients[0] = gradients[0] * 1e37
+    check_script(student, values, [gradients, "step", "update"], 2.0**-10)
+
+
+@pytest.mark.points(8)
+@pytest.mark.requires("test_steps")
+@pytest.mark.place("GradScaler.update")
+@pytest.mark.hint("Count good iterations in a row; a bad one and a growth set the count to 0.")
+def test_updates(student: Student) -> None:
+    """The scale shrinks after a bad iteration, and grows after growth_interval good ones in a row."""
+    for pattern in ("ggggggg", "bggbgggbbgg"):
+        for growth, backoff, interval in ((2.0, 0.5, 3), (3.0, 0.25, 1), (1.5, 0.125, 2)):
+            script: list[Any] = []
+            for i, letter in enumerate(pattern):
+                gradients = new(bad=list(BAD)[i % 3] if letter == "b" else None)[1]
+                early = ["unscale_"] if i % 2 else []
+                script += [gradients, *early, "step", "update"]
+            check_script(student, new()[0], script, 256.0, growth, backoff, interval)
+    script = [new()[1], "step", "update"] * 4
+    check_script(student, new()[0], script, 2.0**8, growth_interval=2)
+
+
+# --- train_step ----------------------------------------------------------------------------------
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("train_step")
+@pytest.mark.hint("with torch.autocast('cpu', dtype=torch.bfloat16): around model and loss_fn.")
+def test_autocast(student: Student) -> None:
+    """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
+    on = {"autocast": True, "into": "torch.bfloat16"}
+    for training in (True, False):
+        for scaling in (None, {"init_scale": 8.0}):
+            batches = [new_batch(), new_batch()]
+            for report in trained(student, new_weights(), batches, scaling, None, training):
+                model = {"call": "model", **on, "training": training, "dtype": "torch.float32"}
+                right = [model, {"call": "loss_fn", **on}]
+                off = {"autocast": False}
+                mistakes = {
+                    "loss_fn runs outside autocast.": [model, {**right[1], **off}],
+                    "The model runs outside autocast.": [{**model, **off}, right[1]],
+                    "Autocast is not on.": [{**model, **off}, {**right[1], **off}],
+                }
+                log, what = entry(report, "log"), "the list of the calls and their modes"
+                assert_equal(log, right, what=what, mistakes=mistakes, ordered=False)
+                left = {"autocast": False, "training": training, "dtypes": ["torch.float32"]}
+                what = "how things are left: autocast, mode, and dtypes of parameters and gradients"
+                assert_equal(entry(report, "left"), left, what=what, ordered=False)
+
+
+@pytest.mark.points(10)
+@pytest.mark.place("train_step")
+@pytest.mark.hint(
+    "zero_grad, autocast, scale, backward, unscale_, clip, step, update: in this order."
+)
+def test_train_step(student: Student) -> None:
+    """Steps are those of ordinary training, with clipping of the real gradients and with a scaler."""
+    for scaling in (None, {"init_scale": 4.0, "growth_interval": 2}, {"init_scale": 1024.0}):
+        for max_norm in (None, 0.5, 1e3):
+            weights, batches = new_weights(), [new_batch() for _ in range(3)]
+            check_training(student, weights, batches, scaling, max_norm)
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_train_step")
+@pytest.mark.place("train_step")
+@pytest.mark.hint(
+    "scaler.step decides by itself whether the optimizer steps; then scaler.update()."
+)
+def test_train_step_overflows(student: Student) -> None:
+    """With a scaler a step that overflows is skipped; without one the optimizer steps in any case."""
+    x, y = new_batch()
+    spoiled, huge = (x, y * math.inf), (x, y * 0 + 1e15)
+    for bad, scale in ((spoiled, 16.0), (huge, 1e12)):
+        for max_norm in (None, 0.5):
+            batches = [bad, new_batch(), bad, bad, new_batch()]
+            scaling = {"init_scale": scale, "growth_interval": 3}
+            check_training(student, new_weights(), batches, scaling, max_norm)
+    weights = entry(trained(student, new_weights(), [new_batch(), spoiled], None)[1], "weights")
+    told = "Without a scaler the optimizer steps in any case, with inf and NaN, too."
+    assert not assert_tensor(weights).isfinite().all(), told
+
+
+# --- locally -------------------------------------------------------------------------------------
+
+
+def lost(values: Tensor, scale: float, limit: float = 0.0) -> Tensor:
+    """Which nonzero entries are zero in float16, or at most `limit`."""
+    return (values != 0) & ((values * scale).half().abs() <= limit)
+
+
+def part(of: Tensor, among: Tensor) -> float:
+    return int(of.sum()) / max(int(among.sum()), 1)
+
+
+def check_fraction(fraction: Any, values: Tensor, scale: float) -> None:
+    some, zeros = values != 0, (values * scale).half() == 0
+    mistakes = {
+        "You turn the values into float16 before they are scaled.": part(
+            some & (values.half() * scale == 0), some
+        ),
+        "The scale is ignored.": part(lost(values, 1.0), some),
+        "You divide by the number of all entries: by that of the nonzero ones.": part(
+            lost(values, scale), torch.ones_like(some)
+        ),
+        "Zeros count in yours: they were zero before.": part(zeros, torch.ones_like(some)),
+        "What only loses digits is counted, too: it is not zero.": part(
+            lost(values, scale, 6.1e-5), some
+        ),
+        "That is the part that survives.": 1 - part(lost(values, scale), some),
+        "That is their number: divide it by that of the nonzero entries.": float(
+            lost(values, scale).sum()
+        ),
+    }
+    right = part(lost(values, scale), some)
+    what = f"the fraction for a {str(values.dtype)[6:]} tensor of shape {tuple(values.shape)}"
+    assert_close(fraction, right, what=f"{what} and scale {scale:g}", mistakes=mistakes, rtol=1e-6)
+
+
+def check_underflow(student: Student, values: Tensor, scale: float) -> None:
+    more = () if scale == 1.0 else (scale,)
+    check_fraction(student.function("underflow_fraction")(values, *more), values, scale)
+
+
+def new(dtype: torch.dtype = torch.float64, bad: str | None = None, place: int = 0) -> Any:
+    """Values of four parameters, the first of which is a group, and gradients, one of them None."""
+    shapes = [(3, 4), (2,), (), (5,)]
+    values = [torch.randn(shape, dtype=dtype) for shape in shapes]
+    gradients: list[Any] = [torch.randn(shape, dtype=dtype) * 8 for shape in shapes]
+    if bad is not None:
+        gradient = [gradients[i] for i in (0, 2, 3)][place]
+        gradient[(-1,) * gradient.dim()] = BAD[bad]
+    gradients[1] = None
+    return values, gradients
+
+
+def times(gradients: list[Any], factor: float) -> list[Any]:
+    return [None if gradient is None else gradient * factor for gradient in gradients]
+
+
+def run(
+    student: Student, values: list[Tensor], script: list[Any], *given: Any, **named: Any
+) -> Any:
+    reports = student.run("scripted", values, script, *given, **named)
+    return entry(reports, kind=list, count=len(script))
+
+
+class Scaler:
+    """A GradScaler and its SGD, or a mistaken one, on the judge's side."""
+
+    def __init__(
+        self, values: list[Tensor], mistake: str, scale: float,
+        growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
+    ) -> None:  # fmt: skip
+        self.values, self.mistake, self.scale = list(values), mistake, scale
+        self.factors, self.interval = (growth_factor, backoff_factor), growth_interval
+        self.momenta: list[Any] = [None] * len(values)
+        self.grads: list[Any] = []
+        self.unscaled = self.bad = False
+        self.count = 0
+
+    def finite(self, gradients: list[Any]) -> bool:
+        looks: dict[str, Callable[[Tensor], Any]] = {
+            "": lambda g: g.isfinite().all(),
+            "looks for NaN only": lambda g: not g.isnan().any(),
+            "looks for inf only": lambda g: not g.isinf().any(),
+        }
+        look = looks.get(self.mistake, looks[""])
+        given = [gradient for gradient in gradients if gradient is not None]
+        return all(bool(look(g)) for g in (given[-1:] if self.mistake == "last" else given))
+
+    def unscale(self) -> None:
+        if self.mistake == "checks before":
+            self.bad = not self.finite(self.grads)
+        self.grads = times(self.grads, 1 / self.scale)
+        if self.mistake != "checks before":
+            self.bad = not self.finite(self.grads) or (self.bad and self.mistake == "flag kept")
+        self.unscaled = True
+
+    def call(self, name: Any) -> Any:
+        if isinstance(name, list):
+            self.grads = name
+        elif name == "spoil":
+            self.grads = [None if g is None else torch.ones_like(g) for g in self.grads]
+        elif name == "unscale_":
+            self.unscale()
+        elif name == "update":
+            self.update()
+        else:
+            return self.step()
+        return None
+
+    def step(self) -> bool:
+        if self.mistake == "twice" or not (self.unscaled or self.mistake == "never"):
+            self.unscale()
+        bad = not self.finite(self.grads) if self.mistake == "late" else self.bad
+        if bad and self.mistake == "zeros":
+            self.grads = times(self.grads, 0.0)
+            self.grads = [None if g is None else torch.zeros_like(g) for g in self.grads]
+        elif bad and self.mistake != "steps":
+            return False
+        for i, (gradient, lr) in enumerate(zip(self.grads, (0.5, 0.25, 0.25, 0.25), strict=True)):
+            if gradient is not None:
+                old = self.momenta[i]
+                self.momenta[i] = gradient if old is None else 0.5 * old + gradient
+                self.values[i] = self.values[i] - lr * self.momenta[i]
+        return not bad
+
+    def update(self) -> None:
+        growth, backoff = self.factors
+        keeps = self.mistake == "count kept after bad"
+        self.count = (self.count if keeps else 0) if self.bad else self.count + 1
+        if self.bad:
+            self.scale *= 1.0 if self.mistake == "no backoff" else backoff
+        elif self.mistake != "no growth" and (
+            self.count >= self.interval or self.mistake == "always grows"
+        ):
+            self.scale *= growth
+            self.count = self.count if self.mistake == "count kept after growth" else 0
+        self.unscaled = False
+        self.bad = self.bad and self.mistake == "flag kept"
+
+
+SENTENCES = {
+    "no backoff": "The scale does not shrink after a bad iteration.",
+    "no growth": "The scale never grows.",
+    "always grows": "The scale grows at each good iteration: only after growth_interval of them.",
+    "count kept after bad": "Good iterations are counted across a bad one: begin anew after it.",
+    "count kept after growth": "The count goes on after the scale grew: begin anew.",
+    "flag kept": "After a bad iteration all are bad: update has to clear what was found.",
+    "checks before": "You look for inf before the division: a scale below 1 makes more of them.",
+    "last": "Only the last gradient is looked at.",
+    "looks for NaN only": "An inf is not seen: look for everything that is not finite.",
+    "looks for inf only": "A NaN is not seen: look for everything that is not finite.",
+    "late": "step looks for inf and NaN itself: unscale_ has to note them, clipping may hide them.",
+    "never": "The gradients are not unscaled: step does it where unscale_ was not called.",
+    "twice": "The gradients are unscaled twice: step does it only where unscale_ was not called.",
+    "zeros": "The optimizer steps with zeros after an overflow, so that momentum goes on.",
+    "steps": "The optimizer steps though a gradient is inf or NaN.",
+}
+
+
+def check_script(
+    student: Student, values: list[Tensor], script: list[Any], *given: Any, **named: Any
+) -> None:
+    """What a script gives and leaves is right, call by call; the usual mistakes have names."""
+    reports = run(student, values, script, *given, **named)
+
+    def story(mistake: str, key: str) -> list[Any]:
+        scaler = Scaler(values, mistake, *given, **named)
+        seen = []
+        for name in script:
+            value = scaler.call(name)
+            left = {"value": value, "values": list(scaler.values), "scale": scaler.scale}
+            seen.append({**left, "momenta": list(scaler.momenta)}[key])
+        return [seen[i] for i in steps[key]]
+
+    places = {
+        name: [i for i, call in enumerate(script) if call == name] for name in ("step", "update")
+    }
+    steps = {"values": places["step"], "momenta": places["step"]}
+    steps |= {"value": places["step"], "scale": places["update"]}
+    words = {
+        "value": "the list of what each step returned",
+        "scale": "the list of the scales after each update",
+        "values": "the list of the parameters after each step",
+        "momenta": "the list of the optimizer's momenta after each step",
+    }
+    for key, what in words.items():
+        actual = [entry(reports[i], key) for i in steps[key]]
+        known = {told: partial(story, mistake, key) for mistake, told in SENTENCES.items()}
+        assert_close(actual, story("", key), what=what, mistakes=known)
+
+
+# --- training ------------------------------------------------------------------------------------
+
+SIZES = [12, 4, 8, 2]
+
+
+def new_weights() -> Tensor:
+    return torch.randn(sum(SIZES)) * 0.5
+
+
+def new_batch() -> Batch:
+    return torch.randn(4, 3), torch.randn(4, 2)
+
+
+def trained(student: Student, weights: Tensor, batches: list[Batch], *more: Any) -> list[Any]:
+    reports = student.run("trained", weights, batches, *more)
+    return list(entry(reports, kind=list, count=len(batches)))
+
+
+def simulate(
+    weights: Tensor, batches: list[Batch], scaling: Any, max_norm: Any, mistake: str = ""
+) -> dict[str, list[Any]]:
+    """A training, or a mistaken one: what each step returns and leaves."""
+    seen: dict[str, list[Any]] = {"value": [], "weights": [], "momentum": [], "scale": []}
+    momentum, before = torch.zeros_like(weights), torch.full_like(weights, 70.0)
+    options = {"init_scale": 1.0, "growth_interval": 10**9, **(scaling or {})}
+    scale, interval, count = options["init_scale"], options["growth_interval"], 0
+    for x, y in batches:
+        leaf: Any = weights.clone().requires_grad_()
+        w, b, v, c = leaf.split(SIZES)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            outputs = F.linear(F.linear(x, w.reshape(4, 3), b).tanh(), v.reshape(2, 4), c)
+            loss = F.mse_loss(outputs, y)
+        (loss * scale).backward()
+        gradient = leaf.grad + (before if mistake == "kept" else 0.0)
+        gradient = clip(gradient, max_norm) if mistake == "early" else gradient
+        gradient = gradient if mistake == "scaled" else gradient / scale
+        good = scaling is None or bool(gradient.isfinite().all())
+        stepped = good or mistake == "steps"
+        if mistake not in ("early", "unclipped"):
+            gradient = clip(gradient, max_norm)
+        before = gradient
+        if stepped:
+            momentum = 0.9 * momentum + gradient
+            weights = weights - 0.1 * momentum
+        count = count + 1 if good else 0
+        if (not good or count == interval) and mistake != "no update":
+            scale, count = scale * (2.0 if good else 0.5), 0
+        value = loss.item() * (scale if mistake == "scaled loss" else 1.0)
+        now = (value, weights, momentum, None if scaling is None else scale)
+        for name, fact in zip(seen, now, strict=True):
+            seen[name].append(fact)
+    return seen
+
+
+def clip(gradient: Tensor, max_norm: float | None) -> Tensor:
+    norm = gradient.norm()
+    return gradient if max_norm is None else gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0)
+
+
+def check_training(
+    student: Student, weights: Tensor, batches: list[Batch], scaling: Any, max_norm: Any
+) -> None:
+    """What each step returns and leaves is right; the usual mistakes have names."""
+    reports = trained(student, weights, batches, scaling, max_norm)
+    sentences = {
+        "kept": "Gradients from before count: zero them first.",
+        "early": "The scaled gradients are clipped: unscale them first.",
+        "scaled": "The optimizer steps with scaled gradients: step through the scaler.",
+        "no update": "The scale never changes: scaler.update() ends a step.",
+        "steps": "The optimizer steps though a gradient is inf or NaN: step through the scaler.",
+        "unclipped": "The gradients are not clipped: clip between backward and the step.",
+        "scaled loss": "The result is the scaled loss: return the loss itself.",
+    }
+    story = partial(simulate, weights, batches, scaling, max_norm)
+    right, case = story(), f"(scaler: {scaling or 'none'}, max_norm={max_norm})"
+    for key in ("scale", "weights", "momentum", "value"):
+        known = {
+            told: (lambda key=key, mistake=mistake: story(mistake)[key])
+            for mistake, told in sentences.items()
+        }
+        actual = [entry(report, key) for report in reports]
+        what = f"the list of each step's {'result' if key == 'value' else key} {case}"
+        assert_close(actual, right[key], what=what, mistakes=known, rtol=1e-2, atol=2e-3)
