@@ -124,21 +124,15 @@ class Training:
         return {
             "weights": {name: p.detach().clone() for name, p in parameters.items()},
             "buffers": {name: buffer.clone() for name, buffer in self.model.named_buffers()},
-            "state": [
-                {k: copied(v) for k, v in state.get(p, {}).items()} for p in parameters.values()
-            ],
+            "state": [copy.deepcopy(state.get(p, {})) for p in parameters.values()],
             "options": [{k: v for k, v in g.items() if k != "params"} for g in groups],
-            "scheduler": {k: copied(v) for k, v in scheduler.items() if isinstance(v, plain)},
+            "scheduler": {k: copy.copy(v) for k, v in scheduler.items() if isinstance(v, plain)},
             "draws": draws(),
             "objects": [id(p) for p in parameters.values()],
             "modes": [part.training for part in self.model.modules()],
             "gradients": [None if p.grad is None else p.grad.clone() for p in parameters.values()],
             "flags": [torch.is_grad_enabled(), *[p.requires_grad for p in parameters.values()]],
         }
-
-
-def copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else copy.copy(value)
 
 
 def network(*extra: nn.Module, width: int = 5) -> nn.Sequential:

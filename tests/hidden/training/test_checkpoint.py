@@ -155,21 +155,15 @@ def test_scheduler(student: Student) -> None:
         run(student, "StepLR", "unscheduled")
 
 
-@pytest.mark.points(1)
+@pytest.mark.points(4)
 @pytest.mark.requires("test_loads_a_model")
 @pytest.mark.place("load_checkpoint")
-@pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True)')
-def test_from_a_gpu(student: Student) -> None:
-    """A file whose tensors were saved on a GPU loads on a machine without one."""
+@pytest.mark.hint(
+    'torch.load(path, map_location="cpu", weights_only=True); load_state_dict is strict.'
+)
+def test_other_files(student: Student) -> None:
+    """A file from a GPU loads; one with code in it, which is not run, or of another model is refused."""
     check_model(run(student, "ReduceLROnPlateau", "gpu"))
-
-
-@pytest.mark.points(3)
-@pytest.mark.requires("test_loads_a_model")
-@pytest.mark.place("load_checkpoint")
-@pytest.mark.hint("torch.load(..., weights_only=True) and no other way; load_state_dict is strict.")
-def test_refusals(student: Student) -> None:
-    """A file with code in it is refused, its code not run; a model of another architecture is an error."""
     for case in CASES:
         report = student.run("refusal", case)
         told = "The code in a file is run by loading it: weights_only=True reads plain data only."
