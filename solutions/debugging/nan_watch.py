@@ -1,0 +1,164 @@
+"""Where the first NaN comes from.
+
+A NaN spreads: whatever it is added to or multiplied with is NaN, too, and after one optimizer step all of the
+model is. Printing the loss shows that it happened, not where. Four tools look earlier: at the size of the
+gradients, at the output of each module as it comes, at each parameter's gradient as it comes, and, with
+PyTorch's anomaly detection, at each function of the backward pass.
+
+"Not finite" means that there is an inf, a -inf or a NaN anywhere in the tensor. Tensors of integers or booleans
+and empty tensors are finite, and so are large numbers, though their sum may overflow.
+
+Nothing else changes: no hook stays on the model or among PyTorch's global ones, hooks of others stay, modules'
+modes, parameters and gradients are as they were, unless a function's text says otherwise.
+
+Source: PyTorch's documentation: torch.nn.Module.register_forward_hook, torch.Tensor.register_hook,
+torch.autograd.set_detect_anomaly.
+"""
+
+# begin solution: what it needs
+import functools
+import re
+
+# end solution
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def gradient_norms(model: nn.Module) -> dict[str, float | None]:
+    """Measure the gradient of each parameter, as the last backward pass left it in `.grad`.
+
+    Returns a dict with an entry for every one of `model.named_parameters()`, in that order: the L2 norm of its
+    `.grad`, the square root of the sum of squares, as a Python float; None where `.grad` is None. A norm may be
+    inf or NaN. Nothing changes.
+    """
+    # begin solution: the norm of each gradient
+    return {
+        name: None if parameter.grad is None else parameter.grad.norm().item()
+        for name, parameter in model.named_parameters()
+    }
+    # end solution
+
+
+# begin solution: the tensors of an output
+def _is_finite(value: Any) -> bool:
+    """Whether all tensors in a value are, those in tuples, lists and dicts included."""
+    if isinstance(value, Tensor):
+        return bool(value.isfinite().all())
+    if isinstance(value, dict):
+        return all(_is_finite(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return all(_is_finite(item) for item in value)
+    return True
+
+
+# end solution
+
+
+def first_non_finite(model: nn.Module, *inputs: Any) -> str | None:
+    """Call `model(*inputs)` once, with hooks; return the name of the first module whose output is not finite.
+
+    The name is as in `model.named_modules()`, "" for the model itself; None where every output is finite.
+
+    - First in the order in which the modules return: a child comes before its container. A container
+      whose own arithmetic spoils the values is named where its children's outputs are finite.
+    - An output counts as it is at the moment when its module returns it: a later layer that works in place,
+      as `nn.ReLU(inplace=True)`, may write over it.
+    - An output is a tensor, or has tensors in tuples, lists and dicts, also in one another; whatever else
+      stands in them is ignored.
+    - Inputs may be not finite, too: then it is the first module that passes this on.
+    - The model runs in the mode in which it is: the statistics of a BatchNorm and the random state move as in
+      any run. Whether it runs with a graph is free, and so is whether it runs on after the first such output.
+    - No hook of yours stays, also where the model raises; its error comes through.
+
+    Every module calls its children as `child(x)`, and none is in the model twice.
+    """
+    # begin solution: a forward hook on each module, and none left
+    found: list[str] = []
+    handles = []
+
+    def note(name: str) -> Any:
+        # The name is an argument: a closure in the loop would see the last name only.
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            if not found and not _is_finite(output):
+                found.append(name)
+
+        return hook
+
+    try:
+        for name, module in model.named_modules():
+            handles.append(module.register_forward_hook(note(name)))
+        model(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None
+    # end solution
+
+
+@contextmanager
+def watch_gradients(model: nn.Module) -> Iterator[None]:
+    """Raise in the backward pass that brings a gradient which is not finite, while a `with` block runs.
+
+        with watch_gradients(model):
+            loss_fn(model(x), y).backward()   # RuntimeError: the gradient of head.weight is not finite
+
+    In the block, a backward pass that brings such a gradient to a trainable parameter of the model raises a
+    RuntimeError (or a subclass of it), in this backward pass and not after it. Its message has the name of the
+    parameter that the backward pass reaches first, as in `model.named_parameters()`, and no other parameter's.
+    That is one of the module nearest to the loss; among the parameters of one module it may be any.
+
+    - Frozen parameters (`requires_grad=False`) are passed over.
+    - Finite gradients are left as they are, over any number of backward passes.
+    - No hook stays after the block, also after an error, and errors of the block itself come through.
+
+    Free: what `as` binds; what `.grad` holds after the error; parameters that change in the block. When the
+    block begins, every `.grad` is finite or None. You may write it as a class, too.
+    """
+
+    # begin solution: a hook on each trainable parameter, and none left
+    def check(name: str, gradient: Tensor) -> None:
+        if not _is_finite(gradient):
+            raise RuntimeError(f"the gradient of {name} is not finite")
+
+    handles = []
+    try:
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                handles.append(parameter.register_hook(functools.partial(check, name)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+    # end solution
+
+
+def backward_nan(closure: Callable[[], Tensor]) -> str | None:
+    """Find the backward function that returned a NaN first.
+
+    Calls `closure` once, which computes a loss and returns it, and then `.backward()` of this loss. Returns the
+    name of the first backward function that returned a NaN, as PyTorch's anomaly detection gives it
+    ("SqrtBackward0"); None if none did. An inf alone is no NaN.
+
+    Anomaly detection is afterwards as it was before, on or off, also after an error. All other errors, of
+    the closure and of the backward pass, come through, whatever they are.
+
+    The message of anomaly detection is a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th
+    output." Free: what `.grad` holds afterwards, and warnings; `torch.autograd.detect_anomaly`,
+    `set_detect_anomaly`, or hooks of your own on the nodes of the graph.
+    """
+    # begin solution: backward under anomaly detection, and the name in its message
+    with torch.autograd.set_detect_anomaly(True):
+        loss = closure()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            message = re.match(r"Function '(\w+)' returned nan values", str(error))
+            if message is None:
+                raise
+            return message[1]
+    return None
+    # end solution

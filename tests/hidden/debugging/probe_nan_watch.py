@@ -1,0 +1,196 @@
+"""Models of which some part spoils the values, and what the student's functions make of them, raw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+NAN = float("nan")
+ERROR = LookupError("it broke")
+# What a leaf does to a tensor (3, 4); a nested value goes through `unpack`.
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "same": lambda x: x * 1,
+    "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
+    "inf": lambda x: torch.cat([x[:2], -1 / (x[2:] * 0).abs()]),
+    "large": lambda x: torch.full_like(x, 3e38),
+    "cover": lambda x: x.nan_to_num_(0.0, 0.0, 0.0),
+    "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
+    "nested": lambda x: {"x": x, "deep": [None, (x, {"last": x / 0})]},
+    "listed": lambda x: [x, (x[:1] * NAN,)],
+    "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
+}
+ran: list[Any] = []
+
+
+class Leaf(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        ran.append([self.kind, self.training])
+        if self.kind == "raise":
+            raise ERROR
+        return KINDS[self.kind](x)
+
+
+class Box(nn.Module):
+    """Calls its parts in turn, and then its own arithmetic."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        super().__init__()
+        self.own = plan.get("own", "same")
+        for name in [name for name in plan if name != "own"]:
+            self.add_module(name, build(None, plan[name]))
+
+    def forward(self, x: Any, *others: Any) -> Any:
+        for part in self.children():
+            x = part(x)
+        ran.append([f"box {self.own}", self.training])
+        x = sum(others, x)
+        return KINDS[self.own](x) if isinstance(x, Tensor) else x
+
+
+def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
+    return (Leaf(plan) if isinstance(plan, str) else Box(plan)).train(training)
+
+
+def hooks(model: nn.Module) -> list[int]:
+    """How many hooks there are on the modules, on the parameters, and among PyTorch's global ones."""
+    tables = [v for part in model.modules() for n, v in vars(part).items() if n.endswith("_hooks")]
+    names = "_backward_hooks", "_post_accumulate_grad_hooks"
+    own = [getattr(parameter, name, None) for parameter in model.parameters() for name in names]
+    world = [t for name, t in vars(torch.nn.modules.module).items() if name.endswith("_hooks")]
+    groups = tables, own, world
+    return [sum(len(table) for table in group if isinstance(table, dict)) for group in groups]
+
+
+def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
+    """What first_non_finite gives, which parts ran, and the hooks before and after, of others too."""
+    for part in model.modules():
+        part.register_forward_hook(lambda *_: None)
+    before, error = hooks(model), None
+    ran.clear()
+    try:
+        value = module.first_non_finite(model, *inputs)
+    except LookupError as caught:
+        value, error = None, caught
+    report = {"value": value, "own": error is ERROR, "ran": list(ran)}
+    return {**report, "hooks": [before, hooks(model)]}
+
+
+class Network(nn.Module):
+    """Three layers, the middle one frozen; the root's gradient is not finite at 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.frozen, self.head = nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 2)
+        self.unused, _ = nn.Linear(2, 2), self.frozen.requires_grad_(False)
+
+    def forward(self, x: Tensor, where: str = "") -> Tensor:
+        x = torch.tanh(self.stem(x))
+        x = self.frozen((x * 0).abs().sqrt() if where == "middle" else x)
+        if where in ("inf", "large"):  # the gradient, at head's bias: inf, or a sum that overflows
+            x = self.head(x.detach())
+            return x * 1e20 * 1e20 if where == "inf" else x * 2e38
+        x = self.head(x)
+        return (x * 0 if where == "end" else x).abs().sqrt()
+
+
+def watched(module: Any, where: list[str], x: Tensor, how: str = "") -> dict[str, Any]:
+    """Backward passes in a block (a plain one, or one that fails): what came, and the hooks left."""
+    torch.manual_seed(0)
+    model, done, after, error = Network(), 0, False, None
+    model.head.weight.register_hook(lambda _: None)
+    before = hooks(model)
+    try:
+        with nullcontext() if how == "plain" else module.watch_gradients(model):
+            for place in where:
+                model(x, place).sum().backward()
+                done += 1
+            after = True
+            if how == "fail":
+                raise ERROR
+    except NotImplementedError:
+        raise
+    except (RuntimeError, LookupError) as caught:
+        error = caught
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    report = {"done": done, "after": after, "own": error is ERROR, "gradients": gradients}
+    report |= {"runtime": isinstance(error, RuntimeError), "text": str(error)[:500]}
+    return {**report, "hooks": [before, hooks(model)]}
+
+
+class Spoiled(torch.autograd.Function):
+    """x itself; its backward returns a NaN, or raises."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, error: Any) -> Tensor:
+        ctx.error = error
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        if ctx.error is not None:
+            raise ctx.error
+        return gradient * NAN, None
+
+
+def losses(kind: str, x: Tensor) -> Any:
+    """The loss of a closure, over x with a 0 in it."""
+    if kind == "closure":
+        raise RuntimeError("Function 'FakeBackward0' returned nan values in its 0th output.")
+    if kind == "lookup":
+        raise ERROR
+    errors = {
+        "backward": RuntimeError("it broke, too"),
+        "unwritten": NotImplementedError("not yet"),
+    }
+    if kind in (*errors, "custom"):
+        return Spoiled.apply(x.exp(), errors.get(kind)).sum()  # type: ignore[no-untyped-call]
+    formulas: dict[str, Callable[[], Tensor]] = {
+        "fine": lambda: x.square().sum(),
+        "sqrt": lambda: (x.abs().sqrt() * 0).sum(),
+        "inf": lambda: x.reciprocal().sum(),
+        "pow": lambda: ((x * 0).pow(0.5) * 0).sum(),
+        "vector": lambda: x * 2,
+    }
+    return formulas[kind]()
+
+
+def backward(module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool]) -> dict[str, Any]:
+    """What backward_nan gives or raises, how often the closure ran, and anomaly mode afterwards."""
+    count, error, value = 0, None, None
+    x.requires_grad_()
+
+    def closure() -> Any:
+        nonlocal count
+        count += 1
+        return losses(kind, x)
+
+    torch.autograd.set_detect_anomaly(*anomaly)
+    try:
+        value = module.backward_nan(closure)
+    except (RuntimeError, LookupError) as caught:
+        if isinstance(caught, NotImplementedError) and kind != "unwritten":
+            raise
+        error = f"{type(caught).__name__}: {caught}"[:200]
+    mode = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
+    torch.autograd.set_detect_anomaly(False)
+    return {"value": value, "error": error, "count": count, "mode": mode}
+
+
+def model(module: Any, gradients: dict[str, Any]) -> Any:
+    """A model with a shared parameter and these gradients."""
+    made: Any = nn.Sequential(nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 2), nn.PReLU()))
+    made.append(nn.Linear(2, 2))
+    made[2].weight = made[1][0].weight
+    made = made.to(next(g.dtype for g in gradients.values() if g is not None))
+    made[0].bias.requires_grad_(False)
+    for name, parameter in made.named_parameters():
+        parameter.grad = gradients.get(name)
+    return made

@@ -1,0 +1,264 @@
+"""What gradient_norms, first_non_finite, watch_gradients and backward_nan promise, sentence by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+NAN, INF = float("nan"), float("inf")
+SHAPES = {"0.weight": (2, 3), "0.bias": (2,), "1.0.weight": (2, 2), "1.0.bias": (2,)}
+SHAPES |= {"1.1.weight": (1,), "2.bias": (2,)}
+LAYERS = ("stem", "frozen", "head", "unused")
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("gradient_norms")
+@pytest.mark.hint(
+    "parameter.grad.norm().item() for each of named_parameters(), None without a .grad."
+)
+def test_norms(student: Student) -> None:
+    """Every named parameter has the L2 norm of its gradient as a float, or None, in order."""
+    for dtype, rtol in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        grads: dict[str, Any] = {n: torch.randn(s, dtype=dtype) for n, s in SHAPES.items()}
+        some = {"1.0.weight": None, "0.bias": grads["0.bias"] * 0, "1.0.bias": None}
+        spoiled = {"0.bias": grads["0.bias"] * NAN, "2.bias": grads["2.bias"] * INF}
+        for now in (grads, grads | some, grads | spoiled):
+            right = {n: None if g is None else g.double().norm().item() for n, g in now.items()}
+            mistakes = {
+                "Parameters without a gradient are missing: they have None.":
+                    {n: norm for n, norm in right.items() if norm is not None},
+                "A parameter without a gradient has 0.0: it has None.":
+                    {n: norm or 0.0 for n, norm in right.items()},
+                "These are squares of the norms: take the root.":
+                    {n: norm and norm**2 for n, norm in right.items()},
+                "These are sums of absolute values: take the root of the sum of squares.":
+                    {n: None if g is None else g.double().norm(1).item() for n, g in now.items()},
+            }  # fmt: skip
+            norms, what = student.function("gradient_norms")(student.made("model", now)), "the dict"
+            assert_close(norms, right, what=what, mistakes=mistakes, rtol=rtol, atol=0.0)
+            assert_equal(list(norms), list(SHAPES), what="the list of names, in order,")
+            laws.check_changes_nothing(student, "gradient_norms", student.made("model", now))
+
+
+def parts(*plans: Any, own: str = "same") -> dict[str, Any]:
+    return {**dict(zip("abc", plans, strict=False)), "own": own}
+
+
+ONLY_NAN, ONLY_INF = "One inf is enough: it is not finite.", "One NaN is enough: it is not finite."
+ROOT = "That is the model itself: its parts return before it."
+AFTER = "A later layer in place hid it: look at an output when its module returns it."
+NESTED = "Look into tuples, lists and dicts, also in one another."
+CONTAINER = "That is the container: the child returns before it."
+LEAVES = "A container is a module, too: its own arithmetic may spoil the values."
+# What a model is made of, what is first, and what mistakes name instead.
+MODELS: list[tuple[Any, str | None, dict[str, str | None]]] = [
+    (
+        parts("same", "nan", "same"),
+        "b",
+        {"That is the last name of all.": "c", ROOT: "", ONLY_INF: None},
+    ),
+    (parts("same", parts("same", "nan"), "same"), "b.b", {CONTAINER: "b"}),
+    (parts("same", "inf"), "b", {ONLY_NAN: None}),
+    (parts("same", parts("same", own="inf"), "same"), "b", {LEAVES: "c"}),
+    (parts("same", own="nan"), "", {LEAVES: None}),
+    ("nan", "", {"The model itself is a module, too, by the name of ''.": None}),
+    (parts("same", parts("nan", "cover"), "same"), "b.a", {AFTER: None}),
+    (parts("nested", "unpack"), "a", {NESTED: None}),
+    (parts("same", parts("same", "listed", "unpack")), "b.b", {NESTED: None}),
+    (parts("large", "others", "unpack"), None, {"The sum overflows; all values are finite.": "a"}),
+    (parts("same", parts("same", "others", "unpack")), None, {}),
+    ("same", None, {}),
+]
+
+
+@pytest.mark.points(12)
+@pytest.mark.place("first_non_finite")
+@pytest.mark.hint("A forward hook for each module, made in a function that takes its name.")
+def test_first(student: Student) -> None:
+    """The first module whose output is not finite is named, in the order in which the modules return."""
+    for plan, right, mistakes in MODELS:
+        report = check_first(student, plan, torch.rand(3, 4) + 1)
+        what = f"first_non_finite of a model with the parts {plan}"
+        assert_equal(entry(report, "value"), right, what=what, mistakes=mistakes)
+    x = torch.rand(3, 4).index_fill(0, torch.tensor(2), NAN)
+    passed = "That module returns finite values, whatever comes in: look at outputs alone."
+    what = "the first for an input with a NaN"
+    value = entry(check_first(student, parts(parts("same"), "same"), x), "value")
+    assert_equal(value, "a.a", what=what)
+    value = entry(check_first(student, parts("large", "inf"), x), "value")
+    assert_equal(value, "b", what=what, mistakes={passed: "a"})
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_first")
+@pytest.mark.place("first_non_finite")
+@pytest.mark.hint("Call model(*inputs) once; leave train() and eval() alone.")
+def test_first_runs_once(student: Student) -> None:
+    """The model runs once, on all inputs, in the mode in which it is, and all else stays as it was."""
+    for training in (True, False):
+        for plan, right in ((parts("same", parts("same"), "same"), None), (parts("nan"), "a")):
+            inputs = [torch.rand(3, 4) for _ in range(3)]
+            for given, name in ((inputs, right), ([*inputs[:2], inputs[2] * NAN], right or "")):
+                value = entry(check_first(student, plan, *given, training=training), "value")
+                assert_equal(value, name, what="first_non_finite with three inputs")
+            model = student.made("build", plan, training)
+            laws.check_changes_nothing(student, "first_non_finite", model, *inputs)
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_first")
+@pytest.mark.place("first_non_finite")
+@pytest.mark.hint("try: model(*inputs) finally: handle.remove() for each handle; catch nothing.")
+def test_first_leaves_no_hook(student: Student) -> None:
+    """Where the model raises, its error comes through, and no hook of yours is left."""
+    for plan in (parts("same", parts("same", "raise"), "same"), "raise"):
+        report = check_first(student, plan, torch.rand(3, 4))
+        assert entry(report, "own") is True, "The model's error does not come out: let it through."
+    check_first(student, parts("nan", "raise"), torch.rand(3, 4))
+
+
+@pytest.mark.points(9)
+@pytest.mark.place("watch_gradients")
+@pytest.mark.hint("parameter.register_hook(hook): what hook(gradient) raises leaves backward().")
+def test_watch_raises(student: Student) -> None:
+    """The backward pass itself raises, and names the first parameter that it reaches."""
+    for where, layer in (("end", "head"), ("middle", "stem"), ("inf", "head")):
+        for passes in ([where], ["", "", where], [where, ""]):
+            report = student.run("watched", passes, torch.rand(1, 4))
+            text, raised = str(entry(report, "text")), entry(report, "runtime") is True
+            bad = "an inf" if where == "inf" else "a NaN"
+            assert raised, f"For {bad} no RuntimeError is raised ({text[:80]})."
+            late = "The error comes after the backward pass: raise in a hook of the parameter."
+            inside = entry(report, "after") is False and entry(report, "done") == passes.index(
+                where
+            )
+            assert inside, late
+            names = [n for n in LAYERS for kind in ("weight", "bias") if f"{n}.{kind}" in text]
+            told = f"The message {text[:80]!r} should name one parameter, of the layer {layer}"
+            assert names == [layer], f"{told}, which the backward pass reaches first."
+            check_hooks(report, "after the error of a backward pass")
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_watch_raises")
+@pytest.mark.place("watch_gradients")
+@pytest.mark.hint("Return nothing from the hook; test all elements and not their sum.")
+def test_watch_leaves_finite_gradients(student: Student) -> None:
+    """Finite gradients, large ones too, are what they are without a block, over several passes."""
+    x = torch.rand(1, 4)
+    for passes in (["", "", ""], ["large"], []):
+        report = student.run("watched", passes, x)
+        told = f"With finite gradients there is an error: {str(entry(report, 'text'))[:80]}"
+        assert entry(report, "after") is True and entry(report, "done") == len(passes), told
+        own, plain = entry(report, "gradients"), student.run("watched", passes, x, "plain")
+        assert_close(own, entry(plain, "gradients"), what="the dict of gradients after the block")
+        check_hooks(report, "after the block")
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_watch_raises")
+@pytest.mark.place("watch_gradients")
+@pytest.mark.hint("try: yield finally: handle.remove() for each handle")
+def test_watch_leaves_no_hook(student: Student) -> None:
+    """An error of the block comes through, and no hook of yours is left."""
+    for passes in ([], [""]):
+        report = student.run("watched", passes, torch.rand(1, 4), "fail")
+        assert entry(report, "own") is True, "The block's error does not come out: let it through."
+        check_hooks(report, "after an error of the block")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("backward_nan")
+@pytest.mark.hint("Run both under set_detect_anomaly(True); the error's message has the name.")
+def test_backward(student: Student) -> None:
+    """The backward function that returned a NaN first is named; an inf alone is no NaN."""
+    every = {"sqrt": "SqrtBackward0", "pow": "PowBackward0", "custom": "SpoiledBackward"}
+    for kind, right in {**every, "inf": None, "fine": None}.items():
+        report = check_backward(student, kind, (False, True))
+        error = entry(report, "error")
+        assert error is None, f"backward_nan raises {str(error)[:120]}: return the name."
+        message = f"Function '{right}' returned nan values in its 0th output."
+        mistakes = {"A NaN came, and nothing is found: run backward() with anomaly detection.": None,
+                    "That is the whole message: return the name alone.": message}  # fmt: skip
+        what = f"backward_nan of a loss ({kind}), at an x with a 0 in it,"
+        assert_equal(entry(report, "value"), right, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_backward")
+@pytest.mark.place("backward_nan")
+@pytest.mark.hint("with torch.autograd.set_detect_anomaly(True) puts back what was before.")
+def test_backward_mode(student: Student) -> None:
+    """Anomaly detection is afterwards what it was, also after an error."""
+    for anomaly in ((False, True), (True, True), (True, False)):
+        for kind in ("fine", "lookup", "backward"):
+            mode = entry(check_backward(student, kind, anomaly), "mode")
+            told = f"Anomaly detection was {anomaly} before (mode, check_nan), and is now {mode}"
+            assert laws.same(mode, [*anomaly]), f"{told}: put it back."
+    mode = entry(check_backward(student, "sqrt", (False, True)), "mode")
+    assert laws.same(mode, [False, True]), "Anomaly detection is left on where a NaN was found."
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_backward")
+@pytest.mark.place("backward_nan")
+@pytest.mark.hint("Where the message is not that of a NaN, raise the error again.")
+def test_backward_errors(student: Student) -> None:
+    """All other errors, of the closure and of the backward pass, come through."""
+    fake = "RuntimeError: Function 'FakeBackward0' returned nan values in its 0th output."
+    errors = {
+        "closure": fake,
+        "lookup": "LookupError: it broke",
+        "backward": "RuntimeError: it broke, too",
+        "unwritten": "NotImplementedError: not yet",
+        "vector": "RuntimeError: grad can be implicitly created only for scalar outputs",
+    }
+    for kind, right in errors.items():
+        error = entry(check_backward(student, kind, (False, True)), "error")
+        came = "None comes out" if error is None else f"{str(error)[:120]} comes out"
+        assert str(error).startswith(right), f"There is the error {right!r}, and {came}."
+
+
+def order(plan: Any) -> Iterator[str]:
+    """What runs in a model of the probe's, in order."""
+    if isinstance(plan, str):
+        yield plan
+        return
+    for name in plan:
+        yield from order(plan[name]) if name != "own" else ()
+    yield f"box {plan['own']}"
+
+
+def check_first(student: Student, plan: Any, *inputs: torch.Tensor, training: bool = True) -> Any:
+    """A report of the probe: the model ran once, in its mode, and no hook is left."""
+    report = student.run("first", student.made("build", plan, training), *inputs)
+    ran, whole = entry(report, "ran", kind=list), [[kind, training] for kind in order(plan)]
+    assert ran, "The model does not run: call model(*inputs)."
+    told = "The model runs more than once, or in another mode than it is in."
+    assert laws.same(ran, whole[: len(ran)]), told
+    check_hooks(report, "after first_non_finite")
+    return report
+
+
+def check_hooks(report: Any, when: str) -> None:
+    before, after = entry(report, "hooks", kind=list, count=2)
+    owners = ("the model's modules", "the model's parameters", "PyTorch's global tables")
+    for owner, old, new in zip(owners, before, after, strict=True):
+        told = f"In {owner} there are {new} hooks {when}, and there were {old} before"
+        assert laws.same(old, new), (
+            f"{told}: remove each one of yours, in a finally, and no other one."
+        )
+
+
+def check_backward(student: Student, kind: str, anomaly: tuple[bool, bool]) -> Any:
+    """A report of the probe: the closure ran once."""
+    report = student.run("backward", kind, torch.tensor([[0.0, 2.0, -3.0]]), anomaly)
+    count = entry(report, "count")
+    assert laws.same(count, 1), f"The closure is called {str(count)[:20]} times: once is enough."
+    return report

@@ -1,0 +1,75 @@
+"""Small examples for gradient_norms, first_non_finite, watch_gradients and backward_nan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+X = torch.tensor([[3.0, 1.0]])
+
+
+@pytest.mark.place("gradient_norms")
+@pytest.mark.hint(
+    "for name, parameter in model.named_parameters(), with the L2 norm of parameter.grad"
+)
+def test_example_norms(student: Student) -> None:
+    """Gradients [[3, 1], [3, 1]], none, [[5, 5]] and [1] have the norms sqrt(20), None, sqrt(50), 1."""
+    norms = {"0.weight": 20**0.5, "0.bias": None, "2.0.weight": 50**0.5, "2.0.bias": 1.0}
+    wrong = {
+        "A parameter without a gradient has None.": {
+            n: v for n, v in norms.items() if v is not None
+        },
+        "These are squares: take the root.": {n: v and v**2 for n, v in norms.items()},
+    }
+    report = student.run("norms", X)
+    assert_close(report, norms, what="the dict", mistakes=wrong, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("first_non_finite")
+@pytest.mark.hint(
+    "Make each hook in a function that takes its name, and look at the output in the hook."
+)
+def test_example_first(student: Student) -> None:
+    """With a NaN in the last bias "2.0" is first, in the first one "0", and without one None."""
+    last = {"That is the model itself: a child returns before it.": ""}
+    near: dict[str, Any] = {"The ReLU works in place: look at once.": "1", **last}
+    checks: Any = (("2.0.bias", "2.0", {"That is the container.": "2", **last}), ("", None, {}),
+                   ("0.bias", "0", near))  # fmt: skip
+    for spoiled, right, wrong in checks:
+        report = student.run("first", spoiled, X)
+        what = f"first_non_finite with a NaN in {spoiled or 'nothing'}"
+        assert_equal(entry(report, "value"), right, what=what, mistakes=wrong)
+        assert_equal(entry(report, "left"), 0, what="the number of hooks left afterwards")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("watch_gradients")
+@pytest.mark.hint("parameter.register_hook(hook), and raise in the hook; remove it in a finally.")
+def test_example_watch(student: Student) -> None:
+    """A loss times NaN raises in the backward pass and names 2.0.weight or 2.0.bias; times 1 it does not."""
+    report = student.run("watched", float("nan"), X)
+    text = entry(report, "text")
+    assert text is not None, "The gradients are NaN, and no RuntimeError is raised in the block."
+    assert "2.0." in str(text), f"The message {str(text)[:80]!r} does not name the first parameter."
+    assert_equal(entry(report, "left"), 0, what="the number of hooks left after the error")
+    report = student.run("watched", 1.0, X)
+    assert_equal(entry(report, "text"), None, what="the error for finite gradients")
+    assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("backward_nan")
+@pytest.mark.hint(
+    "torch.autograd.set_detect_anomaly(True) as a context; the error's message has the name."
+)
+def test_example_backward(student: Student) -> None:
+    """For (x.sqrt() * 0).sum() at 0 it is SqrtBackward0, and anomaly detection is off afterwards."""
+    report = student.run("backward", torch.tensor([0.0, 4.0]))
+    assert_equal(entry(report, "value"), "SqrtBackward0", what="backward_nan of the loss")
+    assert_equal(entry(report, "mode"), False, what="anomaly detection afterwards")
