@@ -45,10 +45,8 @@ def saved_bytes(f: Callable[..., object], *args: object, exclude: Iterable[Tenso
     All tensors are dense and on the CPU. `f` itself uses no hooks of this sort, and what a custom autograd
     Function keeps without `save_for_backward` is free: count it or not.
     """
-    # TODO: note each storage that autograd saves, and add up their bytes.
-    raise NotImplementedError(
-        "saved_bytes: note each storage that autograd saves, and add up their bytes"
-    )
+    # TODO: note each storage that is saved, add up their bytes.
+    raise NotImplementedError("saved_bytes: note each storage that is saved, add up their bytes")
 
 
 def training_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, int]:
@@ -68,10 +66,8 @@ def training_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
     there are none.
     """
 
-    # TODO: add up elements times element size for each of the four.
-    raise NotImplementedError(
-        "training_bytes: add up elements times element size for each of the four"
-    )
+    # TODO: add up elements times element size for each part.
+    raise NotImplementedError("training_bytes: add up elements times element size for each part")
 
 
 def checkpointed_forward(layers: Iterable[nn.Module], x: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ def saved_bytes(f: Callable[..., object], *args: object, exclude: Iterable[Tenso
     All tensors are dense and on the CPU. `f` itself uses no hooks of this sort, and what a custom autograd
     Function keeps without `save_for_backward` is free: count it or not.
     """
-    # begin solution: note each storage that autograd saves, and add up their bytes
+    # begin solution: note each storage that is saved, add up their bytes
     excluded = {tensor.untyped_storage().data_ptr() for tensor in exclude}
     # The storages themselves, not their addresses alone: one that is kept cannot give its address to another.
     saved: dict[int, torch.UntypedStorage] = {}
@@ -83,7 +83,7 @@ def training_bytes(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
     there are none.
     """
 
-    # begin solution: add up elements times element size for each of the four
+    # begin solution: add up elements times element size for each part
     def total(tensors: Iterable[object]) -> int:
         return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
 

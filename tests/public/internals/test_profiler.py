@@ -1,0 +1,78 @@
+"""Small examples for top_operators, profile_operators, profile_steps and train_step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+# key, count, self_cpu_time_total, cpu_time_total
+ADD, STEP = ["aten::add", 9, 10.0, 10.0], ["ProfilerStep*", 2, 500.0, 900.0]
+LINEAR, MM = ["aten::linear", 2, 5.0, 400.0], ["aten::mm", 4, 300.0, 310.0]
+PARTS = {"forward": ["the loss"], "backward": ["its gradient"], "optimizer": []}
+LABELS = [x for label, part in PARTS.items() for x in (f"{label} begins", *part, f"{label} ends")]
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("top_operators")
+@pytest.mark.hint("sorted(entries, key=lambda entry: getattr(entry, sort_by), reverse=True)[:n]")
+def test_example_top(student: Student) -> None:
+    """Of add, a profiler's step, linear and mm, the two with the most self time are mm and add."""
+    for sort_by, right in (
+        ("self_cpu_time_total", [MM, ADD]),
+        ("cpu_time_total", [LINEAR, MM]),
+        ("count", [ADD, MM]),
+    ):
+        value = student.run("ranked", [ADD, STEP, LINEAR, MM], 2, sort_by)
+        mistakes = {
+            "ProfilerStep* is on top: leave it out before you take n.": [STEP, right[0]],
+            "ProfilerStep* takes one of the n places: leave it out first.": [right[0]],
+            "Self and total time are exchanged.": [[a, b, d, c] for a, b, c, d in right],
+        }
+        what = f"the list of the top 2 by {sort_by}"
+        assert_equal(value, right, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("profile_operators")
+@pytest.mark.hint("Call f() in a with profile(...) as prof: block, then prof.key_averages().")
+def test_example_operators(student: Student) -> None:
+    """torch.ones(size).sin().exp() for two sizes calls sin twice and exp twice."""
+    right = {"aten::sin": 2, "aten::exp": 2}
+    calls = student.run("profiled")
+    seen = {name: entry(calls, name) for name in right if name in entry(calls, kind=dict)}
+    named = {"There is one entry for each shape: group by nothing.": dict.fromkeys(right, 1)}
+    assert_equal(seen, right, what="the dict of calls", mistakes=named, ordered=False)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("profile_steps")
+@pytest.mark.hint("prof.step() after step(i); the averages in on_trace_ready.")
+def test_example_steps(student: Student) -> None:
+    """Step i calls sin 2**i times; of 8 steps 2 and 3 are recorded, 6 and 7, of 7 only 2 and 3."""
+    for steps, right in ((8, [4 + 8, 64 + 128]), (7, [4 + 8]), (3, [])):
+        named = {
+            "prof.step() comes before the work, not after it.": [2 + 4, 32 + 64][: steps // 4],
+            "A step that warms up is counted.": [14, 224][: steps // 4],
+            "Only the last cycle is there: read the averages in on_trace_ready.": right[-1:],
+            "A cycle that is cut short is there.": {7: [4 + 8, 64], 3: [4]}.get(steps, right),
+            "Nothing is there: call prof.step() after each step.": [],
+        }
+        what = f"the list of the calls of sin for {steps} steps"
+        assert_equal(student.run("stepped", steps), right, what=what, mistakes=named)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("train_step")
+@pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
+def test_example_training(student: Student) -> None:
+    """Weight 1, x = 2 and y = 5 give the loss 9, and with lr 0.25 the weight 4; a label for each part."""
+    report = student.run("trained")
+    assert_close(entry(report, "loss"), torch.tensor(9.0), what="the loss")
+    assert entry(report, "detached") is True, "The loss has a graph: return loss.detach()."
+    named = {"The old gradient of 1 is added: clear it first.": torch.tensor([[3.75]])}
+    assert_close(entry(report, "weight"), torch.tensor([[4.0]]), what="the weight", mistakes=named)
+    what = "the list of what begins and ends, one after the other,"
+    assert_equal(entry(report, "labels"), LABELS, what=what)
