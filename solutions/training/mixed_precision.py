@@ -112,7 +112,7 @@ class GradScaler:
         Raises RuntimeError if the gradients were unscaled before in this iteration, that is since the last
         `update`. The gradients stay as they are then.
         """
-        # begin solution: divide all gradients, and look for inf and NaN
+        # begin solution: divide all, look for inf and NaN
         if self._unscaled:
             raise RuntimeError("unscale_ was called before, without an update since then")
         self._unscaled = True

@@ -92,8 +92,8 @@ class GradScaler:
         Raises RuntimeError if the gradients were unscaled before in this iteration, that is since the last
         `update`. The gradients stay as they are then.
         """
-        # TODO: divide all gradients, and look for inf and NaN.
-        raise NotImplementedError("GradScaler.unscale_: divide all gradients, and look for inf and NaN")
+        # TODO: divide all, look for inf and NaN.
+        raise NotImplementedError("GradScaler.unscale_: divide all, look for inf and NaN")
 
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Let the optimizer make its step, unless a gradient overflowed. Return whether it did, True or False.
