@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 
@@ -94,5 +93,5 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
     output." Free: what `.grad` holds afterwards, and warnings; `torch.autograd.detect_anomaly`,
     `set_detect_anomaly`, or hooks of your own on the nodes of the graph.
     """
-    # TODO: backward under anomaly detection, and the name in its message.
-    raise NotImplementedError("backward_nan: backward under anomaly detection, and the name in its message")
+    # TODO: run backward under anomaly detection.
+    raise NotImplementedError("backward_nan: run backward under anomaly detection")

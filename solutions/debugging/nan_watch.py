@@ -24,7 +24,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# begin solution: what it needs
 import torch
+
+# end solution
 from torch import Tensor, nn
 
 
@@ -150,7 +153,7 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
     output." Free: what `.grad` holds afterwards, and warnings; `torch.autograd.detect_anomaly`,
     `set_detect_anomaly`, or hooks of your own on the nodes of the graph.
     """
-    # begin solution: backward under anomaly detection, and the name in its message
+    # begin solution: run backward under anomaly detection
     with torch.autograd.set_detect_anomaly(True):
         loss = closure()
         try:

@@ -65,8 +65,7 @@ def hooks(model: nn.Module) -> list[int]:
     names = "_backward_hooks", "_post_accumulate_grad_hooks"
     own = [getattr(parameter, name, None) for parameter in model.parameters() for name in names]
     world = [t for name, t in vars(torch.nn.modules.module).items() if name.endswith("_hooks")]
-    groups = tables, own, world
-    return [sum(len(table) for table in group if isinstance(table, dict)) for group in groups]
+    return [sum(len(t) for t in group if isinstance(t, dict)) for group in (tables, own, world)]
 
 
 def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
@@ -146,10 +145,7 @@ def losses(kind: str, x: Tensor) -> Any:
         raise RuntimeError("Function 'FakeBackward0' returned nan values in its 0th output.")
     if kind == "lookup":
         raise ERROR
-    errors = {
-        "backward": RuntimeError("it broke, too"),
-        "unwritten": NotImplementedError("not yet"),
-    }
+    errors = {"backward": RuntimeError("it broke, too"), "unwritten": NotImplementedError("later")}
     if kind in (*errors, "custom"):
         return Spoiled.apply(x.exp(), errors.get(kind)).sum()  # type: ignore[no-untyped-call]
     formulas: dict[str, Callable[[], Tensor]] = {
@@ -180,7 +176,6 @@ def backward(module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool]) -> d
             raise
         error = f"{type(caught).__name__}: {caught}"[:200]
     mode = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
-    torch.autograd.set_detect_anomaly(False)
     return {"value": value, "error": error, "count": count, "mode": mode}
 
 

@@ -72,8 +72,6 @@ MODELS: list[tuple[Any, str | None, dict[str, str | None]]] = [
     (parts("nested", "unpack"), "a", {NESTED: None}),
     (parts("same", parts("same", "listed", "unpack")), "b.b", {NESTED: None}),
     (parts("large", "others", "unpack"), None, {"The sum overflows; all values are finite.": "a"}),
-    (parts("same", parts("same", "others", "unpack")), None, {}),
-    ("same", None, {}),
 ]
 
 
@@ -197,12 +195,11 @@ def test_backward(student: Student) -> None:
 def test_backward_mode(student: Student) -> None:
     """Anomaly detection is afterwards what it was, also after an error."""
     for anomaly in ((False, True), (True, True), (True, False)):
-        for kind in ("fine", "lookup", "backward"):
+        # What a NaN gives where anomaly detection is on already is no part of the promise.
+        for kind in ("fine", "lookup", "backward", *(() if anomaly[0] else ("sqrt",))):
             mode = entry(check_backward(student, kind, anomaly), "mode")
             told = f"Anomaly detection was {anomaly} before (mode, check_nan), and is now {mode}"
             assert laws.same(mode, [*anomaly]), f"{told}: put it back."
-    mode = entry(check_backward(student, "sqrt", (False, True)), "mode")
-    assert laws.same(mode, [False, True]), "Anomaly detection is left on where a NaN was found."
 
 
 @pytest.mark.points(4)
@@ -211,12 +208,11 @@ def test_backward_mode(student: Student) -> None:
 @pytest.mark.hint("Where the message is not that of a NaN, raise the error again.")
 def test_backward_errors(student: Student) -> None:
     """All other errors, of the closure and of the backward pass, come through."""
-    fake = "RuntimeError: Function 'FakeBackward0' returned nan values in its 0th output."
     errors = {
-        "closure": fake,
+        "closure": "RuntimeError: Function 'FakeBackward0' returned nan values in its 0th output.",
         "lookup": "LookupError: it broke",
         "backward": "RuntimeError: it broke, too",
-        "unwritten": "NotImplementedError: not yet",
+        "unwritten": "NotImplementedError: later",
         "vector": "RuntimeError: grad can be implicitly created only for scalar outputs",
     }
     for kind, right in errors.items():
@@ -240,8 +236,7 @@ def check_first(student: Student, plan: Any, *inputs: torch.Tensor, training: bo
     report = student.run("first", student.made("build", plan, training), *inputs)
     ran, whole = entry(report, "ran", kind=list), [[kind, training] for kind in order(plan)]
     assert ran, "The model does not run: call model(*inputs)."
-    told = "The model runs more than once, or in another mode than it is in."
-    assert laws.same(ran, whole[: len(ran)]), told
+    assert laws.same(ran, whole[: len(ran)]), "The model runs more than once, or in another mode."
     check_hooks(report, "after first_non_finite")
     return report
 
@@ -259,6 +254,6 @@ def check_hooks(report: Any, when: str) -> None:
 def check_backward(student: Student, kind: str, anomaly: tuple[bool, bool]) -> Any:
     """A report of the probe: the closure ran once."""
     report = student.run("backward", kind, torch.tensor([[0.0, 2.0, -3.0]]), anomaly)
-    count = entry(report, "count")
-    assert laws.same(count, 1), f"The closure is called {str(count)[:20]} times: once is enough."
+    count = entry(report, "count", kind=int)
+    assert count == 1, f"The closure is called {count} times: once is enough."
     return report
