@@ -167,7 +167,7 @@ def train_step(
     Returns the loss, detached, a tensor of shape (). The mode of the model stays as it is. Without a
     profiler it runs just the same.
     """
-    # begin solution: clear the gradients, then the three parts under their labels
+    # begin solution: clear the gradients, then the three labeled parts
     optimizer.zero_grad()
     with record_function("forward"):
         loss = loss_fn(model(inputs), targets)

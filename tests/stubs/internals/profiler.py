@@ -117,5 +117,5 @@ def train_step(
     Returns the loss, detached, a tensor of shape (). The mode of the model stays as it is. Without a
     profiler it runs just the same.
     """
-    # TODO: clear the gradients, then the three parts under their labels.
-    raise NotImplementedError("train_step: clear the gradients, then the three parts under their labels")
+    # TODO: clear the gradients, then the three labeled parts.
+    raise NotImplementedError("train_step: clear the gradients, then the three labeled parts")
