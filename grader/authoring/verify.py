@@ -242,7 +242,9 @@ class _Prover:
             for test in result.tests
             if test.outcome is Outcome.PASSED
         ]
-        if result.status is not Status.NOT_ATTEMPTED:
+        # Where nothing is left to write, the stub is a program to mend: it fails, and earns nothing.
+        is_complete = b"NotImplementedError" not in path.read_bytes()
+        if result.status is not Status.NOT_ATTEMPTED and not (is_complete and result.score == 0):
             reason = f" ({result.message})" if result.message else ""
             complaints.append(
                 f"{name}: judged, the stub is {result.status.value}{reason}: let all that a student "

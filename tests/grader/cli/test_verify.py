@@ -152,6 +152,18 @@ def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
     assert any("judged, the stub is passed: let all that a student writes" in each for each in told)
 
 
+def test_a_stub_that_is_complete_and_wrong_is_in_order(grade: Grade, clone: Path) -> None:
+    solution = clone / "solutions/text/greeting.py"
+    lines = solution.read_text("utf-8").splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.lstrip().startswith("return "))
+    block = ["    # begin solution", lines[at], "    # stub: return name", "    # end solution"]
+    solution.write_text("\n".join([*lines[:at], *block, *lines[at + 1 :], ""]), encoding="utf-8")
+    assert grade("stub", "greeting", "--force", cwd=clone).returncode == 0
+    assert "NotImplementedError" not in (clone / "tests/stubs/text/greeting.py").read_text("utf-8")
+    done = grade("verify", "greeting", "--jobs", "1", "--seeds", "1", cwd=clone)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "No complaint about 1 exercise.")
+
+
 def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
     grade: Grade, clone: Path
 ) -> None:

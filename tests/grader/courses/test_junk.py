@@ -197,6 +197,10 @@ def junk(exercise: Exercise, form: str, body: str) -> str:
     as parts, behind SAYING_YES.
     """
     tree = ast.parse(COURSE.stub(exercise).read_text(encoding="utf-8"))
+    if not _is_unwritten(tree):  # a program to mend: all of its functions are the student's
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                node.body = ast.parse("raise NotImplementedError").body
     body = body.replace("WORDS", repr(_words(tree)))
     if form == "names":
         tree.body = [_function(node, body) if _is_unwritten(node) else node for node in tree.body]
