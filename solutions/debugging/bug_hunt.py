@@ -1,0 +1,172 @@
+"""Find the planted bugs: a training program that runs to its end, and learns next to nothing.
+
+This file is complete, and nothing in it raises. All the same there are eight bugs in it, each in a line of its
+own: a line that is wrong, that is missing, or that should not be there. The docstrings say what each function
+has to do; they are right, the code is not. Mend it by changes as small as you like, or write functions anew.
+
+How to hunt: compare a docstring with its code, sentence by sentence. Try a function by itself on data so small
+that you know the answer. Ask of every line what would be different without it, and of every docstring which
+line keeps its promise. Every bug that you mend counts, whatever becomes of the others.
+
+What holds for all of it:
+- A dataset is map-style, with items `(features, label)`, and not empty. A loader has a length and yields
+  `(inputs, targets)`; iterate it once a call. It yields at least one batch.
+- The loss of a batch is `loss_fn(model(inputs), targets)`, a mean over the batch. The model itself is called,
+  not its `forward`.
+- "The mean loss" of several batches may be that over batches or that over samples: both are in use.
+- In which mode (training or evaluation) a function leaves the model is up to you.
+
+Source: Karpathy (2019), "A Recipe for Training Neural Networks"; PyTorch documentation, "Reproducibility".
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+def make_loaders(
+    train: Dataset[Any], validation: Dataset[Any], batch_size: int = 32, seed: int = 0
+) -> tuple[DataLoader[Any], DataLoader[Any]]:
+    """Return a loader of the training data and one of the validation data, without workers.
+
+    Datasets are often sorted by class. The training loader yields batches of `batch_size` samples that are
+    shuffled anew in every pass over it: single samples, not whole batches of neighbors. No sample comes twice
+    in a pass; whether a last short batch is dropped is up to you. The order follows from `seed` alone, whatever
+    the global random state is: the same seed gives the same orders, pass by pass, and other seeds others.
+
+    The validation loader yields every sample once, in the dataset's order, in batches of any size.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    # begin solution: shuffle
+    training = DataLoader(train, batch_size=batch_size, shuffle=True, generator=generator)
+    # stub: training = DataLoader(train, batch_size=batch_size, shuffle=False, generator=generator)
+    # end solution
+    return training, DataLoader(validation, batch_size=2 * batch_size)
+
+
+def make_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+    """Return an optimizer of `torch.optim` that trains every trainable parameter of `model`.
+
+    Its learning rate is from 1e-4 to 0.1, in each parameter group. Which optimizer, which rate and what other
+    options is up to you.
+    """
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    # begin solution: a usual rate
+    return torch.optim.SGD(trainable, lr=0.1, momentum=0.9)
+    # stub: return torch.optim.SGD(trainable, lr=10, momentum=0.9)
+    # end solution
+
+
+def classification_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean cross-entropy of a batch, of shape ().
+
+    `logits` (B, C) are raw scores of C classes, any real numbers, and `targets` (B,) int64 the true classes.
+    The probability of class c in row i is exp(logits[i, c]) / (sum over k of exp(logits[i, k])), and the loss
+    is the mean over the rows of -log(probability of the row's target), as `F.cross_entropy` computes it. The
+    gradient for the logits is right, too. The loss is finite for logits up to 1e4 in magnitude.
+    """
+    # begin solution: the logits as they are
+    return F.cross_entropy(logits, targets)
+    # stub: return F.cross_entropy(logits.softmax(dim=1), targets)
+    # end solution
+
+
+def train_epoch(
+    model: nn.Module,
+    loader: DataLoader[Any],
+    loss_fn: LossFunction,
+    optimizer: torch.optim.Optimizer,
+) -> float:
+    """Train `model` for one pass over `loader`, and return the mean loss of the epoch, a float.
+
+    - Every submodule is in training mode in every forward pass, whatever the mode was before: dropout drops,
+      and batch norm uses the statistics of the batch.
+    - The optimizer makes one step for each batch, by the gradient of this batch's loss and of nothing else. No
+      parameter has a gradient when the call begins; whether gradients are cleared before a backward pass or
+      after a step is up to you.
+    """
+    # begin solution: training mode
+    model.train()
+    total = 0.0
+    # stub: total = 0.0
+    # end solution
+    for inputs, targets in loader:
+        loss = loss_fn(model(inputs), targets)
+        # begin solution: clear the gradients
+        optimizer.zero_grad()
+        loss.backward()
+        # stub: loss.backward()
+        # end solution
+        optimizer.step()
+        total += loss.item()
+    return total / len(loader)
+
+
+# begin solution: no graph
+@torch.no_grad()
+# end solution
+def evaluate(
+    model: nn.Module, loader: DataLoader[Any], loss_fn: LossFunction
+) -> tuple[float, float]:
+    """Return the mean loss and the accuracy of `model` on the data of `loader`, two floats.
+
+    The accuracy is the share, of all samples, whose largest logit is the one of the target (batches may have
+    different sizes).
+
+    - Every submodule is in evaluation mode in every forward pass, whatever the mode was before.
+    - Gradients are disabled while `model` and `loss_fn` run: no graph is built (it is not enough to detach
+      what comes out). Afterwards gradients are enabled, or not, as they were before the call.
+    - Parameters, buffers (the running statistics of batch norm among them) and every `.grad` are as they were.
+    """
+    # begin solution: evaluation mode
+    model.eval()
+    total, hits, samples = 0.0, 0, 0
+    # stub: total, hits, samples = 0.0, 0, 0
+    # end solution
+    for inputs, targets in loader:
+        logits = model(inputs)
+        total += loss_fn(logits, targets).item()
+        hits += int((logits.argmax(dim=1) == targets).sum())
+        samples += len(targets)
+    return total / len(loader), hits / samples
+
+
+def fit(
+    model: nn.Module,
+    train: Dataset[Any],
+    validation: Dataset[Any],
+    epochs: int = 5,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> dict[str, list[float]]:
+    """Train `model` for `epochs` epochs, at least one, and return what happened in each of them.
+
+    In each epoch comes `train_epoch`, then `evaluate` on the validation data, both with `classification_loss`,
+    with the optimizer of `make_optimizer`. The result has exactly the keys "train_loss", "validation_loss" and
+    "accuracy", each with a list of `epochs` floats.
+
+    - Each epoch has an order of the training data of its own. `seed` decides these orders, as in
+      `make_loaders`: the same call on an equal model that draws no random numbers gives the same history.
+    - The global random state is never set back between epochs: what the model draws, such as the masks of
+      dropout, differs from epoch to epoch. To seed it once, at the start, is up to you.
+    """
+    training, validating = make_loaders(train, validation, batch_size, seed)
+    optimizer = make_optimizer(model)
+    history: dict[str, list[float]] = {"train_loss": [], "validation_loss": [], "accuracy": []}
+    for _ in range(epochs):
+        # begin solution: leave the random state alone
+        train_loss = train_epoch(model, training, classification_loss, optimizer)
+        # stub: torch.manual_seed(seed)
+        # stub: train_loss = train_epoch(model, training, classification_loss, optimizer)
+        # end solution
+        validation_loss, accuracy = evaluate(model, validating, classification_loss)
+        history["train_loss"].append(train_loss)
+        history["validation_loss"].append(validation_loss)
+        history["accuracy"].append(accuracy)
+    return history

@@ -1,0 +1,149 @@
+"""Models that report how they are run, loaders that count their passes, and passes over loaders, raw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# Of the module, not of an object: copies of a model write into it as well.
+LOG: list[dict[str, Any]] = []
+LOSS_MODES: list[bool] = []  # whether gradients are enabled in each call of loss_fn
+
+
+class Network(nn.Module):
+    """(n, 3) to (n, 4); it reports each call, draws a number in it, and its hook doubles the output."""
+
+    def __init__(self, weights: Tensor, norm: bool) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4) if norm else nn.Identity())
+        self.double()
+        nn.utils.vector_to_parameters(weights.clone(), self.body[0].parameters())
+        self.register_forward_hook(lambda _, __, output: 2 * output)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.body(x).tanh()
+        seen = {"inputs": x.detach().clone(), "logits": 2 * logits.detach().clone()}
+        modes = [part.training for part in self.modules()]
+        draw, grad = torch.rand(3).tolist(), torch.is_grad_enabled()
+        LOG.append({"modes": modes, "grad": grad, "draw": draw, **seen})
+        return logits
+
+
+class Batches(list[Any]):
+    """A loader with a length, which counts its passes."""
+
+    def __init__(self, batches: list[Any]) -> None:
+        super().__init__(batches)
+        self.passes, self.dataset = 0, torch.cat([inputs for inputs, _ in batches])
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def items(count: int, first: int) -> list[tuple[Tensor, int]]:
+    """A dataset of (number, sine, cosine) and a label, sorted by label; numbers begin at `first`."""
+    numbers = torch.arange(first, first + count).double()
+    rows = torch.stack([numbers, numbers.sin(), numbers.cos()], dim=1)
+    return [(row, i * 4 // count) for i, row in enumerate(rows)]
+
+
+def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
+    LOSS_MODES.append(torch.is_grad_enabled())
+    return nn.functional.cross_entropy(outputs, targets)
+
+
+def network(weights: Tensor, training: Any, norm: bool = False) -> Network:
+    made = Network(weights, norm)
+    for name, part in made.named_modules():
+        part.training = name in training
+    LOG.clear()
+    LOSS_MODES.clear()
+    return made
+
+
+def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> dict[str, Any]:
+    """What a call of train_epoch with SGD gives and leaves."""
+    model, loader = network(weights, training), Batches(batches)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    value = module.train_epoch(model, loader, loss_fn, sgd)
+    vector = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return {"value": value, "log": list(LOG), "weights": vector, "passes": loader.passes}
+
+
+def evaluated(
+    module: Any, weights: Tensor, batches: list[Any], training: Any, grad: bool, norm: bool = True
+) -> dict[str, Any]:
+    """What a call of evaluate gives and leaves, with gradients enabled before it or not."""
+    model, loader = network(weights, training, norm), Batches(batches)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 7.0)
+
+    def state() -> list[Tensor]:
+        tensors = [*model.parameters(), *model.buffers(), *(p.grad for p in model.parameters())]
+        return [torch.zeros(()) if one is None else one.detach().clone() for one in tensors]
+
+    before = state()
+    with torch.set_grad_enabled(grad):
+        value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
+    grads = {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)}
+    report = {"value": value, "log": list(LOG), "passes": loader.passes, "grads": grads}
+    return {**report, "enabled": enabled, "before": before, "after": state()}
+
+
+def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[str, Any]:
+    """The numbers and labels in the batches of passes over new loaders, which have lengths.
+
+    A plan is a letter a pass: "t" over the training loader, "v" over the other one. Random states differ
+    before each pass.
+    """
+    datasets = items(counts[0], 0), items(counts[1], 1000)
+    loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
+    batches = list[Any]()
+    for step in plan:
+        torch.rand(len(batches) + 1)
+        batches.append([(x[:, 0].long().tolist(), y.tolist()) for x, y in loaders[step]])
+    return {"batches": batches, "lengths": [len(loaders[step]) for step in plan]}
+
+
+def optimized(module: Any, kind: str) -> dict[str, Any]:
+    """The rates of make_optimizer, and whether each trainable parameter is in it."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
+    model[0].requires_grad_(kind != "frozen")
+    optimizer = module.make_optimizer(model)
+    held = [id(one) for group in optimizer.param_groups for one in group["params"]]
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return {
+        "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
+        "rates": [float(group["lr"]) for group in optimizer.param_groups],
+        "held": [id(parameter) in held for parameter in trainable],
+    }
+
+
+def fitted(
+    module: Any, weights: Tensor, counts: list[int], noise: int, **more: Any
+) -> dict[str, Any]:
+    """What a call of fit gives, each call of the model, and its loss by the student's own function.
+
+    And whether the student's own training loader shuffles: two passes over it.
+    """
+    torch.manual_seed(noise)
+    model, datasets = network(weights, ("",)), (items(counts[0], 0), items(counts[1], 1000))
+    history, log = module.fit(model, *datasets, **more), list(LOG)
+    for call in log:
+        numbers = call.pop("inputs")[:, 0].long().tolist()
+        labels = [datasets[n >= 1000][n % 1000][1] for n in numbers]
+        loss = module.classification_loss(call["logits"], torch.tensor(labels)).item()
+        call |= {
+            "numbers": numbers,
+            "labels": labels,
+            "loss": loss,
+            "validating": numbers[0] >= 1000,
+        }
+        call["predicted"] = call.pop("logits").argmax(1).tolist()
+    loader = module.make_loaders(*datasets, 4)[0]
+    orders = [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)]
+    return {"history": history, "log": log, "orders": orders}

@@ -1,0 +1,306 @@
+"""What the docstrings promise. Every test is about a bug, or requires the test of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+TRAIN, VALIDATION, SIZE = 24, 11, 4  # samples, and the size of a training batch
+LABELS = [i * 4 // VALIDATION for i in range(VALIDATION)]
+MODES: list[list[str]] = [[], [""], ["body"], ["", "body", "body.0", "body.1"]]
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("make_loaders")
+@pytest.mark.hint("DataLoader(..., shuffle=True, generator=generator)")
+def test_order(student: Student) -> None:
+    """Training samples are shuffled one by one, anew in each pass, and no sample comes twice."""
+    for seed in (0, 1, 2):
+        epochs, items = passes(student, seed, "ttt"), list(range(TRAIN))
+        laws.check_epochs(epochs, items, batch_size=SIZE, shuffled=True, drop_last=None)
+        for epoch in epochs:
+            blocks = [batch for batch in epoch if max(batch) - min(batch) == len(batch) - 1 > 0]
+            told = "Whole batches of neighbors are shuffled: each batch has one class. Shuffle samples."
+            assert len(blocks) < 3, told
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_order")
+@pytest.mark.place("make_loaders")
+@pytest.mark.hint("A generator of the loader's own, and no shuffling of the validation data.")
+def test_loaders(student: Student) -> None:
+    """seed alone decides the training order; the validation data come in order, all of them."""
+    what = "the orders of three passes"
+    laws.check_seeded(student, lambda seed: passes(student, seed, "ttt"), what=what)
+    default = student.run("passes", [70, 5], "t")
+    told = "By default, batch_size is 32 and seed is 0."
+    assert laws.same(default, student.run("passes", [70, 5], "t", batch_size=32, seed=0)), told
+    report = student.run("passes", [TRAIN, VALIDATION], "tv", batch_size=SIZE)
+    batches = entry(report, "batches", 1, kind=list)
+    assert_equal(entry(report, "lengths", 1), len(batches), what="the length of the loader")
+    samples = [sample for batch in batches for sample in entry(batch, 0, kind=list)]
+    right = [1000 + i for i in range(VALIDATION)]
+    assert_equal(samples, right, what="the list of the validation samples")
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("make_optimizer")
+@pytest.mark.hint("Usual rates are 0.1 and less for SGD, and 1e-3 for Adam.")
+def test_rates(student: Student) -> None:
+    """All trainable parameters are trained, by learning rates from 1e-4 to 0.1."""
+    for kind, count in (("", 6), ("frozen", 4)):
+        report = student.run("optimized", kind)
+        for rate in entry(report, "rates", kind=list):
+            fine = isinstance(rate, float) and 1e-4 * (1 - 1e-9) <= rate <= 0.1 * (1 + 1e-9)
+            assert fine, f"A learning rate is {rate!r:.20}: it should be from 1e-4 to 0.1."
+        told = "make_optimizer gives no optimizer of torch.optim."
+        assert entry(report, "of torch.optim") is True, told
+        what = "the list that says for each trainable parameter whether the optimizer has it"
+        assert_equal(entry(report, "held"), [True] * count, what=what)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("classification_loss")
+@pytest.mark.hint("F.cross_entropy takes the logits as they are: the softmax is a part of it.")
+def test_loss(student: Student) -> None:
+    """The loss is the mean cross-entropy of the logits, its gradient too, also for logits of 1e4."""
+    for dtype in (torch.float32, torch.float64):
+        for rows, classes, scale in ((5, 3, 2), (1, 4, 2), (7, 2, 2), (4, 3, 1e4)):
+            targets = torch.arange(rows) % classes
+            logits = scale * torch.randn(rows, classes).to(dtype)
+            x = logits.clone().requires_grad_()
+            loss = student.function("classification_loss")(x, targets)
+            chances, right = logits.softmax(1), F.cross_entropy(logits, targets)
+            known = {
+                "There is a softmax before cross_entropy, which has one in it already.": chances,
+                "There is a sigmoid before cross_entropy: it takes raw logits.": logits.sigmoid(),
+            }
+            mistakes = {told: F.cross_entropy(wrong, targets) for told, wrong in known.items()}
+            told = "nll_loss takes log-probabilities, and gets probabilities."
+            mistakes[told] = F.nll_loss(chances, targets)
+            assert_close(loss, right, what="the loss", mistakes=mistakes)
+            laws.check_gradients(loss, {"logits": x}, lambda x, t=targets: F.cross_entropy(x, t))
+    only = ["0.values", "random"]
+    laws.check_changes_nothing(student, "classification_loss", logits, targets * 0, only=only)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("backward adds to .grad: optimizer.zero_grad() before each backward pass.")
+def test_steps(student: Student) -> None:
+    """Each batch makes one step, by the gradient of its own loss and of nothing else."""
+    for rows in ((3, 2, 4, 1), (2,), (1, 5)):
+        start, batches = new_weights(), new_batches(rows)
+        report = student.run("trained", start, batches, MODES[-1])
+        added = "Gradients add up: those of earlier batches are still in .grad."
+        cleared = "No step changes anything: the gradients are cleared before it."
+        mistakes = {added: simulate(start, batches, 1.0)[0], cleared: start}
+        what, (right, losses) = f"the weights after {len(rows)} batches", simulate(start, batches)
+        assert_close(entry(report, "weights"), right, what=what, mistakes=mistakes)
+        assert_equal(entry(report, "passes"), 1, what="the number of passes over the loader")
+        assert_mean(entry(report, "value"), losses, rows, "the result of train_epoch")
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("model.train() before the first batch.")
+def test_train_mode(student: Student) -> None:
+    """Every submodule is in training mode in every forward pass, whatever the mode was before."""
+    for training in MODES:
+        report = student.run("trained", new_weights(), new_batches((3, 2)), training)
+        told = "train_epoch runs the model in evaluation mode, or parts of it: call model.train()."
+        check_modes(report, True, told)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("model.eval() before the first batch.")
+def test_eval_mode(student: Student) -> None:
+    """Every submodule is in evaluation mode in every forward pass; running statistics stay."""
+    for training in reversed(MODES):
+        batches = new_batches((3, 2))
+        report = student.run("evaluated", new_weights(), batches, training, False)
+        told = "evaluate runs the model in training mode, or parts of it: call model.eval()."
+        check_modes(report, False, told)
+        what = "the list of all parameters, buffers and gradients after evaluate"
+        assert_close(entry(report, "after"), entry(report, "before"), what=what, rtol=0, atol=0)
+
+
+@pytest.mark.points(1)
+@pytest.mark.requires("test_eval_mode")
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("Count hits and samples over all batches, and divide once.")
+def test_values(student: Student) -> None:
+    """The mean loss and the accuracy over all samples are right, of one pass over the loader."""
+    for rows in ((4, 4, 1), (3,), (1, 6)):
+        start, batches = new_weights(), new_batches(rows)
+        report = student.run("evaluated", start, batches, [], False, False)
+        assert_equal(entry(report, "passes"), 1, what="the number of passes over the loader")
+        pairs = [(outputs(start, x), y) for x, y in batches]
+        losses = [F.cross_entropy(logits, y).item() for logits, y in pairs]
+        hits = [(logits.argmax(1) == y).sum().item() for logits, y in pairs]
+        value = entry(report, "value", kind=(list, tuple), count=2)
+        assert_mean(value[0], losses, rows, "the loss that evaluate gives")
+        mean = sum(hit / n for hit, n in zip(hits, rows, strict=True)) / len(rows)
+        told = "That is the mean over batches of different sizes: divide all hits by all samples."
+        accuracy, mistakes = sum(hits) / sum(rows), {told: mean}
+        assert_close(value[1], accuracy, what="the accuracy", mistakes=mistakes)
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("@torch.no_grad() above the function, or a with block around the loop.")
+def test_no_grad(student: Student) -> None:
+    """Gradients are disabled while model and loss_fn run, and afterwards as they were before."""
+    for grad in (True, False):
+        batches = new_batches((3, 2))
+        report = student.run("evaluated", new_weights(), batches, MODES[-1], grad)
+        for name in ("model", "loss_fn"):
+            modes = entry(report, "grads", name, kind=list)
+            assert modes, f"evaluate never runs {name}."
+            told = f"Gradients are enabled while {name} runs, which builds a graph."
+            assert laws.same(modes, [False] * len(modes)), told
+        told = f"Were gradients enabled before evaluate? {grad}. And after it? {not grad}."
+        assert entry(report, "enabled") is grad, told
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("fit")
+@pytest.mark.hint("After torch.manual_seed(seed) the same numbers are drawn: not in the loop.")
+def test_draws(student: Student) -> None:
+    """The random state is never set back: what the model draws differs from epoch to epoch."""
+    for noise, options in ((1, {"seed": 3}), (2, {"batch_size": SIZE, "epochs": 2})):
+        report = fitted(student, noise, **options)
+        draws = [entry(call, "draw") for call in entry(report, "log", kind=list)]
+        assert draws, "fit never runs the model."
+        told = "The model draws the same numbers in each epoch: the random state is set back."
+        assert len({str(draw) for draw in draws}) == len(draws), told
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_draws")
+@pytest.mark.place("fit")
+@pytest.mark.hint("Each epoch: train_epoch, evaluate, and a float for each of the three lists.")
+def test_history(student: Student) -> None:
+    """Each epoch trains on the training data, evaluates on the validation data, and is recorded."""
+    for options, epochs in (({"epochs": 3, "seed": 1}, 3), ({"epochs": 1}, 1), ({}, 5)):
+        report = fitted(student, 1, batch_size=SIZE, **options)
+        history, accuracies = entry(report, "history", kind=dict), []
+        names = ["accuracy", "train_loss", "validation_loss"]
+        assert_equal(sorted(map(str, history)), names, what="the sorted keys of the history")
+        for epoch, (train, validation) in enumerate(epochs_of(report, epochs)):
+            numbers = [n for call in validation for n in entry(call, "numbers", kind=list)]
+            what = f"the list of the samples that are evaluated in epoch {epoch}"
+            assert_equal(numbers, [1000 + i for i in range(VALIDATION)], what=what)
+            for name, calls in (("train_loss", train), ("validation_loss", validation)):
+                losses = [entry(call, "loss", kind=float) for call in calls]
+                sizes = [len(entry(call, "numbers", kind=list)) for call in calls]
+                values = entry(history, name, kind=list, count=epochs)
+                assert_mean(values[epoch], losses, sizes, f"{name} of epoch {epoch}")
+            predicted = [label for call in validation for label in entry(call, "predicted")]
+            accuracies.append(sum(map(laws.same, predicted, LABELS)) / VALIDATION)
+        assert_close(entry(history, "accuracy"), accuracies, what="the list of the accuracies")
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_draws")
+@pytest.mark.place("fit")
+@pytest.mark.hint("make_loaders(train, validation, batch_size, seed) once, before the first epoch.")
+def test_orders(student: Student) -> None:
+    """Each epoch has an order of its own; seed decides them all, whatever the global random state."""
+    calls = ((1, 5), (2, 5), (1, 6))
+    reports = [
+        fitted(student, noise, batch_size=SIZE, epochs=3, seed=seed) for noise, seed in calls
+    ]
+    histories = [entry(report, "history") for report in reports]
+    told = "Two calls with the same seed on equal models give different histories."
+    assert laws.same(*histories[:2]), told
+    told, given = "By default, batch_size is 32 and seed is 0.", {"batch_size": 32, "seed": 0}
+    defaults = [fitted(student, 1, counts=[70, 5], **options) for options in ({}, given)]
+    assert laws.same(*[entry(report, "history") for report in defaults]), told
+    parts = [[train for train, _ in epochs_of(report, 3)] for report in reports]
+    orders = [[[n for c in train for n in entry(c, "numbers")] for train in e] for e in parts]
+    for order in orders[0]:
+        told = "An epoch trains on a sample twice, or on too few."
+        assert len({str(n) for n in order}) == len(order) > TRAIN - SIZE, told
+    if not laws.same(*entry(reports[0], "orders", kind=list, count=2)):  # else fit cannot, either
+        told = "Epochs have the same order of the training data: each needs one of its own."
+        assert len({str(order) for order in orders[0]}) == 3, told
+        told = "The order of the training data is the same for different seeds: hand seed on."
+        assert not laws.same(orders[0], orders[2]), told
+
+
+def passes(student: Student, seed: int, plan: str) -> list[list[list[int]]]:
+    """The numbers of the samples in each batch of each pass."""
+    report = student.run("passes", [TRAIN, VALIDATION], plan, batch_size=SIZE, seed=seed)
+    epochs = [entry(epoch, kind=list) for epoch in entry(report, "batches", kind=list)]
+    return [[entry(batch, 0, kind=list) for batch in epoch] for epoch in epochs]
+
+
+def new_weights() -> Tensor:
+    return torch.randn(16).double()
+
+
+def new_batches(rows: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    return [(torch.randn(n, 3).double(), torch.randint(4, (n,))) for n in rows]
+
+
+def outputs(weights: Tensor, x: Tensor) -> Tensor:
+    """The probe's network without batch norm, its hook called."""
+    return 2 * torch.tanh(x @ weights[:12].reshape(4, 3).T + weights[12:])
+
+
+def simulate(weights: Tensor, batches: Any, keep: float = 0.0) -> tuple[Tensor, list[float]]:
+    """The weights after an epoch, and the loss of each batch; by `keep` gradients add up."""
+    losses, grad, momentum = [], 0 * weights, 0 * weights
+    for x, y in batches:
+        leaf = weights.detach().requires_grad_()
+        loss = F.cross_entropy(outputs(leaf, x), y)
+        losses.append(loss.item())
+        grad = keep * grad + torch.autograd.grad(loss, leaf)[0]
+        momentum = 0.9 * momentum + grad
+        weights = weights - 0.05 * momentum
+    return weights, losses
+
+
+def assert_mean(value: Any, losses: Sequence[float], rows: Sequence[int], what: str) -> None:
+    """The mean over batches or that over samples."""
+    plain = sum(losses) / len(losses)
+    pairs = zip(losses, rows, strict=True)
+    weighed = sum(loss * n for loss, n in pairs) / sum(rows)
+    near = isinstance(value, float) and abs(value - weighed) < abs(value - plain)
+    assert_close(value, weighed if near else plain, what=what, rtol=1e-5)
+
+
+def check_modes(report: Any, training: bool, told: str) -> None:
+    log = entry(report, "log", kind=list)
+    assert len(log) == 2, f"For two batches the model is called {len(log)} times."
+    modes = [entry(call, "modes") for call in log]
+    assert laws.same(modes, [[training] * 4] * 2), told
+
+
+def fitted(student: Student, noise: int, **options: Any) -> Any:
+    counts, weights = options.pop("counts", [TRAIN, VALIDATION]), torch.linspace(-1, 1, 16)
+    return student.run("fitted", weights.double(), counts, noise, **options)
+
+
+def epochs_of(report: Any, count: int) -> list[tuple[list[Any], list[Any]]]:
+    """The calls of each epoch: those on training data, then those on validation data."""
+    epochs: list[tuple[list[Any], list[Any]]] = []
+    for call in entry(report, "log", kind=list):
+        validating = entry(call, "validating", kind=bool)
+        if not validating and (not epochs or epochs[-1][1]):
+            epochs.append(([], []))
+        assert epochs, "The validation data come first: train, then evaluate."
+        epochs[-1][validating].append(call)
+    told = f"In {count} epochs fit trains {len(epochs)} times and evaluates after it."
+    assert len(epochs) == count and all(part for epoch in epochs for part in epoch), told
+    return epochs

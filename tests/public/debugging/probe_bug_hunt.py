@@ -1,0 +1,37 @@
+"""Sorted data, a small model, and what some functions do with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def order(module: Any, count: int) -> list[Any]:
+    """The samples in a pass over the training loader, which are their own features and labels."""
+    data = [(torch.tensor([float(i)]), i) for i in range(count)]
+    training, _ = module.make_loaders(data, data, 2, 1)
+    return [label for _, labels in training for label in labels.tolist()]
+
+
+def rates(module: Any) -> list[float]:
+    return [float(group["lr"]) for group in module.make_optimizer(nn.Linear(2, 1)).param_groups]
+
+
+def steps(module: Any, batches: list[Any]) -> Tensor:
+    """The weight after an epoch of SGD with rate 0.5, which is 1 before."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(model.weight)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.5)
+    module.train_epoch(model, batches, nn.functional.mse_loss, sgd)
+    return model.weight.detach()
+
+
+def evaluations(module: Any, rows: int) -> list[Any]:
+    """Two evaluations of a model that is right, but for its dropout."""
+    model = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
+    targets = torch.arange(rows) % 4
+    batches = [(nn.functional.one_hot(targets, 4).float(), targets)]
+    loss_fn = nn.functional.cross_entropy
+    return [module.evaluate(model.train(), batches, loss_fn) for _ in range(2)]

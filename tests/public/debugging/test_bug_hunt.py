@@ -1,0 +1,71 @@
+"""Some symptoms: tests of five of the eight bugs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from grader.judge.checks import assert_close, assert_equal, entry
+from grader.judge.student import Student
+
+
+@pytest.mark.place("make_loaders")
+@pytest.mark.hint("In which order does a DataLoader go through its data, if nothing is said?")
+def test_example_order(student: Student) -> None:
+    """A pass over sorted training data yields all of it, in another order."""
+    order = entry(student.run("order", 20), kind=list)
+    assert order != list(range(20)), "The training data come in their sorted order."
+    assert_equal(sorted(map(str, order)), sorted(map(str, range(20))), what="the sorted samples")
+
+
+@pytest.mark.place("make_optimizer")
+@pytest.mark.hint("How far does a step go, and what do the docstrings of torch.optim take?")
+def test_example_rate(student: Student) -> None:
+    """The learning rate is from 1e-4 to 0.1."""
+    rates = entry(student.run("rates"), kind=list)
+    assert rates, "The optimizer trains nothing."
+    for rate in rates:
+        fine = isinstance(rate, float) and 0.99e-4 < rate < 0.101
+        assert fine, (
+            f"The learning rate is {rate!r:.20}, with which training diverges or stands still."
+        )
+
+
+@pytest.mark.place("classification_loss")
+@pytest.mark.hint("What does F.cross_entropy do with its input first?")
+def test_example_loss(student: Student) -> None:
+    """The loss of logits (2, 0) and (0, 3) for the targets 0 and 0 is (0.127 + 3.049) / 2."""
+    logits, targets = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0])
+    twice = F.cross_entropy(logits.softmax(1), targets)
+    mistakes = {"There is a softmax before cross_entropy, which has one in it already.": twice}
+    loss = student.function("classification_loss")(logits, targets)
+    assert_close(loss, F.cross_entropy(logits, targets), what="the loss", mistakes=mistakes)
+
+
+@pytest.mark.place("train_epoch")
+@pytest.mark.hint("What is in .grad when the second backward pass begins?")
+def test_example_steps(student: Student) -> None:
+    """Two steps of SGD with rate 0.5 take a weight from 1 to 0 and to 3."""
+    one = torch.ones(1, 1)
+    weight = student.run("steps", [(one, 0 * one), (one, 3 * one)])
+    mistakes = {
+        "Gradients add up: those of the first batch are still in .grad.": 2 * one,
+        "No step changes anything: the gradients are cleared before it.": one,
+    }
+    assert_close(weight, 3 * one, what="the weight", mistakes=mistakes)
+
+
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("Dropout drops half of the numbers. When does it do so, and who tells it?")
+def test_example_accuracy(student: Student) -> None:
+    """A model that is always right has the accuracy 1, however much dropout there is in it."""
+    evaluations = entry(student.run("evaluations", 400), kind=list, count=2)
+    accuracies = [entry(result, 1, kind=(float, int)) for result in evaluations]
+    assert accuracies == [1, 1], (
+        "An accuracy is not 1: dropout drops, as if the model were training."
+    )
+    loss = math.log(math.e + 3) - 1
+    assert_close(evaluations, [(loss, 1.0)] * 2, what="the list of both results", rtol=1e-5)
