@@ -95,11 +95,7 @@ def evaluated(
 
 
 def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[str, Any]:
-    """The numbers and labels in the batches of passes over new loaders, which have lengths.
-
-    A plan is a letter a pass: "t" over the training loader, "v" over the other one. Random states differ
-    before each pass.
-    """
+    """The batches of passes over new loaders, "t" for training, after other draws each, and lengths."""
     datasets = items(counts[0], 0), items(counts[1], 1000)
     loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
     batches = list[Any]()

@@ -126,8 +126,7 @@ def test_train_mode(student: Student) -> None:
 def test_eval_mode(student: Student) -> None:
     """Every submodule is in evaluation mode in every forward pass; running statistics stay."""
     for training in reversed(MODES):
-        batches = new_batches((3, 2))
-        report = student.run("evaluated", new_weights(), batches, training, False)
+        report = student.run("evaluated", new_weights(), new_batches((3, 2)), training, False)
         told = "evaluate runs the model in training mode, or parts of it: call model.eval()."
         check_modes(report, False, told)
         what = "the list of all parameters, buffers and gradients after evaluate"
@@ -161,8 +160,7 @@ def test_values(student: Student) -> None:
 def test_no_grad(student: Student) -> None:
     """Gradients are disabled while model and loss_fn run, and afterwards as they were before."""
     for grad in (True, False):
-        batches = new_batches((3, 2))
-        report = student.run("evaluated", new_weights(), batches, MODES[-1], grad)
+        report = student.run("evaluated", new_weights(), new_batches((3, 2)), MODES[-1], grad)
         for name in ("model", "loss_fn"):
             modes = entry(report, "grads", name, kind=list)
             assert modes, f"evaluate never runs {name}."
@@ -283,8 +281,7 @@ def assert_mean(value: Any, losses: Sequence[float], rows: Sequence[int], what: 
 def check_modes(report: Any, training: bool, told: str) -> None:
     log = entry(report, "log", kind=list)
     assert len(log) == 2, f"For two batches the model is called {len(log)} times."
-    modes = [entry(call, "modes") for call in log]
-    assert laws.same(modes, [[training] * 4] * 2), told
+    assert laws.same([entry(call, "modes") for call in log], [[training] * 4] * 2), told
 
 
 def fitted(student: Student, noise: int, **options: Any) -> Any:
