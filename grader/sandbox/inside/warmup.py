@@ -34,6 +34,8 @@ def warm_up(module: str) -> None:
             importlib.import_module(later)
     if (work := _WORK.get(module)) is not None:
         work()
+    # torch puts the folder of its compiler's cache there, and each fork has one of its own.
+    os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
 
 
 def _torch() -> None:
@@ -116,8 +118,14 @@ def _compiler() -> None:
     for size in (2, 3):
         compiled(torch.ones(size))
     torch.compiler.reset()
-    # torch puts its cache's folder there, and each fork has one of its own.
-    os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+
+
+def _export() -> None:
+    import torch
+
+    layer, dims = torch.nn.Linear(2, 2), ({0: torch.export.Dim("batch", min=1)},)
+    torch.export.export(layer, (torch.ones(3, 2),), dynamic_shapes=dims).module()
+    torch.jit.script(layer)
 
 
 def _figure() -> None:
@@ -159,6 +167,7 @@ _WORK: dict[str, Callable[[], None]] = {
     "torch.utils.data": _data,
     "torch._dynamo": _dynamo,
     "torch.compiler": _compiler,
+    "torch.export": _export,
     "matplotlib.figure": _figure,
     "matplotlib.pyplot": _figure,
 }

@@ -1,0 +1,337 @@
+"""What BranchFreeRouter, the three exporters and largest_difference promise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from grader.judge.checks import assert_close, assert_equal, entry, fields
+from grader.judge.student import Student
+
+State = dict[str, Tensor]
+MIXED = [True, True, False, True, True, False]
+
+
+def router_state(dtype: torch.dtype = torch.float32) -> State:
+    shapes = {"positive.weight": (2, 3), "positive.bias": (2,)}
+    shapes |= {name.replace("positive", "negative"): shape for name, shape in shapes.items()}
+    return {name: torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}
+
+
+def layer(state: State, name: str, x: Tensor) -> Tensor:
+    return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+
+def routed(state: State, x: Tensor) -> Tensor:
+    return layer(state, "positive" if x.mean() > 0 else "negative", x)
+
+
+def batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Batches of several sizes whose means are above 0, below 0, and 0, with rows of both signs."""
+    signs = torch.tensor([[-1.0], [2.0], [4.0], [-2.0], [3.0]], dtype=dtype)
+    x = signs * (1 + torch.rand(5, 3, dtype=dtype))
+    return [
+        x,
+        -x,
+        x[1:2],
+        -x[1:2],
+        x[:2],
+        -x[:2],
+        torch.tensor([[1.0, -1, 0], [2, -1, -1]]).to(dtype),
+    ]
+
+
+def mistakes(state: State, xs: list[Tensor]) -> dict[str, Any]:
+    kinds = ("positive", "negative")
+    both = [[layer(state, name, x) for x in xs] for name in kinds]
+    each = zip(xs, *both, strict=True)
+    by_row = [torch.where(x.mean(-1, keepdim=True) > 0, p, n) for x, p, n in each]
+    lost = "is used for every batch: the decision was lost."
+    return {
+        f"The positive layer {lost}": both[0],
+        f"The negative layer {lost}": both[1],
+        "Each row is decided for itself: take one decision for the whole batch.": by_row,
+        "The two layers are exchanged.": [
+            p + n - routed(state, x) for x, p, n in zip(xs, *both, strict=True)
+        ],
+        "A mean of 0 is not positive.": [
+            p if x.mean() >= 0 else n for x, p, n in zip(xs, *both, strict=True)
+        ],
+    }
+
+
+def check_values(values: Any, right: list[Tensor], what: str, wrong: Any = None) -> None:
+    """Outputs of several batches, any of which may be what was raised in its place."""
+    for value, output in zip(entry(values, kind=list, count=len(right)), right, strict=True):
+        if isinstance(value, str):
+            raise AssertionError(f"{what} fails for a batch of {len(output)} rows: {value}")
+    assert_close(values, right, what=what, mistakes=wrong)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("BranchFreeRouter.forward")
+@pytest.mark.hint("torch.where(x.mean() > 0, self.positive(x), self.negative(x))")
+def test_router(student: Student) -> None:
+    """For every batch it has the values of the router, by one decision for the whole batch."""
+    for dtype in (torch.float32, torch.float64):
+        state, xs = router_state(dtype), batches(dtype)
+        values = entry(student.run("routed", state, xs), "values")
+        right = [routed(state, x) for x in xs]
+        check_values(values, right, "BranchFreeRouter", mistakes(state, xs))
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_router")
+@pytest.mark.place("BranchFreeRouter")
+@pytest.mark.hint("self.positive = router.positive, or the router itself as a submodule.")
+def test_router_shares(student: Student) -> None:
+    """Its two layers are those of the router: shared, not copied, and registered."""
+    report = student.run("routed", router_state(), batches())
+    shared, count = fields(report, "shared", "count")
+    told = (
+        "Not all of the router's parameters are among those of BranchFreeRouter: share its layers."
+    )
+    assert entry(shared, kind=list, count=4) == [True] * 4, told
+    assert_equal(count, [4], what="the number of parameters")
+
+
+@pytest.mark.points(9)
+@pytest.mark.requires("test_router")
+@pytest.mark.place("BranchFreeRouter.forward")
+@pytest.mark.hint("No if, no .item(), no bool(): the condition stays a tensor.")
+def test_router_exports(student: Student) -> None:
+    """torch.export of it keeps both branches, whatever the example, for any batch size."""
+    state, xs = router_state(), batches()
+    right = [routed(state, x) for x in xs]
+    for example in (xs[0], -xs[4]):
+        report = student.run("branches", state, example, xs)
+        if (error := entry(report, "error")) is not None:
+            raise AssertionError(f"torch.export cannot export it, an if on a value? {error}")
+        check_values(
+            entry(report, "values"), right, "the exported BranchFreeRouter", mistakes(state, xs)
+        )
+
+
+def net(dtype: torch.dtype = torch.float32) -> nn.Sequential:
+    """The network of the probe, with statistics that are not those of any batch."""
+    layers = [nn.BatchNorm1d(3), nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2)]
+    model = nn.Sequential(*layers).to(dtype)
+    for name, value in model.state_dict().items():
+        if value.is_floating_point():
+            value.copy_(torch.rand_like(value) + 0.5 if "var" in name else torch.randn_like(value))
+    return model.eval()
+
+
+def check_left(report: Any, state: State, modes: list[bool], example: Tensor | None = None) -> None:
+    left, kept = fields(report, "modes", "state")
+    wrong = {
+        "The model is left in eval mode: set each submodule back to the mode that it had.": [False]
+        * 6,
+        "All submodules are left in train mode: each had a mode of its own.": [True] * 6,
+    }
+    assert_equal(left, modes, what="the mode of each submodule afterwards", mistakes=wrong)
+    assert_equal(kept, state, what="the model's state dict afterwards", ordered=False)
+    if example is not None:
+        assert_equal(entry(report, "example"), [example], what="example afterwards")
+
+
+def check_net(student: Student, exporter: str, *example: Tensor, dtype: Any = torch.float32) -> Any:
+    model = net(dtype)
+    state, xs = model.state_dict(), batches(dtype)
+    report = student.run("exported", exporter, "net", state, MIXED, *example, xs)
+    check_left(report, state, MIXED, *example)
+    return report, xs, [model(x).detach() for x in xs]
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("to_torchscript")
+@pytest.mark.hint("torch.jit.script(model)")
+def test_script(student: Student) -> None:
+    """Control flow is kept: an if on a value, and a loop, also after save and load."""
+    for dtype in (torch.float32, torch.float64):
+        state, xs = router_state(dtype), batches(dtype)
+        for name, right in (
+            ("router", [routed(state, x) for x in xs]),
+            ("loop", [x / 2 ** max(0, math.ceil(math.log2(x.sum().clamp(min=1)))) for x in xs]),
+        ):
+            own = state if name == "router" else {}
+            report = student.run("exported", "to_torchscript", name, own, [], xs)
+            kind = entry(report, "kind")
+            assert kind == "ScriptModule", (
+                f"to_torchscript returns a {str(kind)[:40]}, no ScriptModule."
+            )
+            wrong = mistakes(state, xs) if name == "router" else {}
+            for values in ("values", "loaded"):
+                what = f"the scripted {name}{', saved and loaded,' if values == 'loaded' else ''}"
+                check_values(entry(report, values), right, what, wrong)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("to_torchscript")
+@pytest.mark.hint("model.eval() before it is scripted, and afterwards each submodule's own mode.")
+def test_script_mode(student: Student) -> None:
+    """It has the outputs of the model in eval mode, and the model is left as it was."""
+    for dtype in (torch.float32, torch.float64):
+        report, _, right = check_net(student, "to_torchscript", dtype=dtype)
+        check_values(
+            entry(report, "values", default=[]), right, "the script of a model in train mode"
+        )
+        check_values(entry(report, "loaded", default=[]), right, "the script, saved and loaded,")
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("to_exported")
+@pytest.mark.hint(
+    "dynamic_shapes=({0: torch.export.Dim('batch', min=1)},), with two rows at least."
+)
+def test_exported(student: Student) -> None:
+    """One program has the outputs of the model in eval mode, for every batch size from 1."""
+    for rows in (1, 4):
+        report, _, right = check_net(student, "to_exported", torch.randn(rows, 3))
+        kind = entry(report, "kind")
+        assert kind == "ExportedProgram", f"to_exported returns a {str(kind)[:40]}."
+        check_values(entry(report, "values"), right, f"the program from an example of {rows} rows")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("to_exported")
+@pytest.mark.hint("Cat the example with itself: both halves of a batch are treated alike.")
+def test_exported_router(student: Student) -> None:
+    """A model that decides for the whole batch is right for both kinds, from an example of one row."""
+    state, xs = router_state(), batches()
+    report = student.run("exported", "to_exported", "free", state, [True] * 9, xs[3], xs)
+    right = [routed(state, x) for x in xs]
+    check_values(entry(report, "values", default=[]), right, "the program", mistakes(state, xs))
+
+
+def compared(student: Student, pairs: Any, modes: Any = (False, False, False, False)) -> Any:
+    report = student.run("difference", pairs, list(modes))
+    return entry(report, "value"), entry(report, "modes")
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("(expected - actual).abs().max().item(), and the largest of all inputs.")
+def test_difference(student: Student) -> None:
+    """It is the largest absolute difference over all inputs and elements, as a float."""
+    base = torch.randn(3, 2, dtype=torch.float64)
+    shift = torch.tensor([[0.25, -3.0], [0.5, 0.0], [1.0, 2.0]], dtype=torch.float64)
+    pairs = [[base, base + 0.5 * shift], [base, base + shift], [2 * base, 2 * base + 0.25 * shift]]
+    known = {
+        "The difference is signed: take its absolute value.": 2.0,
+        "This is the mean over the elements: take the largest.": 6.75 / 6,
+        "This is that of the last input: take the largest of all.": 0.75,
+        "This is that of the first input: take the largest of all.": 1.5,
+        "This is the sum over the inputs: take the largest.": 5.25,
+        "This is the mean over the inputs: take the largest.": 1.75,
+        "The largest is a difference in the L2 norm: take the largest element.": shift.norm().item(),
+    }
+    value, _ = compared(student, pairs)
+    assert_close(value, 3.0, what="largest_difference", mistakes=known)
+    value, _ = compared(student, [[base, base]])
+    assert_close(value, 0.0, what="largest_difference of equal outputs")
+    value, _ = compared(student, [[base.float(), base.float() + 1e-3]])
+    assert_close(value, 1e-3, what="largest_difference in float32", atol=1e-6)
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_difference")
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("Compare shapes first; a difference that is not equal to itself is NaN.")
+def test_difference_is_infinite(student: Student) -> None:
+    """Shapes that differ, even if they broadcast, and a NaN are an infinite difference."""
+    x, nan = torch.ones(2, 3), torch.tensor([[1, 1, 1], [math.nan, 1, 1]])
+    shapes = {
+        "outputs (2, 3) and (2, 1)": [x, x[:, :1]],
+        "outputs (2, 3) and (3,)": [x, x[0]],
+        "outputs (2, 3) and (3, 2)": [x, x.T],
+        "outputs (0, 3) and (0, 2)": [x[:0], x[:0, :2]],
+        "a NaN in what was exported": [x, nan],
+        "a NaN in the model's output": [nan, x],
+        "a NaN in both": [nan, nan],
+    }
+    for what, pair in shapes.items():
+        for pairs in ([pair, [x, x + 1]], [[x, x + 1], pair]):
+            value, _ = compared(student, pairs)
+            lost = "broadcasts: compare the shapes first." if "outputs" in what else "is lost."
+            wrong = {f"Here {what}: it {lost}": 1.0, f"Here {what}: math.inf, not NaN.": math.nan}
+            assert_close(value, math.inf, what=f"largest_difference with {what}", mistakes=wrong)
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_difference")
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("Begin with 0.0; max() of an empty tensor raises.")
+def test_nothing_to_compare(student: Student) -> None:
+    """With nothing to compare, no inputs or empty outputs, it is 0.0."""
+    empty = torch.ones(0, 3)
+    for what, pairs in {"no inputs": [], "empty outputs": [[empty, empty]]}.items():
+        assert_equal(compared(student, pairs)[0], 0.0, what=f"largest_difference with {what}")
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_difference")
+@pytest.mark.place("largest_difference")
+@pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
+def test_difference_modes(student: Student) -> None:
+    """The model runs in eval mode, and every submodule is left in the mode that it had."""
+    x = torch.ones(2, 3)
+    for modes in ([True, True, True, True], [True, False, True, False], [False, True, False, True]):
+        for pairs in ([[x, x + 0.5]], [[x, x[0]]]):
+            value, left = compared(student, pairs, modes)
+            right = 0.5 if len(pairs[0][1]) == 2 else math.inf
+            wrong = {
+                "The model runs in train mode: model.eval().": 100 * sum(modes) - 0.5,
+                "Submodules run in train mode: model.eval().": 100 * sum(modes[1:]) - 0.5,
+            }
+            assert_close(value, right, what="largest_difference", mistakes=wrong)
+            told = {"The model is left in eval mode: set the modes back.": [False] * 4}
+            assert_equal(left, modes, what="the mode of each submodule afterwards", mistakes=told)
+    with pytest.raises(LookupError):
+        student.run("difference", [[x, x]], [True] * 4, True)
+
+
+def check_onnx(student: Student, rows: int) -> None:
+    """An ONNX model from an example of so many rows, run where no student's code runs."""
+    report, xs, right = check_net(student, "to_onnx", torch.randn(rows, 3))
+    data = entry(report, "bytes", default=None)
+    told = "to_onnx returns something else than bytes: the ONNX model, serialized."
+    assert isinstance(data, bytes), told
+    assert len(data) < 1_000_000, "to_onnx returns more than 1 MB for a model of 40 numbers."
+    seen = student.apart("run_onnx", data, xs)
+    error = entry(seen, "error")
+    assert error is None, f"to_onnx returns bytes that are no ONNX model: {error}"
+    for side, name in (("inputs", "features"), ("outputs", "logits")):
+        found = entry(seen, side, kind=list)
+        names = [str(entry(one, 0)) for one in found]
+        assert names == [name], (
+            f"The {side} of the ONNX model are {names}: one, {name!r}, is asked for."
+        )
+        fixed = entry(found[0], 1)
+        told = f"{name!r} has {fixed} rows in the ONNX model: declare its dimension 0 as dynamic."
+        assert fixed is None, told
+    values = entry(seen, "values", kind=list, count=len(right))
+    for value, output, x in zip(values, right, xs, strict=True):
+        assert not isinstance(value, str), f"The ONNX model fails for {len(x)} rows: {value}"
+        assert_close(value, output, what="the ONNX model's output", rtol=0, atol=1e-4)
+
+
+@pytest.mark.points(8)
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint("input_names, output_names, dynamic_axes, dynamo=False, into an io.BytesIO.")
+def test_onnx(student: Student) -> None:
+    """The ONNX model has the names, a dynamic batch size, and the outputs of the model in eval mode."""
+    check_onnx(student, 3)
+
+
+@pytest.mark.points(4)
+@pytest.mark.requires("test_onnx")
+@pytest.mark.place("to_onnx")
+@pytest.mark.hint("Cat the example with itself where it has one row.")
+def test_onnx_one_row(student: Student) -> None:
+    """The same from an example of one row."""
+    check_onnx(student, 1)
