@@ -52,7 +52,8 @@ class Place(msgspec.Struct, frozen=True):
 class TestResult(msgspec.Struct, frozen=True):
     """One test of a suite: its name, what it says to the student, and what it earned.
 
-    `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff.
+    `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
+    was `refused` ended where the code used what is not allowed, before it came to what the title says.
     """
 
     # pytest collects classes by this prefix.
@@ -69,6 +70,7 @@ class TestResult(msgspec.Struct, frozen=True):
     hint: str
     place: Place | None = None
     printed: str = ""
+    refused: bool = False
 
 
 class ExerciseResult(msgspec.Struct, frozen=True):

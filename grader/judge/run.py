@@ -273,9 +273,11 @@ def _not_loaded(
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
-    if end.refused:
-        test = msgspec.structs.replace(test, hint="")
-    return score_test(test, end.outcome, end.message, place, seconds)
+    if not end.refused:
+        return score_test(test, end.outcome, end.message, place, seconds)
+    test = msgspec.structs.replace(test, hint="")
+    result = score_test(test, end.outcome, end.message, place, seconds)
+    return msgspec.structs.replace(result, refused=True)
 
 
 # --- suites ---------------------------------------------------------------------------------------

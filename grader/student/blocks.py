@@ -85,7 +85,7 @@ class Section(msgspec.Struct, frozen=True):
     @property
     def is_part(self) -> bool:
         """Whether it is a part still to be written, whose own words are its title."""
-        return self.test is not None and self.title != self.test.title
+        return self.test is not None and self.title == self.test.message
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -218,6 +218,10 @@ def _finding(finding: Finding) -> Section:
         # Its own words say more than the tests that meet it.
         needs = Note(f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it.")
         return Section((*_where(test.place), needs), test, test.message)
+    if test.refused:
+        # What the title promises was not looked at.
+        needs = Note(f"{counted(count, 'test')} {'ends' if count == 1 else 'end'} there.")
+        return Section((*explained(test), needs), test, "Not allowed")
     same = (Note(f"The same in {counted(count - 1, 'more test')}."),) if count > 1 else ()
     return Section((*explained(test), *same), test, test.title)
 

@@ -189,6 +189,17 @@ def test_what_was_printed_stands_at_the_first_finding_that_printed(guide: Guide)
     assert "      1 line printed:\n      | at import\n" in imported
 
 
+def test_what_is_not_allowed_stands_under_a_heading_of_its_own(guide: Guide) -> None:
+    message = "collections.Counter is not allowed here: count with a dictionary of your own."
+    place = a_test(1).place
+    tests = [a_test(n, message=message, place=place, hint="", refused=True) for n in (1, 2)]
+    panel = shown(guide, exercise(*tests, a_test(3)))
+    assert "    x Not allowed\n      collections.Counter is not allowed here" in panel
+    assert "2 tests end there." in panel
+    assert "Title 1" not in panel
+    assert "x Title 3" in panel
+
+
 def test_public_tests_alone_are_said_to_be_that(guide: Guide) -> None:
     public = exercise(a_test(1, visibility=Visibility.PUBLIC))
     assert "points  by the public tests alone" in shown(guide, public)
