@@ -69,7 +69,7 @@ def routed(module: Any, state: State, xs: list[Tensor]) -> dict[str, Any]:
     """Outputs of a BranchFreeRouter, live and exported; how it holds the router's parameters."""
     router = made(module, "router", state, [])
     free = module.BranchFreeRouter(router)
-    report = {"values": _ran(free, xs)}
+    report = {"values": _ran(free, xs) if free is not router else "the router itself"}
     own = {id(parameter) for parameter in free.parameters()}
     report["shared"] = [id(parameter) in own for parameter in router.parameters()]
     report["count"] = [len(own)]

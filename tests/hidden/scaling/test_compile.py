@@ -322,6 +322,7 @@ def test_synchronize(student: Student) -> None:
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_times")
 @pytest.mark.place("first_and_later")
 @pytest.mark.hint("if calls < 2: raise ValueError that names calls, before anything else.")
 def test_calls_below_2(student: Student) -> None:

@@ -91,6 +91,7 @@ def test_router(student: Student) -> None:
 def test_router_shares(student: Student) -> None:
     """Its two layers are those of the router: shared, not copied, and registered."""
     report = student.run("routed", router_state(), batches())
+    entry(report, "values", kind=list, told="This is the router itself.")
     shared, count = fields(report, "shared", "count")
     told = (
         "Not all of the router's parameters are among those of BranchFreeRouter: share its layers."
@@ -99,7 +100,7 @@ def test_router_shares(student: Student) -> None:
     assert_equal(count, [4], what="the number of parameters")
 
 
-@pytest.mark.points(9)
+@pytest.mark.points(12)
 @pytest.mark.requires("test_router")
 @pytest.mark.place("BranchFreeRouter.forward")
 @pytest.mark.hint("No if, no .item(), no bool(): the condition stays a tensor.")

@@ -21,9 +21,14 @@ def router(module: Any) -> Any:
 def outputs(module: Any, how: str, xs: list[Tensor]) -> list[Any]:
     """What a model gives for each x that was made of the router, or of a dropout in train mode."""
     if how == "BranchFreeRouter":
-        model = module.BranchFreeRouter(router(module))
+        given = router(module)
+        model = module.BranchFreeRouter(given)
+        if model is given:
+            return ["the router itself"]
     elif how == "to_torchscript":
         model = module.to_torchscript(router(module))
+        if not isinstance(model, torch.jit.ScriptModule):
+            return [f"{type(model).__name__}, which is no ScriptModule"]
     else:
         model = module.to_exported(nn.Sequential(nn.Dropout(0.5)), torch.ones(1, 1)).module()
     return [model(x).detach() for x in xs]
