@@ -43,6 +43,10 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     learn: bool = False
 
 
+class CallOff(msgspec.Struct, frozen=True, tag="call_off"):
+    """Nobody waits for what is being judged: end it, with a fault; of no meaning where nothing is."""
+
+
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
     """One test is over; more may follow."""
 

@@ -110,6 +110,12 @@ class Judges:
             for judge in self._judges:
                 judge.end()
 
+    def call_off(self) -> None:
+        """End what is being judged, with a JudgeError for it, where a judge waits for the student's code."""
+        with self._lock:
+            for judge in self._judges:
+                judge.call_off()
+
     def close(self) -> None:
         """End the judges, also in the middle of something."""
         with self._lock:

@@ -31,10 +31,17 @@ from grader.course.manifest import Course, Exercise, load_course
 from grader.course.suite import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge import warmth
-from grader.judge.assignment import Assignment, GradingOptions, JudgeFault, Judgment, TestDone
+from grader.judge.assignment import (
+    Assignment,
+    CallOff,
+    GradingOptions,
+    JudgeFault,
+    Judgment,
+    TestDone,
+)
 from grader.judge.scoring import score_alike
 from grader.results import Outcome, TestResult
-from grader.sandbox.client import SandboxSource
+from grader.sandbox.client import CalledOff, SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
 from grader.sandbox.spawning import SpawnedSandboxes
 
@@ -55,6 +62,7 @@ _FAULTS: dict[str, type[GraderError]] = {
 _decode_assignment = msgspec.json.Decoder(Assignment).decode
 _decode_answer = msgspec.json.Decoder(TestDone | Judgment | JudgeFault).decode
 _encode = msgspec.json.Encoder().encode
+_CALL_OFF = _encode(CallOff()) + b"\n"
 
 
 class JudgeOverrun(Exception):
@@ -129,6 +137,16 @@ class Judge:
             return self._process.stdout.readline()
         except ValueError:
             return b""
+
+    def call_off(self) -> None:
+        """End what is being judged, with a JudgeError; the judge is ready for the next as soon as it can be.
+
+        It cannot where it works itself and does not wait for the student's code, nor where nothing is forked.
+        """
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(_CALL_OFF)
+            self._process.stdin.flush()
 
     @property
     def alive(self) -> bool:
@@ -275,7 +293,7 @@ def serve(
     controls = [int(argument) for argument in arguments if argument.isdecimal()]
     sandboxes: SandboxSource
     if controls:
-        sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]))
+        sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]), sys.stdin.fileno())
     else:
         sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
 
@@ -289,8 +307,12 @@ def serve(
 
     _limit_memory()
     for line in sys.stdin.buffer:
+        if line == _CALL_OFF:
+            continue
         try:
             reply(answer(line, sandboxes, reply))
+        except CalledOff:
+            reply(JudgeFault("The judgment was called off."))
         except MemoryError:
             os._exit(_OUT_OF_MEMORY)
         limit_time(None)

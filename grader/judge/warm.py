@@ -1,11 +1,13 @@
 """A judge in a thread of its own, which judges whatever was asked for last.
 
-The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then
-ended, with the judge, so that an endless loop of before the save does not keep anybody waiting.
+The newest order wins: what waits is replaced, and what is being judged is given a moment to end and then called
+off, so that an endless loop of before the save does not keep anybody waiting. A judge that goes on all the
+same is ended.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +20,10 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
 from grader.results import ExerciseResult, TestResult
 
+# What is nearly done may end.
+_MOMENT_SECONDS = 0.3
 # A new judge costs more than a second: what ends sooner may end.
-_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS = 1.5
 # The first verdict of a judge waits for its imports, too.
 _COLD_SECONDS = 8.0
 
@@ -62,6 +66,7 @@ class WarmJudge:
         self._waiting: list[Order] = []
         self._current: Order | None = None
         self._warm = self._closed = False
+        self._outdated: float | None = None
         self._overdue: float | None = None
         self._threads = [
             threading.Thread(target=target, daemon=True)
@@ -77,6 +82,7 @@ class WarmJudge:
             if self._current is not None and orders:
                 patience = _PATIENCE_SECONDS if self._warm else _COLD_SECONDS
                 self._overdue = self._overdue or time.monotonic() + patience
+                self._outdated = self._outdated or time.monotonic() + _MOMENT_SECONDS
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -97,7 +103,7 @@ class WarmJudge:
 
     def _next(self) -> Order | None:
         with self._changed:
-            self._current = self._overdue = None
+            self._current = self._overdue = self._outdated = None
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:
                 return None
@@ -122,13 +128,19 @@ class WarmJudge:
         return Answer(order, judgment.result)
 
     def _stop_overdue_judge(self) -> None:
-        """Stop a judge that still works on an outdated save."""
+        """Call off what is judged of an outdated save, and stop a judge that goes on with it."""
         with self._changed:
             while not self._closed:
-                left = None if self._overdue is None else self._overdue - time.monotonic()
-                if left is None or left > 0:
-                    self._changed.wait(left)
-                else:
+                now = time.monotonic()
+                if self._outdated is not None and self._outdated <= now:
+                    # Once: a second word would be about the next judgment.
+                    self._outdated = math.inf
+                    self._judges.call_off()
+                elif self._overdue is not None and self._overdue <= now:
                     self._overdue = None
                     self._warm = False
                     self._judges.stop()
+                else:
+                    times = [at for at in (self._outdated, self._overdue) if at is not None]
+                    left = min(times, default=math.inf) - now
+                    self._changed.wait(left if left < math.inf else None)

@@ -80,12 +80,26 @@ def _with_rest(kept: bytearray, dropped: int) -> str:
     return f"{text}\n[... more was printed]" if dropped else text
 
 
+class CalledOff(KeyboardInterrupt):
+    """Nobody waits for the judgment any more; like Ctrl-C it is none of what a test may raise."""
+
+
 class Sandbox:
-    """A process with one student's module, reached over a channel."""
+    """A process with one student's module, reached over a channel.
+
+    Where something comes from the `caller`, a descriptor, while the process owes an answer, that is called off.
+    """
 
     def __init__(
-        self, source: _Stoppable, number: int, channel: Channel, out: socket.socket
+        self,
+        source: _Stoppable,
+        number: int,
+        channel: Channel,
+        out: socket.socket,
+        caller: int | None = None,
     ) -> None:
+        self._caller = caller
+        self._callers: list[int] = []
         self._source = source
         self._number = number
         self._channel = channel
@@ -112,8 +126,9 @@ class Sandbox:
         """Send a request and wait for its reply, `seconds` at most for both.
 
         Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
-        not fit; after each of them the sandbox is of no more use and is to be stopped.
+        not fit, CalledOff; after each of them the sandbox is of no more use and is to be stopped.
         """
+        self._callers = [] if self._caller is None else [self._caller]
         deadline = time.monotonic() + seconds
         self._channel.send(request, packing, timeout=seconds)
         return self._receive(deadline)
@@ -129,11 +144,16 @@ class Sandbox:
         end = time.monotonic() + seconds
         channel, output = self._channel.fileno(), self._out.fileno()
         while True:
-            ready, _, _ = select.select([channel, output], [], [], seconds)
+            ready, _, _ = select.select([channel, output, *self._callers], [], [], seconds)
+            if any(caller in ready for caller in self._callers):
+                raise CalledOff
             if output in ready and not self._drain():
                 # Closed by the student: from now on only the channel can have something to say.
-                select.select([channel], [], [], max(0.0, end - time.monotonic()))
-                return
+                left = max(0.0, end - time.monotonic())
+                ready, _, _ = select.select([channel, *self._callers], [], [], left)
+                if channel in ready or not ready:
+                    return
+                raise CalledOff
             seconds = end - time.monotonic()
             if channel in ready or seconds <= 0:
                 return

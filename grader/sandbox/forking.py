@@ -105,10 +105,13 @@ def _command(
 
 
 class ForkServerSandboxes:
-    """Sandboxes forked by the fork server at the other end of a control socket."""
+    """Sandboxes forked by the fork server at the other end of a control socket.
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    What comes from the `caller` calls off what they are asked.
+    """
+
+    def __init__(self, control: socket.socket, caller: int | None = None) -> None:
+        self._control, self._caller = control, caller
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
         channel, channel_there = socket.socketpair()
@@ -120,7 +123,7 @@ class ForkServerSandboxes:
         def wait() -> Sandbox:
             match self._answer():
                 case Spawned(number):
-                    sandbox = Sandbox(self, number, Channel(channel), output)
+                    sandbox = Sandbox(self, number, Channel(channel), output, self._caller)
                     sandbox.await_ready()
                     return sandbox
                 case Failed(reason):

@@ -95,6 +95,46 @@ def test_an_endless_loop_is_ended_for_what_is_newer(
     assert answer.result is not None and answer.result.status is Status.PASSED
 
 
+LOOPING = b"""
+calls = []
+
+def word_count(text):
+    calls.append(text)
+    while len(calls) > 1:
+        pass
+    return {}
+
+def most_common(text, n):
+    return word_count(text)
+"""
+
+
+def test_a_loop_is_called_off_and_the_judge_goes_on(
+    course: Course, others: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is called off has no verdict, and what is ended with its judge would leave another judge.
+    monkeypatch.setattr(warm, "_COLD_SECONDS", 1e6)
+    answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+    tests: queue.SimpleQueue[int] = queue.SimpleQueue()
+    judge = WarmJudge(
+        course,
+        answer=answers.put,
+        test=lambda order, count: tests.put(count),
+        crashed=lambda error: None,
+    )
+    try:
+        judge.ask([Order(1, course.exercise("word_count"), LOOPING)])
+        assert tests.get(timeout=60) == 1  # the next one loops
+        (pid,) = judges_but(others)
+        judge.ask([order(course, 2)])
+        called_off, answer = answers.get(timeout=60), answers.get(timeout=60)
+        assert (called_off.order.number, called_off.result) == (1, None)
+        assert answer.result is not None and answer.result.status is Status.PASSED
+        assert judges_but(others) == {pid}
+    finally:
+        judge.close()
+
+
 def test_a_judge_that_is_gone_is_replaced(
     course: Course, judging: Judging, others: set[int]
 ) -> None:
