@@ -31,6 +31,7 @@ def test_example_steps(student: Student) -> None:
         "The parameter decays after the update: multiply it first.": pair(1.8525, -3.72875),
         "The moments are not corrected: divide by 1 - beta**t.": pair(1.8615385, -3.7210526),
         "Only m is corrected: divide v by 1 - beta2**t, too.": pair(1.8230769, -3.6421053),
+        "Only v is corrected: divide m by 1 - beta1**t, too.": pair(1.875, -3.7625),
         "eps stands inside of the root: it is sqrt(v_hat) + eps.": pair(1.8292893, -3.7051317),
         "eps is added before v is corrected: it is sqrt(v_hat) + eps.": pair(1.8769231, -3.7526316),
         "weight_decay is ignored.": pair(1.95, -3.925),
