@@ -47,6 +47,7 @@ SLIPS = {
 NONE = {
     "none decays": "A parameter whose .grad is None decays: leave it alone.",
     "none is zeros": "A .grad of None counts as zeros: leave the parameter alone.",
+    "none counts": "A step without a gradient counts: each parameter counts its own updates.",
     "one count": "There is one count of steps for all: each parameter counts its own.",
     "zeros is none": "A gradient of zeros is skipped: only None is no gradient.",
 }
@@ -85,8 +86,9 @@ def test_decoupled(student: Student) -> None:
     zeros = ({**PLAIN, name: 0.0} for name in ("weight_decay", "lr"))
     for options in (PLAIN, *zeros, {}, {"betas": (0.0, 0.0), "eps": 0.0}):
         check(student, options, told={"other mode": TO_L2})
-    tiny: Grads = [[1e-8 * torch.randn(2).double()] for _ in range(3)]  # of the size of eps
-    check(student, {}, ([torch.ones(2).double()], tiny))
+    for size in (1e-8, 1e4):  # of the size of eps, and large
+        grads: Grads = [[size * torch.randn(2).double()] for _ in range(3)]
+        check(student, {}, ([torch.ones(2).double()], grads))
 
 
 @pytest.mark.points(6)
@@ -127,9 +129,7 @@ def test_missing_gradients(student: Student) -> None:
 @pytest.mark.points(6)
 @pytest.mark.requires("test_decoupled")
 @pytest.mark.place("AdamW.step")
-@pytest.mark.hint(
-    "for group in self.param_groups: read group['lr'] and the others here, at each step."
-)
+@pytest.mark.hint("for group in self.param_groups: lr = group['lr'], and so on, at each step.")
 def test_groups(student: Student) -> None:
     """Groups have their own options, which stand in them and are read from them at each step."""
     own: list[dict[str, Any]] = [
@@ -142,11 +142,11 @@ def test_groups(student: Student) -> None:
     right = [{**DEFAULTS, **PLAIN, **mine} for mine in own]
     later = {"lr": 0.02, "betas": (0.5, 0.6), "eps": 0.7, "weight_decay": 2.0}
     changes: dict[int, Any] = {3: [(0, "decoupled_weight_decay", False)], 4: [(1, "lr", 0.5)]}
-    changes[2] = [(0, name, value) for name, value in later.items()]
+    changes[2] = [(1, "lr", 0.0), *((0, name, value) for name, value in later.items())]
 
     def at(step: int, index: int) -> dict[str, Any]:
         """The options of a parameter, which is a group of its own, at a step."""
-        passed = [change for start in changes if start <= step for change in changes[start]]
+        passed = [change for start in sorted(changes) if start <= step for change in changes[start]]
         return right[index] | {name: value for i, name, value in passed if i == index}
 
     values, grads = new_case([(2,), (3,), (), (2, 2), (2,)], 6)
@@ -308,6 +308,7 @@ def simulate(values: list[Tensor], grads: Grads, options: Any, slip: str = "") -
                 ps[i] = ps[i] * (1 - o["lr"] * o["weight_decay"])
             g = ps[i] * 0 if grad is None and slip == "none is zeros" else grad
             if g is None or (slip == "zeros is none" and not g.any()):
+                ts[i] += slip == "none counts" and ts[i] > 0
                 continue
             ts[i] += 1
             t = {"one count": step + 1, "t from 2": ts[i] + 1}.get(slip, ts[i])
@@ -316,9 +317,7 @@ def simulate(values: list[Tensor], grads: Grads, options: Any, slip: str = "") -
     return history
 
 
-def updated(
-    p: Any, m: Any, v: Any, g: Any, t: int, o: dict[str, Any], slip: str
-) -> tuple[Any, Any, Any]:
+def updated(p: Any, m: Any, v: Any, g: Any, t: int, o: dict[str, Any], slip: str) -> Any:
     """A parameter and its moments after an update, or after one with a slip."""
     lr, (b1, b2), eps, decay = o["lr"], o["betas"], o["eps"], o["weight_decay"]
     b1, b2 = (b2, b1) if slip == "swapped" else (b1, b2)

@@ -44,7 +44,7 @@ class Case(NamedTuple):
 def test_values(student: Student) -> None:
     """The loss is the mean over the rows of -log p of the target, from logits."""
     for dtype in DTYPES:
-        for shape in ((6, 4), (3, 5), (1, 3), (4, 1), (40, 7)):
+        for shape in ((6, 4), (3, 5), (1, 3), (40, 7)):
             check(student, new_case(shape, dtype))
 
 
@@ -77,7 +77,8 @@ def test_smoothing(student: Student) -> None:
             (1.0, DTYPES[1]),
         ):
             check(student, new_case((6, 4), dtype, weight=weight, smoothing=smoothing))
-    check(student, new_case((3, 1), weight=True, smoothing=0.4))
+    for smoothing in (0.0, 0.4):
+        check(student, new_case((3, 1), weight=True, smoothing=smoothing))
 
 
 @pytest.mark.points(6)
@@ -113,7 +114,7 @@ def test_nothing_kept(student: Student) -> None:
 # --- cross_entropy: large logits, gradients, and the rest -------------------------------------------
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(16)
 @pytest.mark.requires("test_values")
 @pytest.mark.place("cross_entropy")
 @pytest.mark.hint(
@@ -258,7 +259,7 @@ def test_every_row(student: Student) -> None:
     outputs = {"outputs of a softmax": (p, True), "no rows": (p[:0], False)}
     for row in (0, 4):
         negative, bad, nan = p.clone(), p.clone(), p.clone()
-        nan[row, 1], bad[row] = math.nan, torch.tensor([0.2, 0.3, 0.1])
+        nan[row], bad[row] = torch.tensor([0.6, math.nan, 0.4]), torch.tensor([0.2, 0.3, 0.1])
         negative[row] = torch.tensor([0.7, -0.1, 0.4])
         outputs[f"probabilities but for row {row}, which sums to 0.6,"] = (bad, False)
         outputs[f"probabilities but for an entry below 0 in row {row}"] = (negative, False)
@@ -289,7 +290,8 @@ def test_tolerance(student: Student) -> None:
         outputs["probabilities but for one entry, -1e-6,"] = (below, False)
         outputs["probabilities with an entry -0.0"] = (torch.tensor([[-0.0, 1.0]]).to(dtype), True)
         check_looks(student, outputs)
-        laws.check_changes_nothing(student, "looks_like_probabilities", laws.kinds_of(p)[2])
+        for x in (p, 3 * torch.randn(4, 3, dtype=dtype)):
+            laws.check_changes_nothing(student, "looks_like_probabilities", laws.kinds_of(x)[2])
 
 
 # --- double_softmax_floor ---------------------------------------------------------------------------
