@@ -26,7 +26,7 @@ SCHEDULERS["OneCycleLR"] = {"max_lr": 0.2, "total_steps": 60}
 def draws() -> dict[str, Any]:
     """The next uniform and normal numbers of each global generator, which is put back where it was."""
     states: Any = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    numbers: dict[str, Any] = {
+    numbers = {
         "Python's random": [[random.random() for _ in range(20)], random.gauss(0, 1)],
         "NumPy": [np.random.rand(20).tolist(), np.random.randn(2).tolist()],
         "torch": [torch.rand(20).tolist(), torch.randn(2).tolist()],
@@ -86,11 +86,12 @@ def read(file: Any) -> tuple[str | None, Any]:
 
 
 class Training:
-    """A model with buffers, an optimizer, perhaps a scheduler, and epochs that draw from all generators."""
+    """A training that draws from all generators, in float64 with StepLR or OneCycleLR; a bias is frozen."""
 
     def __init__(self, kind: str, seed: int, history: int = 0) -> None:
         torch.manual_seed(seed)
-        self.model = network()
+        self.model = network().to(torch.float64 if kind.endswith("LR") else torch.float32)
+        self.model[3].bias.requires_grad_(False)
         first, *rest = self.model.parameters()
         groups: list[Any] = [{"params": [first]}, {"params": rest, "lr": 0.02}]
         self.optimizer: Any = torch.optim.SGD(groups, lr=0.05, momentum=0.9)
@@ -102,10 +103,10 @@ class Training:
 
     def run(self, epochs: int) -> dict[str, Any]:
         """Train, and tell how all of it stands."""
-        x = torch.linspace(-1, 1, 36).reshape(12, 3)
+        x = torch.linspace(-1, 1, 36).reshape(12, 3).to(self.model[3].weight)
         self.model.train()
         for rows in [rows for _ in range(epochs) for rows in torch.randperm(12).split(4)]:
-            noise = torch.from_numpy(np.random.randn(len(rows), 3)).float()
+            noise = torch.from_numpy(np.random.randn(len(rows), 3)).to(x)
             output = self.model(x[rows] + 0.1 * noise)
             loss = (output - x[rows].sum(1, keepdim=True) - random.gauss(0, 1)).square().mean()
             self.optimizer.zero_grad()
@@ -131,7 +132,8 @@ class Training:
             "objects": [id(p) for p in parameters.values()],
             "modes": [part.training for part in self.model.modules()],
             "gradients": [None if p.grad is None else p.grad.clone() for p in parameters.values()],
-            "flags": [torch.is_grad_enabled(), *[p.requires_grad for p in parameters.values()]],
+            "requires_grad": [p.requires_grad for p in parameters.values()],
+            "grad mode": torch.is_grad_enabled(),
         }
 
 
@@ -195,12 +197,9 @@ def files(module: Any, name: str, text: bool, old: bool) -> dict[str, Any]:
 def refusal(module: Any, changed: str) -> dict[str, Any]:
     """How load_checkpoint ends for a file with code in it, or for a model of another architecture."""
     training = Training("none", 1)
-    models = {
-        "more layers": network(nn.Linear(1, 1)),
-        "fewer layers": network()[:3],
-        "other shapes": network(width=4),
-        "more buffers": network(nn.BatchNorm1d(1, affine=False)),
-    }
+    models = {"more layers": network(nn.Linear(1, 1)), "fewer layers": network()[:3]}
+    models |= {"other shapes": network(width=4)}
+    models |= {"more buffers": network(nn.BatchNorm1d(1, affine=False))}
     with folder() as place:
         path = place / "saved.pt"
         module.save_checkpoint(path, training.model, training.optimizer, 3)

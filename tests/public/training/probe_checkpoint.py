@@ -70,17 +70,20 @@ class Training:
 
 def losses(module: Any) -> dict[str, Any]:
     """The losses of a training from the fourth epoch on, and of another one that resumes it there."""
-    whole = Training(0)
+    whole, new = Training(0), Training(1)
     for _ in range(3):
         whole.epoch()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs" / "first" / "last.pt"
         module.save_checkpoint(path, whole.model, whole.sgd, 2, whole.steps)
-        report: dict[str, Any] = {"whole": [whole.epoch() for _ in range(4)]}
-        report["plain"] = is_plain(path)
-        new = Training(1)
+        if not is_plain(path):
+            return {"plain": False}
+        report: dict[str, Any] = {"plain": True, "modes": {"save_checkpoint": whole.model.training}}
+        report |= {"drawn": draw(), "whole": [whole.epoch() for _ in range(4)]}
         report["epoch"] = module.load_checkpoint(path, new.model, new.sgd, new.steps)
-    report["rate"] = new.sgd.param_groups[0]["lr"]
-    report["momentum"] = bool(new.sgd.state)
-    report["resumed"] = [new.epoch() for _ in range(4)]
-    return report
+    pairs = zip(new.sgd.param_groups[0]["params"], new.model.parameters(), strict=True)
+    report["same"] = all(p is q for p, q in pairs)
+    report["modes"]["load_checkpoint"] = new.model.training
+    report |= {"rate": new.sgd.param_groups[0]["lr"], "momentum": bool(new.sgd.state)}
+    report |= {"steps": new.steps.last_epoch, "drawn again": draw()}
+    return report | {"resumed": [new.epoch() for _ in range(4)]}

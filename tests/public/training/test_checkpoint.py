@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from grader.judge.checks import assert_close, assert_equal, entry
 from grader.judge.student import Student
 
 GENERATORS = ("Python's random", "NumPy", "torch")
+PLAIN = "is not plain data: torch.load refuses it with weights_only=True."
 
 
 @pytest.mark.points(2)
@@ -31,35 +34,47 @@ def test_example_state_in_a_file(student: Student) -> None:
 @pytest.mark.hint("Make the folders of path, and write the states of all three objects there.")
 def test_example_saves(student: Student) -> None:
     """A checkpoint brings back momentum and the rate of 0.01 to which the scheduler has come."""
-    report = student.run("losses")
-    told = "The file is not plain data: torch.load refuses it with weights_only=True."
-    assert entry(report, "plain", kind=bool), told
-    momentum, rate = entry(report, "momentum", kind=bool), entry(report, "rate", kind=float)
-    assert momentum, "The optimizer has no momentum after load_checkpoint: save its state_dict()."
-    assert_close(rate, 0.01, what="the rate after load_checkpoint")
+    report = losses(student)
+    told = "The optimizer has no momentum after load_checkpoint: save its state_dict()."
+    assert entry(report, "momentum", kind=bool), told
+    mistakes = {"The rate is still that of the new optimizer: load its state_dict().": 0.1}
+    mistakes["The rate falls a second time: load the scheduler's state, do not step it."] = 0.001
+    assert_close(entry(report, "rate", kind=float), 0.01, what="the rate", mistakes=mistakes)
 
 
 @pytest.mark.points(4)
 @pytest.mark.place("load_checkpoint")
-@pytest.mark.hint(
-    "Load model, optimizer and scheduler, then set the random states, and draw nothing."
-)
+@pytest.mark.hint("Load model, optimizer and scheduler, then set the random states: draw nothing.")
 def test_example_resumes(student: Student) -> None:
     """A training that is resumed after epoch 2 has the losses of one that went on, to the last bit."""
-    report = student.run("losses")
+    report = losses(student)
     again = {"The saved epoch would be run twice: return the next one.": 2}
     assert_equal(entry(report, "epoch"), 3, what="the result of load_checkpoint", mistakes=again)
+    anew = {"The scheduler starts anew: load its state_dict().": 0}
+    assert_equal(entry(report, "steps"), 3, what="the scheduler's last_epoch", mistakes=anew)
+    assert entry(report, "same", kind=bool), "The optimizer does not hold the model's parameters."
+    for function, training in entry(report, "modes", kind=dict).items():
+        assert training, f"{function} leaves the model in evaluation mode."
+    for library, right in entry(report, "drawn", kind=dict).items():
+        told = f"{library} draws other numbers after load_checkpoint: restore its state last."
+        assert entry(report, "drawn again", library) == right, told
     whole, resumed = (entry(report, name, kind=list, count=4) for name in ("whole", "resumed"))
     assert_equal(resumed, whole, what="the list of the losses after load_checkpoint")
+
+
+def losses(student: Student) -> Any:
+    """Those of the training that went on, and of the one resumed from a file of plain data."""
+    report = student.once("losses", lambda: student.run("losses"))
+    assert entry(report, "plain", kind=bool), f"The file {PLAIN}"
+    return report
 
 
 def check_draws(twice: object) -> None:
     """Both times the same numbers; a normal number that is lost has a name."""
     first, second = entry(twice, kind=list, count=2)
-    told = "The state is not plain data: torch.load refuses it with weights_only=True."
-    assert second is not None, told
+    assert second is not None, f"The state {PLAIN}"
     for library in GENERATORS:
         old, new = (entry(draws, library, kind=list, count=2) for draws in (first, second))
-        kept = f"{library} loses the normal number that it keeps in hand: save all of its state."
-        assert old[0] != new[0] or old[1] == new[1], kept
+        told = f"{library} loses the normal number that it keeps in hand: save all of its state."
+        assert old[0] != new[0] or old[1] == new[1], told
         assert_equal(new, old, what=f"what {library} draws the second time")
