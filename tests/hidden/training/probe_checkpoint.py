@@ -103,7 +103,7 @@ class Training:
 
     def run(self, epochs: int) -> dict[str, Any]:
         """Train, and tell how all of it stands."""
-        x = torch.linspace(-1, 1, 36).reshape(12, 3).to(self.model[3].weight)
+        x = torch.linspace(-1, 1, 36).reshape(12, 3).to(next(self.model.parameters()))
         self.model.train()
         for rows in [rows for _ in range(epochs) for rows in torch.randperm(12).split(4)]:
             noise = torch.from_numpy(np.random.randn(len(rows), 3)).to(x)
