@@ -57,7 +57,8 @@ def forked(module: Any, seed: int | None, inside: str) -> dict[str, Any]:
     """The draws around a block and in it, which draws, and then "seeds", "nests", or raises an exception."""
     arrange(7)
     report: dict[str, Any] = {"start": draws()}
-    manager = module.fork_rng(seed) if inside else module.fork_rng(seed=seed)
+    given = {} if seed is None else {"seed": seed}
+    manager = module.fork_rng(seed) if inside else module.fork_rng(**given)
     report["made"] = draws()
     arrange(8)
     if inside != "seeds":  # else no normal number is in hand

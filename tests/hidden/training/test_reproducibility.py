@@ -59,9 +59,8 @@ def test_states_come_back(student: Student) -> None:
             report = forked(student, seed, inside)
             when = f"after a block of fork_rng({'' if seed is None else seed}) that "
             when += {"Stop": "raised", "KeyboardInterrupt": "was interrupted"}.get(inside, inside)
-            check_draws(
-                entry(report, "after"), entry(report, "before"), when.removesuffix(" that "), report
-            )
+            after, before = entry(report, "after"), entry(report, "before")
+            check_draws(after, before, when.removesuffix(" that "), report)
 
 
 @pytest.mark.points(3)
@@ -90,11 +89,8 @@ def test_inside(student: Student) -> None:
             goes_on = laws.same(entry(report, "inside"), entry(report, "before"))
             told = f"fork_rng({seed}) does not seed: is that seed taken for none?"
             assert not goes_on, told
-            check_draws(
-                entry(report, "inside"),
-                seeded(seed),
-                f"in the block of fork_rng({seed}): call set_seed",
-            )
+            when = f"in the block of fork_rng({seed}): call set_seed"
+            check_draws(entry(report, "inside"), seeded(seed), when)
         report = forked(student, None, inside)
         when = "in the block of fork_rng() without a seed"
         check_draws(entry(report, "inside"), entry(report, "before"), when)
@@ -163,7 +159,8 @@ def test_epochs(student: Student) -> None:
         laws.check_epochs(epochs, list(range(length)), batch_size=size, shuffled=shuffled)
     report = passes(student, [4], "0", shuffle=False, length=5, size=2)
     assert_equal(entry(report, "kinds", 0), True, what="whether it is a DataLoader")
-    ids(report)
+    told = "Without num_workers the items come from workers: it is 0."
+    assert all(row[1] == -1 for table in tables(report) for row in table.tolist()), told
 
 
 @pytest.mark.points(6)
@@ -185,6 +182,11 @@ def test_orders(student: Student) -> None:
         assert mixed[0::3] == first and mixed[2::3] == first[:2], told
         told = f"The seeds {seed} and {other} give the same order."
         assert mixed[1] != first[0], told
+    # Not much further apart: torch takes 32 bits, and a loader may combine seed and epoch in them.
+    orders = ids(passes(student, [3, 11, 259], "012"))
+    for i, seed in enumerate((11, 259), start=1):
+        same = entry(orders, i) == entry(orders, 0)
+        assert not same, f"The seeds 3 and {seed} give the same order."
 
 
 @pytest.mark.points(6)
@@ -221,9 +223,10 @@ def test_global_state(student: Student) -> None:
         report = (
             worked(student) if workers else passes(student, [3, 4], "01010", 1, shuffle=shuffle)
         )
-        check_draws(entry(report, "made"), entry(report, "before"), "after seeded_loader")
+        when = "after seeded_loader, which neither seeds the global generators nor draws from them"
+        check_draws(entry(report, "made"), entry(report, "before"), when)
         changed = entry(report, "changed", kind=list)
-        told = "A pass over the loader draws from a global generator"
+        told = "A pass over the loader draws from a global generator, or seeds it"
         told += ": even without shuffle it takes its base seed there." if not shuffle else "."
         assert changed and not any(change is not False for change in changed), told
 

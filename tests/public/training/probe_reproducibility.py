@@ -22,10 +22,13 @@ def scramble() -> None:
     draw()
 
 
-def seeded(module: Any, seed: int) -> dict[str, float]:
+def seeded(module: Any, seed: int) -> list[dict[str, float]]:
+    """What is drawn without set_seed, and after it."""
+    scramble()
+    unseeded = draw()
     scramble()
     module.set_seed(seed)
-    return draw()
+    return [unseeded, draw()]
 
 
 def forked(module: Any, seed: int | None, fails: bool) -> list[Any]:
@@ -35,7 +38,7 @@ def forked(module: Any, seed: int | None, fails: bool) -> list[Any]:
     scramble()
     inside: dict[str, float] = {}
     try:
-        with module.fork_rng(seed):
+        with module.fork_rng() if seed is None else module.fork_rng(seed):
             inside = draw()
             if fails:
                 raise KeyError
@@ -44,10 +47,10 @@ def forked(module: Any, seed: int | None, fails: bool) -> list[Any]:
     return [expected, inside, draw()]
 
 
-def worker_seeded(module: Any, torch_seed: int) -> dict[str, float]:
+def worker_seeded(module: Any, torch_seed: int, worker_id: int) -> dict[str, float]:
     scramble()
     torch.manual_seed(torch_seed)
-    module.seed_worker(1)
+    module.seed_worker(worker_id)
     return {"Python's random": random.random(), "NumPy": float(np.random.rand())}
 
 

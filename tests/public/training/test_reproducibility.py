@@ -20,8 +20,12 @@ def test_example_seed(student: Student) -> None:
     torch_draws = torch.randn(1, generator=torch.Generator().manual_seed(7)).item()
     normal = random.Random(7).gauss(0, 1), float(np.random.RandomState(7).randn()), torch_draws
     right = dict(zip(("Python's random", "NumPy", "torch"), normal, strict=True))
-    what = "the first normal numbers after set_seed(7)"
-    assert_equal(student.run("seeded", 7), right, what=what)
+    unseeded, seeded = entry(student.run("seeded", 7), kind=list, count=2)
+    for library, number in right.items():
+        told = f"{library} goes on where it was: set_seed has to seed its global generator."
+        what = f"the first number of {library} after set_seed(7)"
+        mistakes = {told: entry(unseeded, library)}
+        assert_equal(entry(seeded, library), number, what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(1)
@@ -32,28 +36,31 @@ def test_example_fork(student: Student) -> None:
     for seed in (0, None):
         for fails in (False, True):
             report = student.run("forked", seed, fails)
-            expected, inside, after = entry(report, kind=list, count=3)
-            call = f"fork_rng({seed})"
-            told = f"The block of {call} draws what is drawn without it: seed 0 is a seed, too."
-            assert seed is None or inside != expected, told
-            what = f"what is drawn after a block of {call}"
-            assert_equal(after, expected, what=f"{what} that fails" if fails else what)
-            if seed is None:
-                assert_equal(inside, expected, what=f"what is drawn in the block of {call}")
+            expected, inside, after = (entry(report, i, kind=dict) for i in range(3))
+            call = "fork_rng()" if seed is None else "fork_rng(0)"
+            told = f"The block of {call} draws what is drawn without it: 0 is a seed to set."
+            assert seed is None or not laws.same(inside, expected), told
+            told = f"The block of {call} begins anew: without a seed it goes on from where it was."
+            assert seed == 0 or laws.same(inside, expected), told
+            when = f"after a block of {call}" + (" that fails" if fails else "")
+            for library, number in expected.items():
+                told = f"{library} is not where it was {when}: put back its state, in a finally."
+                assert laws.same(entry(after, library), number), told
 
 
 @pytest.mark.points(1)
 @pytest.mark.place("seed_worker")
 @pytest.mark.hint("torch.initial_seed() % 2**32: NumPy takes no larger one. No worker_id.")
 def test_example_worker(student: Student) -> None:
-    """Where torch's seed is 2**32 + 5, seed_worker(1) seeds random and NumPy with 5."""
-    right, added = (
+    """Where torch's seed is 2**32 + 5, seed_worker(3) seeds random and NumPy with 5."""
+    right, added, alone = (
         {"Python's random": random.Random(s).random(), "NumPy": np.random.RandomState(s).rand()}
-        for s in (5, 6)
+        for s in (5, 8, 3)
     )
     mistakes = {"worker_id is added: it is part of torch.initial_seed() already.": added}
-    what = "the first numbers after seed_worker(1)"
-    assert_equal(student.run("worker_seeded", 2**32 + 5), right, what=what, mistakes=mistakes)
+    mistakes["worker_id is the seed: all epochs are alike."] = alone
+    what = "the first numbers after seed_worker(3)"
+    assert_equal(student.run("worker_seeded", 2**32 + 5, 3), right, what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(2)
@@ -67,5 +74,5 @@ def test_example_loader(student: Student) -> None:
     told = "The global generator decides the orders: give the loader a generator of its own."
     assert again == epochs, told
     assert other != epochs, "The seeds 1 and 2 give the same orders."
-    told = "A pass over the loader draws from torch's global generator."
+    told = "A pass over the loader draws from torch's global generator, or seeds it."
     assert entry(reports[0], "left alone") is True, told
