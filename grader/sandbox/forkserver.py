@@ -33,7 +33,12 @@ import msgspec
 from grader.sandbox.inside.endings import STACK_SIGNAL
 from grader.sandbox.inside.warmup import collapse, warm_up
 from grader.sandbox.inside.worker import serve
-from grader.sandbox.surroundings import print_to_descriptors, remove_tree, use_scratch
+from grader.sandbox.surroundings import (
+    pretend_modes,
+    print_to_descriptors,
+    remove_tree,
+    use_scratch,
+)
 from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.walls.wall import Limits, Plan
@@ -195,6 +200,7 @@ def _become_sandbox(
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))
         os.chdir(scratch)
         use_scratch(scratch)
+        pretend_modes(scratch)
         connection = Channel(socket.socket(fileno=3))
         walls = confinement.confine(plan, limits, scratch) if plan else []
         connection.send(Ready((*around, *walls)), Packing(), timeout=None)

@@ -12,7 +12,7 @@ import msgspec
 
 from grader.sandbox.inside.warmup import warm_up
 from grader.sandbox.inside.worker import serve
-from grader.sandbox.surroundings import use_scratch
+from grader.sandbox.surroundings import pretend_modes, use_scratch
 from grader.sandbox.walls import confinement
 from grader.sandbox.walls.bubblewrap import python_environment
 from grader.sandbox.walls.wall import Limits
@@ -47,6 +47,7 @@ def main() -> None:
     scratch = Path(start.scratch)
     os.chdir(scratch)
     use_scratch(scratch)
+    pretend_modes(scratch)
     for module in start.modules:
         warm_up(module)
     walls: list[str] = []

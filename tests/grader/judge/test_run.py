@@ -125,6 +125,16 @@ def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSo
     assert "still running line 2, in a\\x1b[31m." in first.message
 
 
+def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> None:
+    body = (
+        "import os, pathlib, shutil; a = pathlib.Path('a').absolute(); a.write_text('1'); "
+        "shutil.copy(a, 'b'); shutil.copy2(a, 'c'); os.chmod('b', 0o600); "
+        "return int(pathlib.Path('c').read_text())"
+    )
+    first, _ = judged(f"def first():\n    {body}\n{SECOND}", SUITE).result.tests
+    assert (first.outcome, first.message) == (Outcome.PASSED, "")
+
+
 def test_missing_name_is_told(judged: JudgeSource) -> None:
     first, second = judged("def second():\n    return 2\n", SUITE).result.tests
     assert first.outcome is Outcome.ERROR
