@@ -29,7 +29,7 @@ def raw(calls: Any) -> Any:
     calls, names = getattr(calls, "calls", calls), ("name", "input_shapes", "output_shapes")
     if not isinstance(calls, list):
         return None
-    return [[getattr(call, name, None) for name in names] for call in calls]
+    return [[getattr(call, name, "no OperatorCall") for name in names] for call in calls]
 
 
 def recorded(module: Any, programs: list[str], tensors: dict[str, Tensor]) -> list[Any]:

@@ -33,7 +33,7 @@ torch._foreach_mul_([a, c], 2); result = a, c"""
 KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(2, 4))
 result = torch.searchsorted(a, a, sorter=a.argsort(1))
 result = torch.topk(a, 1, out=(a.new_empty(2, 1), i.new_empty(2, 1)))[0]
-result = torch.add(a, a, alpha=3)"""
+torch.unbind_copy(a, out=[c.new_empty(3), c.new_empty(3)]); result = torch.add(a, a, alpha=3)"""
 IN_PLACE = """a.t_(); result = a
 view = b.t(); view.add_(1); result = b, view._base is b
 c.unsqueeze_(0); c.squeeze_(0); result = c.mul_(2) is c
