@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from typing import Any
 
@@ -28,7 +29,7 @@ def raw(calls: Any) -> Any:
     calls, names = getattr(calls, "calls", calls), ("name", "input_shapes", "output_shapes")
     if not isinstance(calls, list):
         return None
-    return [[getattr(call, name, None) for name in names] for call in calls]
+    return [[getattr(call, name, "no OperatorCall") for name in names] for call in calls]
 
 
 def recorded(module: Any, programs: list[str], tensors: dict[str, Tensor]) -> list[Any]:
@@ -67,24 +68,21 @@ def entered(module: Any, x: Tensor) -> list[Any]:
 def stopped(module: Any, name: str, x: Tensor) -> list[Any]:
     """What comes out where an operator or the code raises in a logger's block, and the modes then."""
     reports, before = list[Any](), depth()
-
-    def work(error: BaseException | None) -> None:
-        torch.mm(x, x if error is None else x.t())
-        raise error or ValueError
-
-    for error in (None, LookupError("it broke"), KeyboardInterrupt("stop")):
+    stop, missing = (lambda: sys.exit("stop")), (lambda: dict[str, int]()["no key"])
+    for work in (lambda: x @ x, lambda: x.select(0, 5), missing, stop):
         came: Any = None
         try:
             if name == "log_operators":
-                module.log_operators(work, error)
+                module.log_operators(work)
             else:
                 with module.OperatorLogger():
-                    work(error)
+                    work()
         except NotImplementedError:
             raise
         except BaseException as caught:  # noqa: BLE001 - it is reported
             came = caught
-        reports.append([f"{type(came).__name__}: {came}"[:300], depth() - before])
+        text = f"{type(came).__name__}: {came}"[:300] if came is not None else "no error"
+        reports.append([text, depth() - before])
     return reports
 
 
@@ -106,11 +104,11 @@ def living(reference: Any) -> bool:
 
 def logged(module: Any, x: Tensor) -> dict[str, Any]:
     """log_operators of a function, of one that runs no operator, and of the first one again."""
-    seen, marker, before = list[Any](), object(), depth()
+    seen, marker, before = list[Any](), torch.ones(2, requires_grad=True), depth()
 
     def work(*args: Any, **kwargs: Any) -> Any:
         seen.append([len(args), sorted(kwargs), args[0] is x, kwargs["other"] is marker])
-        return {"sum": args[0].t() + kwargs["scale"]}
+        return {"sum": args[0].t() + kwargs["scale"], "grad mode": torch.is_grad_enabled()}
 
     answers = [
         module.log_operators(work, x, 7, scale=2, other=marker),
@@ -120,7 +118,7 @@ def logged(module: Any, x: Tensor) -> dict[str, Any]:
     x + x
     good = all(isinstance(answer, tuple) and len(answer) == 2 for answer in answers)
     (first, _), (second, _), (third, _) = pairs = answers if good else [(None, None)] * 3
-    results = [first, "the object" if second is marker else "another", third]
+    results = [first, "own" if marker is second and marker.grad is None else "other", third]
     report = {"seen": seen, "pair": good, "results": results, "modes": depth() - before}
     return {**report, "calls": [raw(calls) for _, calls in pairs]}
 

@@ -34,6 +34,7 @@ FORMS = {"itself": lambda x: x, "a part": lambda x: x.detach()[1:], "transposed"
 def measured(module: Any, name: str, tensors: list[Tensor], **how: Any) -> dict[str, Any]:
     """The bytes of some work on tensors, and what the call did and left."""
     calls: list[Any] = []
+    tensors = [tensors[0], *(nn.Parameter(t, requires_grad=False) for t in tensors[1:])]
     for tensor in tensors:
         tensor.requires_grad_(how.get("needs", True) and tensor.is_floating_point())
 
@@ -92,11 +93,19 @@ def network(
 def optimizer(
     module: Any, model: Any, name: str, options: Any, steps: int, states: Any = ()
 ) -> Any:
-    """An optimizer of torch after some steps, with more entries in its state."""
-    made = getattr(torch.optim, name)(model.parameters(), **options)
+    """An optimizer of torch after some steps, with more entries in its state.
+
+    It lacks a parameter of the model that has no gradient, and has one that is none of the model's.
+    """
+    device = next((p.device for p in model.parameters()), "cpu")
+    outside, lacking = nn.Parameter(tensor([2], "float32", device)), set[Any]()
+    lacking.update([p for p in model.parameters() if p.grad is None][:1])
+    groups = [[p for p in model.parameters() if p not in lacking], [outside]]
+    made = getattr(torch.optim, name)([{"params": group} for group in groups], **options)
     for _ in range(steps):
         made.step()
-    for parameter, state in zip(model.parameters(), states, strict=False):
+    outside.grad = torch.ones_like(outside)
+    for parameter, state in zip([outside, *groups[0]], states, strict=False):
         for key, value in state.items():
             if isinstance(value, (list, tuple)):
                 value = tensor(value[0], value[1], parameter.device)
@@ -119,10 +128,16 @@ class Block(nn.Module):
         return nn.functional.dropout(y, self.dropout, self.training)
 
 
-def blocks(module: Any, weights: Any, dropout: float = 0.0, frozen: Any = ()) -> list[Block]:
-    made = [Block(i, weight, dropout) for i, weight in enumerate(weights)]
+def blocks(
+    module: Any, weights: Any, dropout: float = 0.0, frozen: Any = (), train: bool = True
+) -> list[Block]:
+    """Frozen layers whose number is even have a buffer instead of a parameter."""
+    made = [Block(i, weight, dropout).train(train) for i, weight in enumerate(weights)]
     for i in frozen:
-        made[i].requires_grad_(False)
+        weight = made[i].requires_grad_(False).weight.detach()
+        if i % 2 == 0:
+            del made[i].weight
+            made[i].register_buffer("weight", weight)
     return made
 
 
@@ -148,11 +163,8 @@ def passed(
     count = sum(storage.nbytes() for address, storage in saved.items() if address not in own)
     saved.clear()
     report = {"bytes": count, "forward": list(log), "needs": x.requires_grad}
-    report |= {
-        "output": y.detach().clone(),
-        "attached": y.requires_grad,
-        "random": torch.get_rng_state(),
-    }
+    report |= {"output": y.detach().clone(), "attached": y.requires_grad}
+    report["random"] = torch.get_rng_state()
     log.clear()
     if y.requires_grad:
         (y * torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()

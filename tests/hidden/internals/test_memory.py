@@ -114,6 +114,9 @@ def test_saved_calls(student: Student) -> None:
     check_call(report)
     what = "the list of gradients of a backward pass in f"
     assert_close(entry(report, "gradients"), [x.exp() * (x.sin() + x.cos())], what=what)
+    named = {"What the backward pass takes out is counted again: count in pack.": 7 * size(x)}
+    what = "the result for a forward and a backward pass in f"
+    assert_equal(entry(report, "value"), 3 * size(x), what=what, mistakes=named)
     report = student.run("measured", "an error", [x])
     assert entry(report, "raised") is True, "The exception of f disappears: pass it on."
     check_call(report)
@@ -127,6 +130,7 @@ def test_training(student: Student) -> None:
     check_training(student, STATES)
     check_training(student, STATES[:1], parameters=PARAMETERS[:2], buffers=BUFFERS[1:3])
     check_training(student, STATES, tied=True)
+    check_training(student, STATES[:1], parameters=[], buffers=BUFFERS[:2])
 
 
 @pytest.mark.points(4)
@@ -165,8 +169,8 @@ def test_checkpoint(student: Student) -> None:
 @pytest.mark.hint("A checkpoint of its own around each layer, not one around the whole loop.")
 def test_checkpoint_runs(student: Student) -> None:
     """Only inputs are saved, and each layer runs again right before its gradients, the last one first."""
-    for sizes in ((6, 5, 7, 3), (2, 9), (4, 4, 4, 4, 4)):
-        report, count = check_passes(student, chain(*sizes)), len(sizes) - 1
+    for *sizes, frozen in ((6, 5, 7, 3, []), (2, 9, []), (4, 4, 4, 4, 4, []), (6, 5, 7, 3, [1, 2])):
+        report, count = check_passes(student, chain(*sizes), frozen=frozen), len(sizes) - 1
         runs = [f"layer {i} runs" for i in range(count)]
         gradients = [f"gradients of {i}" for i in reversed(range(count))]
         named: dict[str, list[str]] = {"The layers run twice in the forward pass.": runs * 2}
@@ -220,7 +224,7 @@ def test_checkpoint_else(student: Student) -> None:
     runs = ["layer 0 runs", "layer 1 runs"]
     assert_equal(entry(report, "forward"), runs, what="the list of what runs under no_grad")
     check_passes(student, chain(3))
-    layers = student.made("blocks", chain(3, 5, 4))
+    layers = student.made("blocks", chain(3, 5, 4), train=False)
     for x in laws.kinds_of(torch.rand(2, 3).double()):
         laws.check_changes_nothing(student, "checkpointed_forward", layers, x)
 
@@ -241,7 +245,9 @@ def check_saved(
         **(named or {}),
         ELEMENTS: elements,
         FOUR: 4 * elements,
-        "Excluded storages are counted: compare storages, not tensors.": size(*kept, *excluded),
+        "Excluded storages are counted: read exclude once, compare storages, not tensors.": size(
+            *kept, *excluded
+        ),
         "Nothing is counted: autograd calls pack with each tensor that it saves.": 0,
     }
     what = f"the result of saved_bytes for {work} with x {tensors[0].dtype} {[*tensors[0].shape]}"
@@ -286,6 +292,12 @@ def check_training(student: Student, states: Any, way: Any = SGD, **how: Any) ->
         ("gradients", "Gradients of frozen parameters are missing."): [
             p for p in gradients if p[2]
         ],
+        ("optimizer_state", "State of parameters that are not the model's is missing."): (
+            tensors[2 if states else 0 :]
+        ),
+        ("parameters", "Those of the optimizer count: take the model's."): (
+            [*parameters[:2], *parameters[3:], ([2], "float32")]
+        ),
         ("optimizer_state", "Step counters are missing, tensors of one number."): (
             [item for item in tensors if item[0]]
         ),

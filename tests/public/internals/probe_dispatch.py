@@ -9,7 +9,7 @@ import torch
 
 def raw(calls: Any) -> list[Any]:
     names = ("name", "input_shapes", "output_shapes")
-    return [[getattr(call, name, None) for name in names] for call in calls]
+    return [[getattr(call, name, "no OperatorCall") for name in names] for call in calls]
 
 
 def recorded(module: Any, program: str) -> tuple[Any, ...]:
@@ -27,7 +27,7 @@ def logged(module: Any, x: torch.Tensor) -> dict[str, Any]:
     answer = module.log_operators(lambda x, scale: x * scale, x, scale=2)
     pair = isinstance(answer, tuple) and len(answer) == 2
     result, calls = answer if pair else ("no pair", [])
-    return {"result": result, "calls": raw(calls) if isinstance(calls, list) else None}
+    return {"result": result, "calls": raw(calls) if isinstance(calls, list) else calls}
 
 
 def calls(module: Any, rows: list[Any]) -> list[Any]:

@@ -61,6 +61,7 @@ def passed(module: Any, x: Tensor, needs_gradient: bool) -> dict[str, Any]:
     y = module.checkpointed_forward(layers, x.requires_grad_(needs_gradient))
     report: dict[str, Any] = {"output": y.detach(), "forward": list(runs)}
     runs.clear()
-    y.sum().backward()
+    if y.requires_grad:
+        y.sum().backward()
     report["gradients"] = [None if y.grad is None else y.grad for y in (x, layers[0].weight)]
     return {**report, "backward": runs}
