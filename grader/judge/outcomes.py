@@ -61,12 +61,14 @@ class StudentError(SubmissionFailure):
     """An exception that the student's code raised: its type, message and the student's own lines.
 
     `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the
-    lines of the student's file from the outermost call inward.
+    lines of the student's file from the outermost call inward. A NotImplementedError is `unwritten`
+    unless it was PyTorch's: of an operator that a device lacks, say.
     """
 
     type_name: str = "Exception"
     text: str = ""
     frames: tuple[Frame, ...] = ()
+    unwritten: bool = True
 
     def __str__(self) -> str:
         # KeyError, which may stand beside us in the bases, would show the repr.

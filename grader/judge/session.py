@@ -308,7 +308,9 @@ class Session:
             case Returned(operators=operators):
                 self._refuse_operators(operators, entry_point)
             case Raised():
-                raise raised_error(reply)
+                error = raised_error(reply)
+                error.unwritten = not error.frames or _raises_at(self.tree, error.frames[-1].line)
+                raise error
             case ForbiddenReply(name, frames):
                 reason = next(
                     (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),
@@ -320,6 +322,12 @@ class Session:
                     Frame(line, clean(function, 80)),
                 )
         return reply
+
+
+def _raises_at(tree: ast.Module, line: int) -> bool:
+    """Whether a raise statement stands on this line."""
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.Raise))
+    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for node in statements)
 
 
 _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")

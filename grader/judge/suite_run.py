@@ -135,7 +135,7 @@ def meaning_of(error: BaseException | None) -> TestEnd:
 def _student_error(error: StudentError) -> TestEnd:
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, NotImplementedError) and error.unwritten:
         first = clean(error.text.partition("\n")[0], 400)
         text = f"Still to do: {first}" if first else "This part is still to be written."
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)

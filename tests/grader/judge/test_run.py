@@ -46,6 +46,11 @@ SECOND = "\ndef second():\n    return 2\n"
         ("input('name? ')", Outcome.ERROR, "input() waits for somebody at the keyboard"),
         ("breakpoint()", Outcome.ERROR, "breakpoint() waits for somebody at the keyboard"),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
+        (
+            "import torch; return torch.ones(1, device='meta').tolist()",
+            Outcome.ERROR,
+            "raised NotImplementedError: Cannot copy out of meta tensor",
+        ),
         ("return first()", Outcome.ERROR, "calls itself without an end"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),
