@@ -25,7 +25,7 @@ def entry(
 
     It has to be there, of this `kind` and with `count` entries, else CheckFailed tells `told`; with
     `default=...` a missing one is that. Keys are those of a dict, the fields of a named tuple, or the
-    positions of a list, which may also go by `names`.
+    positions of a list, which may also go by `names`. Where a tuple is of this kind, a named tuple is one.
 
         losses = entry(student.run("train"), "history", "losses", kind=list, count=3)
     """
@@ -36,6 +36,8 @@ def entry(
             break
     if missing and default:
         return default["default"]
+    if isinstance(value, Record) and tuple in (kind if isinstance(kind, tuple) else (kind,)):
+        value = tuple(value)
     of_count = count is None or (isinstance(value, (list, tuple, dict)) and len(value) == count)
     if missing or not isinstance(value, kind) or not of_count:
         raise CheckFailed(told)
@@ -52,6 +54,8 @@ def _step(value: Any, key: str | int, names: Sequence[str]) -> tuple[Any, bool]:
         return (value[key], False) if key in value else (None, True)
     if isinstance(value, Record) and key in (field_names(value) or ()):
         return value.fields[str(key)], False
+    if isinstance(value, Record) and isinstance(key, int):
+        value = tuple(value)
     if isinstance(value, (list, tuple)):
         if key in names and len(value) == len(names):
             key = names.index(str(key))

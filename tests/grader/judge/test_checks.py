@@ -21,6 +21,7 @@ from grader.judge.checks import (
     assert_close,
     assert_equal,
     assert_tensor,
+    entry,
     gradcheck,
     gradgradcheck,
     must_raise,
@@ -315,6 +316,18 @@ def test_arithmetic_in_float32_is_recognized() -> None:
     assert "float32: computed in" in message_of(assert_close, cubed, expected**3)
     assert "a constant rounded?" in message_of(assert_close, expected * (1 + 5e-7), expected)
     assert "computed in float32" in message_of(assert_close, 1.0 + 5e-7, 1.0)
+
+
+def test_a_named_tuple_is_a_tuple() -> None:
+    report = {"value": Record("Score", {"loss": 1.5, "accuracy": 0.75})}
+    assert entry(report, "value", kind=(list, tuple), count=2) == (1.5, 0.75)
+    assert entry(report, "value", 1) == entry(report, "value", "accuracy") == 0.75
+    with pytest.raises(CheckFailed):
+        entry(report, "value", kind=list)
+    with pytest.raises(CheckFailed):
+        entry(report, "value", kind=tuple, count=3)
+    with pytest.raises(CheckFailed):
+        entry(report, "value", 2)
 
 
 def test_relations_over_all_entries() -> None:

@@ -40,7 +40,7 @@ class Scripted(nn.Module):
         super().__init__()
         self.losses, self.steps, self.inner = losses, steps, nn.Identity()
         self.weight, self.rate = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))
-        self.register_buffer("counter", torch.tensor(0.0))
+        self.register_buffer("counter", torch.tensor(0))
         self.counter: Tensor
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -55,11 +55,10 @@ class Scripted(nn.Module):
         return torch.cat([first.unsqueeze(1), 999.0 * F.one_hot(labels, 4)[:, 1:]], dim=1)
 
 
-def scripted(
-    module: Any, losses: list[float], steps: int, grad: Any = None, modes: Any = None
-) -> Any:
-    """A Scripted whose hook adds 1/4 to all outputs, with these gradients and modes."""
+def scripted(module: Any, losses: Any, steps: int, grad: Any = None, modes: Any = None) -> Any:
+    """A Scripted whose hook adds 1/4 to all outputs; with all modes given as True one weight is frozen."""
     model = Scripted(losses, steps)
+    model.rate.requires_grad_(modes is None or not all(modes))
     model.register_forward_hook(lambda *call: call[-1] + 0.25)
     for parameter in model.parameters() if grad is not None else ():
         parameter.grad = torch.tensor(grad)
@@ -82,12 +81,14 @@ def scheduler(module: Any, optimizer: Any) -> LambdaLR:
 
 
 def seen(module: Any, calls: list[str], model: Scripted, *arguments: Any, **options: Any) -> Any:
-    """What some calls of the student's functions give and leave, the model in evaluation mode between them."""
+    """What calls give and leave, the model in evaluation mode between them, autograd off around evaluate."""
     CALLS.clear()
     PASSES.clear()
-    values = []
+    values, grads = [], []
     for call in calls:
-        values.append(getattr(module, call)(model, *arguments, **options))
+        with torch.set_grad_enabled(call != "evaluate"):
+            values.append(getattr(module, call)(model, *arguments, **options))
+            grads.append(torch.is_grad_enabled())
         model.eval()
     state = {name: tensor.item() for name, tensor in model.state_dict().items()}
-    return {"values": values, **state, "calls": list(CALLS), "passes": list(PASSES)}
+    return {"values": values, "grads": grads, **state, "calls": list(CALLS), "passes": list(PASSES)}

@@ -56,7 +56,7 @@ def resumed(
     try:
         states = {name: _written(old[name].state_dict()) for name in way.split()}
     except (pickle.PickleError, AttributeError, TypeError) as error:
-        return {"unwritten": f"{type(error).__name__}: {error}"[:200]}
+        return {"unwritten": f"{type(error).__name__}: {error}".partition(". ")[0][:200]}
     new: dict[str, Any] = {"optimizer": sgd(module, bases)}
     if way == "optimizer":
         new["optimizer"].load_state_dict(states.pop("optimizer"))
@@ -95,8 +95,9 @@ class Rotating(list[Any]):
 
 
 def network(module: Any, weights: Tensor, grad: Any = None, training: Any = ()) -> Network:
-    """A Network of these weights, whose parts are in training mode where they are named."""
+    """A Network of these weights, whose parts are in training mode where they are named; a hook adds 1/4."""
     made = Network().to(weights.dtype)
+    made.register_forward_hook(lambda *call: call[-1] + 0.25)
     nn.utils.vector_to_parameters(weights, made.parameters())
     for parameter in made.parameters() if grad is not None else ():
         parameter.grad = torch.full_like(parameter, grad)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from math import inf, isfinite, nan
+from statistics import fmean
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}  # a sum of losses may be kept in float32
-NAN, INF = math.nan, math.inf
 HOOK = 0.25  # what a hook of the model adds to each loss
-Batches = list[tuple[Tensor, Tensor]]
 STEPS = 2  # batches of the training loader of fit
 
 
-def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0) -> Batches:
-    """Batches for the probe's model: each third row is classified rightly from the start, others later."""
+def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0) -> Any:
+    """Batches for the probe's model: some rows are classified rightly from the start, others later."""
     n = sum(rows)
     number, targets = torch.arange(first, first + n), torch.arange(n) % 3 + 1
-    x = torch.stack([number, targets, torch.arange(n) % 3, extra * torch.rand(n)], dim=1)
+    begin = torch.tensor([0, 0, 1, 2, 1])[torch.arange(n) % 5]
+    x = torch.stack([number, targets, begin, extra * torch.rand(n)], dim=1)
     return list(zip(x.split(list(rows)), targets.split(list(rows)), strict=True))
 
 
-def run(student: Student, calls: list[str], batches: Batches, **state: Any) -> Any:
+def run(student: Student, calls: list[str], batches: Any, **state: Any) -> Any:
     """Calls of train_epoch or evaluate on the probe's model, whose loss in evaluation is 3."""
     model = student.made("scripted", [3.0], len(batches), **state)
     more = [student.made("sgd", model)] if "train_epoch" in calls else []
@@ -53,12 +52,11 @@ def check_modes(report: Any, training: bool, batches: Any, calls: int) -> None:
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
     for rows in ((4, 4, 4), (5,)):
-        n = len(rows)
+        n, kept = len(rows), len(rows) * (len(rows) + 1) / 2
         report = run(student, ["train_epoch"], new_batches(rows), grad=-7.0)
         mistakes = {
-            "Gradients are never cleared, those from before the call count too.": n * 7.0
-            + n * (n + 1) / 2,
-            "Gradients of the batches before count: clear them for each batch.": n * (n + 1) / 2,
+            "Gradients are never cleared, those from before the call count too.": n * 7.0 + kept,
+            "Gradients of the batches before count: clear them for each batch.": kept,
             "Gradients from before the call count: clear them before the first step.": 7.0 + n,
             "There is no step with a gradient: zero_grad, backward, step is the order.": 0.0,
             "There is one step an epoch: make one for each batch.": 1.0,
@@ -76,14 +74,13 @@ def test_train_loss(student: Student) -> None:
         losses = [HOOK - 2 * i for i in range(len(rows))]
         mistakes = {
             "The losses are summed: divide by the number of batches.": sum(losses),
-            "The losses are divided by the rows: divide by the number of batches.": sum(losses)
-            / sum(rows),
+            "The losses are divided by the rows, not by the batches.": sum(losses) / sum(rows),
             "That is the loss of the last batch alone.": losses[-1],
-            "The model's hooks do not run: call model(inputs).": sum(losses) / len(rows) - HOOK,
+            "The model's hooks do not run: call model(inputs).": fmean(losses) - HOOK,
         }
         what = f"the loss of an epoch with the batch losses {losses}"
         value = entry(run(student, ["train_epoch"], new_batches(rows)), "values", 0)
-        assert_close(value, sum(losses) / len(rows), what=what, mistakes=mistakes, **LOOSE)
+        assert_close(value, fmean(losses), what=what, mistakes=mistakes, **LOOSE)
 
 
 @pytest.mark.points(2)
@@ -120,8 +117,7 @@ def test_loss(student: Student) -> None:
         means = [(x[:, 3].mean() + 3 + HOOK).item() for x, _ in batches]
         total = sum(mean * n for mean, n in zip(means, rows, strict=True))
         mistakes = {
-            "That is the mean of the batch means: a batch counts by its rows.": sum(means)
-            / len(rows),
+            "That is the mean of the batch means: a batch counts by its rows.": fmean(means),
             "The batch losses are summed: weigh each by its rows.": sum(means),
             "The batch means are divided by the rows: weigh them first.": sum(means) / sum(rows),
             "The loss is summed over the samples: divide by their number.": total,
@@ -145,7 +141,7 @@ def test_accuracy(student: Student) -> None:
         right = sum(hits) / sum(rows)
         means = [hit / n for hit, n in zip(hits, rows, strict=True)]
         mistakes = {
-            "That is the mean of the batches' accuracies: count samples.": sum(means) / len(rows),
+            "That is the mean of the batches' accuracies: count samples.": fmean(means),
             "The hits are counted: divide by the number of samples.": float(sum(hits)),
             "The hits are divided by the number of batches.": sum(hits) / len(rows),
             "That is a percentage: the accuracy is from 0 to 1.": 100 * right,
@@ -167,28 +163,30 @@ def test_changes_nothing(student: Student) -> None:
         given = (model, student.made("loader", batches), student.made("loss"))
         laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
         laws.check_modes_inside(student, "evaluate", *given, training=False, grad=False)
-    check_modes(run(student, ["evaluate"] * 2, batches, modes=[True, True]), False, batches, 2)
+    report = run(student, ["evaluate"] * 2, batches, modes=[True, True])
+    check_modes(report, False, batches, 2)
+    told = "Autograd was off before evaluate, and is on after it: use `with torch.no_grad():`."
+    assert laws.same(entry(report, "grads"), [False, False]), told
 
 
 # What improves, rightly or not; the rule of NaN takes -inf for an improvement, too, and comes after it.
 RULES: dict[str, Callable[[float, float], bool]] = {
-    "": lambda loss, low: math.isfinite(loss) and loss < low,
-    "An equal loss counts as an improvement.": lambda loss, low: (
-        math.isfinite(loss) and loss <= low
-    ),
+    "": lambda loss, low: isfinite(loss) and loss < low,
+    "An equal loss counts as an improvement.": lambda loss, low: isfinite(loss) and loss <= low,
     "A loss of -inf counts as an improvement.": lambda loss, low: loss < low,
     "NaN counts as an improvement, or costs no patience.": lambda loss, low: not loss >= low,
     "NaN first is kept as the lowest loss: nothing is below NaN.": lambda loss, low: (
-        loss < low or (loss != loss and low == INF)
+        loss < low or (loss != loss and low == inf)
     ),
-    "The highest loss counts as the best.": lambda loss, low: loss > low or low == INF,
+    "A loss just below the lowest one does not count.": lambda loss, low: loss < low - 0.01,
+    "The highest loss counts as the best.": lambda loss, low: loss > low or low == inf,
     "A loss is compared with the one before, not with the lowest.": lambda loss, low: loss < low,
 }
 
 
 def plan(losses: list[float], patience: int, rule: str = "", reset: int = 0) -> tuple[int, int]:
     """How many epochs run, and the number of the one whose weights are kept, from 1."""
-    lowest, best, waited = INF, 0, 0
+    lowest, best, waited = inf, 0, 0
     for epoch, loss in enumerate(losses, 1):
         better = RULES[rule](loss, lowest)
         waited = reset * waited if better else waited + 1
@@ -214,19 +212,17 @@ def check_fit(student: Student, losses: list[float], patience: int) -> None:
     """The number of epochs that run, and the epoch whose weights and buffers the model holds."""
     report = run_fit(student, losses, len(losses), patience)
     plans = {rule: plan(losses, patience, rule) for rule in RULES}
-    epochs, best = plans.pop("")
+    (epochs, best), early = plans.pop(""), plan(losses, patience - 1)[0]
     where = f"for the validation losses {losses} and patience={patience}"
     told = "Return a dict with the lists train_loss, val_loss and val_acc."
     ran = entry(report, "values", 0, "val_loss", kind=(list, tuple), told=told)
     counts = {
         "Training stops one epoch too late.": plan(losses, patience + 1)[0],
-        "Training stops one epoch too early, or that epoch is missing in the history.": plan(
-            losses, patience - 1
-        )[0],
+        "Training stops too early, or its last epoch is missing in the history.": early,
         **{rule: other[0] for rule, other in plans.items()},
         "An improvement does not reset the patience.": plan(losses, patience, reset=1)[0],
         "Training never stops early.": len(losses),
-        "The epoch in which training stops is missing in the history.": epochs - 1,
+        "The last epoch is missing in the history, or training stops one too early.": epochs - 1,
     }
     what = f"the number of epochs in the history {where}"
     assert_close(len(ran), epochs, what=what, mistakes=counts)
@@ -236,7 +232,7 @@ def check_fit(student: Student, losses: list[float], patience: int) -> None:
         known = {last.format(part): float(epochs), "The model is as before the training.": 0.0}
         known |= {rule: float(other[1]) for rule, other in plans.items()}
         what = f"the number of the epoch, from 1, of which the model holds the {part} {where}"
-        epoch = entry(report, name, kind=float) / STEPS
+        epoch = entry(report, name, kind=(int, float)) / STEPS
         assert_close(epoch, float(best), what=what, mistakes=known)
 
 
@@ -269,11 +265,11 @@ def test_patience(student: Student) -> None:
 def test_ties_and_non_finite(student: Student) -> None:
     """Neither an equal loss nor one that is not finite improves; where none improves, the last stays."""
     check_fit(student, [5.0, 3.0, 3.0, 3.0, 3.0, 1.0], 2)
-    check_fit(student, [5.0, 3.0, 4.0, 3.0], 3)
-    check_fit(student, [INF, 4.0, -INF, 3.0, 3.5], 3)
-    check_fit(student, [NAN, 4.0, NAN, 3.0, 5.0], 2)
-    check_fit(student, [2.0, NAN, NAN, NAN, 1.0], 2)
-    for losses, patience in (([NAN] * 3, 5), ([NAN, INF, 2.0], 2), ([-INF, -INF], 4)):
+    check_fit(student, [5.0, 3.0, 3.0 - 2**-12, 4.0, 3.0 - 2**-12], 3)
+    check_fit(student, [inf, 4.0, -inf, 3.0, 3.5], 3)
+    check_fit(student, [nan, 4.0, nan, 3.0, 5.0], 2)
+    check_fit(student, [2.0, nan, nan, nan, 1.0], 2)
+    for losses, patience in (([nan] * 3, 5), ([nan, inf, 2.0], 2), ([-inf, -inf], 4)):
         check_fit(student, losses, patience)
 
 
@@ -290,6 +286,7 @@ def test_history(student: Student) -> None:
         ahead = [HOOK - 2 * STEPS * (i + 1) for i in range(epochs)]
         swapped = dict(right, train_loss=losses, val_loss=trained)
         mistakes = {
+            "The training batches are evaluated.": dict(right, val_acc=[5 / 6, 1.0, 1.0][:epochs]),
             "The model is evaluated in training mode.": dict(right, val_loss=ahead),
             "Training and validation losses are swapped.": swapped,
         }
@@ -313,7 +310,8 @@ def test_scheduler(student: Student) -> None:
         "The scheduler never steps.": total(lambda i: 0),
         "The scheduler steps after each batch, not once an epoch.": total(lambda i: i),
         "The scheduler steps before the epoch's optimizer steps.": total(lambda i: i // STEPS + 1),
-        "The scheduler steps twice an epoch.": total(lambda i: 2 * (i // STEPS)),
+        "The scheduler steps more than once an epoch.": total(lambda i: 2 * (i // STEPS)),
+        "Validation losses go into scheduler.step().": total(lambda i: (0, 5, 4, 3)[i // STEPS]),
     }
     report = run_fit(student, [5.0, 4.0, 3.0, 2.0], 4, scheduler=True)
     what = "the sum of the rates of all optimizer steps, which halve with each scheduler step,"
@@ -327,12 +325,13 @@ def test_calls(student: Student) -> None:
     """Each epoch trains on each training batch once, then evaluates each validation batch once."""
     report = run_fit(student, [5.0, 4.0, 4.5], 3)
     train, val = [[True, True, 3], [True, True, 6]], [[False, False, 1], [False, False, 5]]
-    late = [[False, False, number] for *_, number in train] + val
+    late = [[False, False, number] for *_, number in train]
+    once = train + val + (late + val) * 2
+    learned = [[True, True, number] for *_, number in val]
     mistakes = {
-        "After the first evaluation the model is trained in evaluation mode.": train
-        + val
-        + late * 2,
-        "The training batches are evaluated.": (train + late[:2]) * 3,
+        "After the first evaluation the model is trained in evaluation mode.": once,
+        "The training batches are evaluated.": (train + late) * 3,
+        "The model is trained on the validation batches.": (learned + val) * 3,
     }
     what = "the list of the model's calls (modes of both parts, first row of the batch)"
     assert_equal(entry(report, "calls"), (train + val) * 3, what=what, mistakes=mistakes)

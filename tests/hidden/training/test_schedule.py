@@ -51,9 +51,7 @@ MISTAKES: dict[str, dict[str, Callable[..., float]]] = {
         "The cosine lacks its pi.": lambda s, t, w, m: cosine((s - w) / (t - w) / math.pi, m),
     },
     "end": {
-        "After total_steps the factor rises again.": lambda s, t, w, m: cosine(
-            (s - w) / (t - w), m
-        ),
+        "After total_steps it rises again.": lambda s, t, w, m: cosine((s - w) / (t - w), m),
         "After total_steps the factor is 0, not min_factor.": lambda s, t, w, m: 0.0,
         "After total_steps the factor is 1, not min_factor.": lambda s, t, w, m: 1.0,
     },
@@ -80,8 +78,7 @@ def check_factors(student: Student, setting: Any, steps: Iterable[int], *parts: 
 def test_factors(student: Student) -> None:
     """The factor grows up to 1 in the warm-up, and falls from there to min_factor as a cosine does."""
     for setting in [*SETTINGS, (10_000, 100, 0.01)]:
-        total = setting[0]
-        check_factors(student, setting, range(0, total, 1 + total // 99), "rise", "fall")
+        check_factors(student, setting, range(0, setting[0], 1 + setting[0] // 99), "rise", "fall")
 
 
 @pytest.mark.points(4)
@@ -90,8 +87,7 @@ def test_factors(student: Student) -> None:
 def test_end(student: Student) -> None:
     """From total_steps on the factor is min_factor, however far the step."""
     for setting in SETTINGS:
-        total = setting[0]
-        check_factors(student, setting, [*range(total, 4 * total), 10**6 + 1], "end")
+        check_factors(student, setting, [*range(setting[0], 4 * setting[0]), 10**6 + 1], "end")
 
 
 @pytest.mark.points(2)
@@ -206,8 +202,6 @@ def test_scheduler_errors(student: Student) -> None:
     laws.check_errors(student, "warmup_cosine_scheduler", table, fine=(sgd, 5, 5, 1.0))
 
 
-# --- train_with_schedule ----------------------------------------------------------------------------
-
 # Rates of weight and bias, each a group of its own, and factors that are no schedule of the student's.
 RATES = [0.08, 0.05]
 FACTORS = [(7 * i % 31 + 1) / 31 for i in range(31)]
@@ -237,14 +231,14 @@ def used_steps(n: int) -> dict[str, list[int]]:
 
 
 def simulate(weights: Tensor, batches: Any, steps: list[int], old: float = 0, keep: int = 0) -> Any:
-    """Weights after optimizer steps at these scheduler steps; with `keep` nothing zeroes a gradient."""
+    """Weights after optimizer steps at these scheduler steps; nothing zeroes the first `keep` gradients."""
     momentum, grad = torch.zeros_like(weights), torch.full_like(weights, old)
     rates = torch.tensor(RATES[:1] * 6 + RATES[1:] * 2, dtype=torch.float64)
     for i, step in enumerate(steps):
         x, y = batches[(i + i // len(batches)) % len(batches)]
         leaf: Any = weights.clone().requires_grad_()
-        F.mse_loss(F.linear(x, leaf[:6].reshape(2, 3), leaf[6:]), y).backward()
-        grad = leaf.grad + keep * grad
+        F.mse_loss(F.linear(x, leaf[:6].reshape(2, 3), leaf[6:]) + 0.25, y).backward()
+        grad = leaf.grad + (i < keep) * grad
         momentum = 0.9 * momentum + grad
         weights = weights - rates * FACTORS[step] * momentum
     return weights
@@ -287,9 +281,13 @@ def test_trains(student: Student) -> None:
         report = trained(student, weights, batches, epochs, grad=50.0)
         known = {told: simulate(weights, batches, at) for told, at in used_steps(n).items()}
         right, steps = known.pop(""), list(range(n))
-        old, kept = (simulate(weights, batches, steps, old, keep=1) for old in (50, 0))
+        old, kept = (simulate(weights, batches, steps, old, keep=n) for old in (50, 0))
         known["Gradients are never zeroed, those from before the call count too."] = old
         known["Gradients of the batches before count: zero them for each batch."] = kept
+        stale = simulate(weights, batches, steps, 50, keep=1)
+        known["Gradients from before the call count: zero them before the first batch."] = stale
+        bare = simulate(weights, [(x, y + 0.25) for x, y in batches], steps)
+        known["The model's hooks do not run: call model(inputs)."] = bare
         cached = simulate(weights, batches * 3, steps)
         known["Each epoch has the batches of the first: iterate the loader anew."] = cached
         what = f"the vector of all weights after calls with epochs={epochs} and 4 batches"
@@ -321,7 +319,8 @@ def test_train_errors(student: Student) -> None:
     model = student.made("network", torch.randn(8).double())
     optimizer = student.made("sgd", RATES, model)
     loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
-    given = (model, new_batches(), loss, optimizer, student.made("scheduler", optimizer, FACTORS))
+    scheduler, batches = student.made("scheduler", optimizer, FACTORS), new_batches()[:1]
+    given = (model, batches, loss, optimizer, scheduler)
     calls, fine = [(*given, epochs) for epochs in (0, -1)], (*given, 1)
     parts = ["1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks"]
     laws.check_changes_nothing(student, "train_with_schedule", *fine, only=parts)

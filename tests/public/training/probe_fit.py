@@ -30,7 +30,7 @@ class Model(nn.Module):
 
 
 def run(module: Any, name: str, losses: list[float], batches: list[Any], *more: Any) -> Any:
-    """What one of the functions returns, and the weight afterwards, as a number of steps."""
+    """What one of the functions returns, the weight afterwards, as a number of steps, and autograd's mode."""
     model = Model(losses)
     sgd = torch.optim.SGD(model.parameters(), lr=1.0)
     loader, loss_fn = Loader(batches), lambda outputs, _: outputs[:, 0].mean()
@@ -40,4 +40,4 @@ def run(module: Any, name: str, losses: list[float], batches: list[Any], *more: 
         "fit": (loader, loader, loss_fn, sgd),
     }
     value = getattr(module, name)(model, *given[name], *more)
-    return {"value": value, "weight": model.weight.item()}
+    return {"value": value, "weight": model.weight.item(), "grad": torch.is_grad_enabled()}

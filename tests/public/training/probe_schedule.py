@@ -27,7 +27,7 @@ def training(module: Any, epochs: int) -> dict[str, Any]:
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 10.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
-    scheduler = LambdaLR(optimizer, lambda step: (1.0, 0.5, 0.25, 0.0, 0.0)[step])
+    scheduler = LambdaLR(optimizer, lambda step: (1.0, 0.5, 0.25, 0.0)[min(step, 3)])
     batches = [(torch.ones(3, 1), torch.zeros(3, 1))] * 2
     given = model, batches, lambda outputs, _: outputs.mean(), optimizer, scheduler
     return {"rates": module.train_with_schedule(*given, epochs), "weight": model.weight.item()}

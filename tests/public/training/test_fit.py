@@ -35,8 +35,8 @@ def test_example_training(student: Student) -> None:
 def test_example_evaluation(student: Student) -> None:
     """Batches with mean losses 1 (3 rows) and 3 (1 row) have the loss 1.5; 3 of 4 rows are right."""
     batches = [batch([0.0, 1.0, 2.0], [1, 1, 1]), batch([3.0], [0])]
-    value = entry(student.run("run", "evaluate", [0.0], batches), "value")
-    pair = entry(value, kind=(list, tuple), count=2, told="Return a pair: loss, accuracy.")
+    report, told = student.run("run", "evaluate", [0.0], batches), "Return a pair: loss, accuracy."
+    pair = entry(report, "value", kind=(list, tuple), count=2, told=told)
     mistakes = {
         "That is the mean of the batch means: a batch counts by its rows.": 2.0,
         "The model is evaluated in training mode: call model.eval() first.": 0.0,
@@ -44,6 +44,8 @@ def test_example_evaluation(student: Student) -> None:
     assert_close(pair[0], 1.5, what="the loss", mistakes=mistakes, rtol=1e-5)
     mean = {"That is the mean of the batches' accuracies: count samples.": 0.5}
     assert_close(pair[1], 0.75, what="the accuracy", mistakes=mean, rtol=1e-5)
+    told = "Autograd is off after evaluate: use `with torch.no_grad():`, which brings it back."
+    assert entry(report, "grad") is True, told
 
 
 @pytest.mark.points(3)
@@ -59,7 +61,8 @@ def test_example_fit(student: Student) -> None:
         "Training stops one epoch too late, or never.": late,
         "After the first evaluation the model is trained in evaluation mode.": [5.0] * 3,
     }
-    history = entry(report, "value", "val_loss")
+    told = "Return a dict with the lists train_loss, val_loss and val_acc."
+    history = entry(report, "value", "val_loss", told=told)
     what = "the history's val_loss"
     assert_close(history, [5.0, 3.0, 4.0, 4.0], what=what, mistakes=mistakes, rtol=1e-5)
     last = {"The model holds the weights of the last epoch, not those of the best.": 4.0}

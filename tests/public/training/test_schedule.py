@@ -19,17 +19,15 @@ def test_example_factors(student: Student) -> None:
     factors = [student.function("warmup_cosine")(step, 8, 4, 0.2) for step in range(10)]
     late = [0.25, 0.5, 0.75, 1.0, *[0.6, 0.4469266, 0.3171573, 0.2304482], 0.2, 0.2]
     added = [0.25, 0.5, 0.75, 1.0, 1.2, 1.0535534, 0.7, 0.3464466, 0.2, 0.2]
+    floor = [*FACTORS[:4], 1.0, 0.8535534, 0.5, *[0.2] * 3]
+    slow = [*FACTORS[:4], 1.0, 0.9695518, 0.8828427, 0.7530734, 0.2, 0.2]
     mistakes = {
-        "The first step has a rate of 0: the warm-up is (step + 1) / warmup_steps.": [
-            *[0.0, 0.25, 0.5, 0.75],
-            *FACTORS[4:],
-        ],
+        "The first step has a rate of 0: take (step + 1).": [0.0, *FACTORS[:3], *FACTORS[4:]],
+        "The cosine does not reach its end: it has total_steps - warmup_steps steps.": slow,
+        "min_factor is used as a floor: the cosine falls to it, between 1 and min_factor.": floor,
         "The cosine counts the warm-up: its progress is 0 at the first step after it.": late,
         "min_factor is added to the cosine, which then begins above 1.": added,
-        "After total_steps the factor rises again: it stays min_factor.": [
-            *FACTORS[:9],
-            FACTORS[7],
-        ],
+        "After total_steps the factor rises again.": [*FACTORS[:9], FACTORS[7]],
     }
     what = "the list of the factors at the steps 0 to 9"
     assert_close(factors, FACTORS, what=what, mistakes=mistakes, rtol=1e-6, atol=1e-6)
@@ -44,9 +42,7 @@ def test_example_errors(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("warmup_cosine_scheduler")
-@pytest.mark.hint(
-    "LambdaLR multiplies each group's base rate by what your function returns for a step."
-)
+@pytest.mark.hint("LambdaLR multiplies each group's base rate by what your function returns.")
 def test_example_rates(student: Student) -> None:
     """Two groups with base rates 0.1 and 0.5 have these times the factor, from the first step on."""
     rates = student.run("rates", 9, 8, 4, 0.2)
@@ -72,8 +68,13 @@ def test_example_training(student: Student) -> None:
     mistakes = {
         "These are the rates after the scheduler's step.": [1.0, 0.5, 0.0, 0.0],
         "The scheduler steps once an epoch: it steps once after each batch.": [2.0, 2.0, 1.0, 1.0],
+        "The scheduler never steps, or these are the base rates.": [2.0] * 4,
     }
     what = "the list of the rates"
     assert_close(entry(report, "rates"), [2.0, 1.0, 0.5, 0.0], what=what, mistakes=mistakes)
-    known = {"The scheduler steps before the optimizer: the rate 2 is never used.": 8.5}
+    known = {
+        "The scheduler steps before the optimizer: the rate 2 is never used.": 8.5,
+        "Gradients of the batches before count: zero them for each batch.": 4.5,
+        "There is no step with a gradient: zero_grad, backward, step is the order.": 10.0,
+    }
     assert_close(entry(report, "weight"), 6.5, what="the weight", mistakes=known, rtol=1e-5)
