@@ -13,41 +13,36 @@ from torch.profiler import ProfilerActivity, profile, record_function
 class Average:
     """What is used of an entry of key_averages()."""
 
-    __slots__ = ("count", "cpu_time_total", "key", "self_cpu_time_total")
-
-    def __init__(self, key: str, count: int, self_time: float, time: float) -> None:
-        self.key, self.count = key, count
-        self.self_cpu_time_total, self.cpu_time_total = self_time, time
+    def __init__(self, *row: Any) -> None:
+        self.key, self.count, self.self_cpu_time_total, self.cpu_time_total = row
 
 
 def top_operators(module: Any, rows: list[Any], *arguments: Any) -> dict[str, Any]:
-    """The top operators of such averages, and the keys of the list afterwards."""
+    """The top operators of such averages, and what the list holds afterwards."""
     averages = [Average(*row) for row in rows]
     value = module.top_operators(averages, *arguments)
-    left = [[a.key, a.count, a.self_cpu_time_total, a.cpu_time_total] for a in averages]
-    return {"value": value, "left": left}
+    return {"value": value, "left": [list(vars(average).values()) for average in averages]}
 
 
-def profiled(module: Any, sizes: list[int], grad: bool, fails: bool, *arguments: Any) -> Any:
-    """The operators of some work on tensors of these sizes, and how it was called."""
-    modes: list[bool] = []
-    raised, value = False, None
+def profiled(module: Any, names: Any, sizes: Any, grad: bool, fails: bool, *more: Any) -> Any:
+    """What some work with these operators, on tensors of these sizes, gives, and how it was called."""
+    modes, states, raised, value = [], [torch.get_rng_state()], True, None
 
     def work() -> None:
         modes.append(torch.is_grad_enabled())
+        states.append(torch.get_rng_state())
         for size in sizes:
             x = torch.ones(size)
-            (x.sin() + x.outer(x).exp().sum()).cos()
+            for name in names:
+                getattr(x, name)(*[x] * (name == "outer"))
         if fails:
             raise LookupError("the work broke")
 
-    with torch.set_grad_enabled(grad):
-        try:
-            value = module.profile_operators(work, *arguments)
-        except LookupError:
-            raised = True
+    with torch.set_grad_enabled(grad), contextlib.suppress(LookupError):
+        value = module.profile_operators(work, *more)
+        raised = False
     stop()
-    return {"value": value, "modes": modes, "raised": raised}
+    return {"value": value, "modes": modes, "states": states, "raised": raised}
 
 
 def stepped(module: Any, steps: int, *arguments: Any, **keywords: Any) -> dict[str, Any]:
@@ -63,13 +58,14 @@ def stepped(module: Any, steps: int, *arguments: Any, **keywords: Any) -> dict[s
             if i % 3:
                 x.cos()
 
-    text = None
+    value, text = [], None
     try:
         value = module.profile_steps(step, steps, *arguments, **keywords)
     except ValueError as error:
-        value, text = None, str(error)[:200]
+        text = str(error)[:200]
     stop()
-    return {"value": value, "calls": calls, "text": text}
+    kinds = [type(cycle).__name__ for cycle in value] if isinstance(value, list) else []
+    return {"value": value, "kinds": kinds, "calls": calls, "text": text}
 
 
 def stop() -> None:
@@ -79,72 +75,41 @@ def stop() -> None:
             torch._C._autograd._disable_profiler()
 
 
-class Network(nn.Module):
-    """A dropout and a layer, which leave marks in forward and backward pass."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.weight, self.runs = nn.Parameter(weight.clone()), 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.runs += 1
-        with record_function("mark model"):
-            y = x @ self.weight
-        if y.requires_grad:
-            y.register_hook(mark)
-        return y
+def mark(part: str) -> None:
+    with record_function(f"mark {part}"):
+        pass
 
 
-def mark(gradient: Tensor) -> None:
-    with record_function("mark gradient"):
-        gradient.sum()
+def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
+    mark("loss")
+    return (outputs - 2 * targets).square().mean()
 
 
-class Descent(torch.optim.SGD):
-    """SGD that leaves a mark in the profile."""
-
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        with record_function("mark step"):
-            super().step()
-
-
-def squares(outputs: Tensor, targets: Tensor) -> Tensor:
-    with record_function("mark loss"):
-        return (outputs - targets).square().mean()
-
-
-def network(module: Any, weight: Tensor, training: bool) -> Network:
-    made = Network(weight).train(training)
-    made.weight.grad = torch.full_like(weight, 3.0)
-    return made
-
-
-def optimizer(module: Any, model: Network, lr: float) -> Descent:
-    return Descent(model.parameters(), lr=lr, momentum=0.5)
-
-
-def loss_fn(module: Any) -> Any:
-    return squares
-
-
-def trained(
-    module: Any, model: Network, sgd: Descent, batches: list[Any], watched: bool
-) -> dict[str, Any]:
+def trained(module: Any, start: Tensor, batches: Any, watched: bool, training: bool) -> Any:
     """Losses, weights after each step, and the labels and marks of a profile with begin and end."""
-    losses, weights, modes, spans = [], [], [], []
+    model = nn.Linear(3, 2, bias=False).train(training)
+    model.weight = nn.Parameter(start.clone())
+    model.weight.grad = torch.full_like(start, 3.0)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    modes, losses, weights, spans = [], [], [], []
+    cpu, keep = [ProfilerActivity.CPU], ("forward", "backward", "optimizer", "mark ")
+
+    def ran(_: Any, __: Any, outputs: Tensor) -> None:
+        modes.append(model.training)
+        mark("model")
+        if outputs.requires_grad:
+            outputs.register_hook(lambda _: mark("backward pass"))
+
+    model.register_forward_hook(ran)
+    sgd.register_step_post_hook(lambda *_: mark("step"))
     for inputs, targets in batches:
-        cpu = [ProfilerActivity.CPU]
         with profile(activities=cpu) if watched else contextlib.nullcontext() as profiler:
-            loss = module.train_step(model, squares, sgd, inputs, targets)
+            loss = module.train_step(model, loss_fn, sgd, inputs, targets)
         tensor = isinstance(loss, Tensor)
         losses.append([loss.detach().clone() if tensor else loss, tensor and loss.requires_grad])
         weights.append(model.weight.detach().clone())
-        modes.append(model.training)
-        if profiler is not None:
-            spans.append(
-                [[e.name, e.time_range.start, e.time_range.end] for e in profiler.events()]
-            )
-    keep = ("forward", "backward", "optimizer", "mark ")
-    spans = [[span for span in events if span[0].startswith(keep)] for events in spans]
-    report = {"losses": losses, "weights": weights, "modes": modes, "runs": model.runs}
-    return {**report, "spans": spans}
+        events = profiler.events() if profiler is not None else []
+        labels = [e for e in events if e.name.startswith(keep)]
+        spans.append([[e.name, e.time_range.start, e.time_range.end] for e in labels])
+    modes.append(model.training)
+    return {"losses": losses, "weights": weights, "spans": spans, "modes": modes}

@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, fields, laws, must_raise
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Record
 
 FIELDS = ("name", "calls", "self_cpu_time", "cpu_time")
-ATTRIBUTES = ("key", "count", "self_cpu_time_total", "cpu_time_total")
-SORTS = ATTRIBUTES[1:]
+SORTS = ("count", "self_cpu_time_total", "cpu_time_total")
 STEP = "ProfilerStep"
 WRONG_SORTS = ("self_cpu_time", "cpu_time", "calls", "key", "self_cuda_time_total", "")
+OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "outer"]
 Row = tuple[Any, ...]
+DEFAULTS: Row = (10, "self_cpu_time_total")
+# The marks of the probe, with the label around each.
+MARKS = {"model": "forward", "loss": "forward", "backward pass": "backward", "step": "optimizer"}
 
 
 @pytest.mark.points(6)
@@ -32,41 +34,24 @@ def test_top(student: Student) -> None:
         rows = averages(count)
         for n, sort_by in itertools.product((10, 3, 1, 40), SORTS):
             check_top(student, rows, n, sort_by)
-    check_top(student, averages(14), 10, SORTS[1], short=True)
-    check_top(student, averages(5), 4, SORTS[1], short=True)
-    check_top(student, [], 10, "count")
+    for count, *arguments in ((14,), (5, 4), (0, 10, "count")):
+        check_top(student, averages(count), *arguments)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_top")
 @pytest.mark.place("top_operators")
-@pytest.mark.hint('Leave out key.startswith("ProfilerStep") before you take n, and nothing else.')
+@pytest.mark.hint('Leave out key.startswith("ProfilerStep") first, and no more; sort a copy.')
 def test_top_steps(student: Student) -> None:
-    """Entries that begin with ProfilerStep are left out before the n are taken; nothing else is."""
-    rows = averages(6)
+    """ProfilerStep is left out first, and nothing else, no equal entry either; averages stay."""
     steps = [(f"{STEP}{end}", 900 + i, 9e6 + i, 9e7 + i) for i, end in enumerate(("*", "#2", ""))]
-    others = [
-        (f"my {STEP}*", 70, 5e6, 6e6),
-        ("profiler::step", 800, 0.25, 0.5),
-        ("", 700, 1.0, 2.0),
-    ]
-    others += [
-        ("[memory]", 0, 0.0, 0.0),
-        ("forward", 650, 4e6, 8e6),
-        ("Optimizer.step", 60, 2.0, 7e6),
-    ]
-    rows = random.sample([*rows, *steps, *others], 15)
+    others = [(f"my {STEP}*", 70, 5e6, 6e6), ("profiler::step", 800, 0.25, 0.5)]
+    others += [("", 700, 1.0, 2.0), ("[memory]", 0, 0.0, 0.0), ("forward", 650, 4e6, 8e6)]
+    others += [("Optimizer.step", 60, 2.0, 7e6), ("forward", 640, 3e6, 9e6)]
+    rows = random.sample([*averages(6), *steps, *others], 16)
     for n, sort_by in itertools.product((2, 5, 40), SORTS):
         check_top(student, rows, n, sort_by)
     check_top(student, steps, 3, "count")
-
-
-@pytest.mark.points(1)
-@pytest.mark.requires("test_top")
-@pytest.mark.place("top_operators")
-@pytest.mark.hint("Any order of equal entries is fine; sorted() makes a new list, sort() does not.")
-def test_top_ties(student: Student) -> None:
-    """Entries with the same value may come in any order, each once; the list stays as it was."""
     rows = [(f"aten::op{i}", i % 3, float(i % 2), float(i // 4)) for i in range(12)]
     for n, (column, sort_by) in itertools.product((1, 5, 12), enumerate(SORTS, 1)):
         given = random.sample(rows, 12)
@@ -85,77 +70,60 @@ def test_top_ties(student: Student) -> None:
 @pytest.mark.hint('if sort_by not in ("count", "self_cpu_time_total", "cpu_time_total"): raise ...')
 def test_top_errors(student: Student) -> None:
     """Any other sort_by, or an n below 1, is a ValueError that names it."""
-    rows = averages(4)
-    ranked = student.probe("top_operators")
-    bad: dict[str, Any] = {
-        "sort_by": [(rows, 2, word) for word in WRONG_SORTS],
-        "n": [(rows, 0), (rows, -1)],
+    rows, ranked = [("aten::add", 2, 3.0, 4.0)], student.probe("top_operators")
+    table: dict[str, Any] = {
+        "sort_by": [(rows, 2, word) for word in WRONG_SORTS] + [([], 2, "time")],
+        "n": [(rows, 0), (rows, -1), ([], 0, "count")],
     }
-    laws.check_errors(student, ranked, bad, fine=(rows, 1))
-    laws.check_errors(student, ranked, {"sort_by": [([], 2, "time")], "n": [([], 0, "count")]})
+    laws.check_errors(student, ranked, table, fine=(rows, 1))
 
 
 @pytest.mark.points(6)
 @pytest.mark.place("profile_operators")
-@pytest.mark.hint(
-    "with profile(activities=[ProfilerActivity.CPU]) as prof: f(), then prof.key_averages()"
-)
+@pytest.mark.hint("Call f() in a with profile() as prof: block, then prof.key_averages().")
 def test_operators(student: Student) -> None:
     """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
     for sizes in ([3, 5, 7, 5], [2], [4, 4]):
-        value = profiled(student, sizes, n=200)
+        value = profiled(student, sizes, 200)
         names, count = [row[0] for row in value], len(sizes)
-        several = sorted({name for name in names if names.count(name) > 1})
-        told = (
-            "There are several entries of {}: one for each shape of its inputs, or name them once."
-        )
-        assert not several, told.format(quoted(several))
-        calls = {row[0]: row[1] for row in value}
-        right = dict.fromkeys(("aten::sin", "aten::exp", "aten::outer", "aten::cos"), count)
-        seen = {name: calls[name] for name in right if name in calls}
-        what, twice = "the dict of calls of four operators", {k: 2 * n for k, n in right.items()}
+        several = ", ".join(sorted({name for name in names if names.count(name) > 1}))[:180]
+        told = f"There are several entries of {several}: one for each shape of its inputs, or "
+        assert not several, f"{told}name them once."
+        right, twice = ({f"aten::{name}": n for name in OPERATORS} for n in (count, 2 * count))
+        seen = {name: calls for name, calls, *_ in value if name in right}
         named = {"f runs twice, or its calls count twice: once is enough.": twice}
-        assert_equal(seen, right, what=what, mistakes=named, ordered=False)
+        assert_equal(seen, right, what="the dict of calls", mistakes=named, ordered=False)
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 @pytest.mark.requires("test_operators")
 @pytest.mark.place("profile_operators")
-@pytest.mark.hint("return top_operators(prof.key_averages(), n, sort_by)")
-def test_operators_sorted(student: Student) -> None:
-    """n and sort_by are those of top_operators; self times are at most total times."""
-    for n, (column, sort_by) in itertools.product((1, 4, 200), enumerate(SORTS, 1)):
-        value = profiled(student, [30, 5, 30], n=n, sort_by=sort_by)
-        told = f"With n = {n} there are {len(value)} entries."
-        assert len(value) == n or (n == 200 and 5 < len(value) < n), told
-        numbers = [row[column] for row in value]
-        told = f"With sort_by={sort_by!r} the entries are not sorted, the largest first."
-        assert numbers == sorted(numbers, reverse=True), told
-        told = "A self time is above the total time of its operator, or below 0."
-        assert all(0 <= row[2] <= row[3] + 1e-3 for row in value), told
-    defaults = profiled(student, [30, 5, 30])
-    times = [row[2] for row in defaults]
-    told = "Without n and sort_by it is not the ten largest self times."
-    assert len(times) == 10 and times == sorted(times, reverse=True), told
-
-
-@pytest.mark.points(2)
-@pytest.mark.requires("test_operators")
-@pytest.mark.place("profile_operators")
-@pytest.mark.hint("Call f() once inside the block, and catch nothing.")
+@pytest.mark.hint("f() once, nothing caught; return top_operators(prof.key_averages(), n, sort_by)")
 def test_operators_run(student: Student) -> None:
-    """f runs once, in the grad mode of the caller; its exception comes out."""
+    """f runs once, as by itself, and its error comes out; n and sort_by are those of top_operators."""
     for grad, fails in itertools.product((True, False), repeat=2):
-        report = student.run("profiled", [3], grad, fails, 5)
+        report = student.run("profiled", OPERATORS, [3], grad, fails, 5)
         modes = entry(report, "modes", kind=list)
         assert len(modes) == 1, f"f runs {len(modes)} times, it should run once."
         assert modes == [grad], "f does not run in the grad mode of the caller."
-        told = "The exception of f disappears: pass it on."
-        assert entry(report, "raised") is fails, told
-    for error in ({"n": 0}, {"sort_by": "time"}):
-        (name,) = error
-        with must_raise(ValueError, mentions=name, call=f"profile_operators with {error}"):
-            profiled(student, [2], **error)
+        told = "f finds another random state than by itself: neither seed nor draw before it."
+        assert laws.same(*entry(report, "states", kind=list, count=2)), told
+        assert entry(report, "raised") is fails, "The exception of f disappears: pass it on."
+    for n, (column, sort_by) in itertools.product((1, 4, 200), enumerate(SORTS, 1)):
+        value = profiled(student, [30, 5, 30], n, sort_by)
+        told = f"With n = {n} there are {len(value)} entries."
+        assert len(value) == n or (n == 200 and 5 < len(value) < n), told
+        told = f"With sort_by={sort_by!r} the entries are not sorted, the largest first."
+        assert value == sorted(value, key=lambda row: -row[column]), told
+        told = "A self time is above the total time of its operator, or below 0."
+        assert all(0 <= row[2] <= row[3] + 1e-3 for row in value), told
+    value = profiled(student, [30, 5, 30])
+    told = "Without n and sort_by it is not the ten largest self times."
+    assert len(value) == 10 and value == sorted(value, key=lambda row: -row[2]), told
+    for call in ("n=0", "sort_by='time'"):
+        name, given = call.split("=")[0], (0,) if call == "n=0" else (10, "time")
+        with must_raise(ValueError, mentions=name, call=f"profile_operators(f, {call})"):
+            profiled(student, [2], *given)
 
 
 @pytest.mark.points(8)
@@ -163,40 +131,26 @@ def test_operators_run(student: Student) -> None:
 @pytest.mark.hint("prof.step() after each step; the averages in on_trace_ready, once a cycle.")
 def test_steps(student: Student) -> None:
     """Each complete cycle gives the calls of its active steps, and of no others."""
-    for steps, arguments in (
-        (8, ()),
-        (12, (2, 1, 1)),
-        (9, (1, 0, 2)),
-        (6, (0, 1, 2)),
-        (10, (1, 2, 2, 0)),
-    ):
-        check_steps(student, steps, *arguments)
+    table = [(8,), (12, 2, 1, 1), (9, 1, 0, 2), (6, 0, 1, 2), (10, 1, 2, 2, 0), (14, 1, 1, 12)]
+    for steps, *numbers in table:
+        check_steps(student, steps, *numbers)
     check_steps(student, 5, wait=0, warmup=0, active=1)
     check_steps(student, 6, wait=0, warmup=0, active=3)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(7)
 @pytest.mark.requires("test_steps")
 @pytest.mark.place("profile_steps")
-@pytest.mark.hint("There are steps // (wait + warmup + active) complete cycles, or fewer.")
+@pytest.mark.hint(
+    "schedule(..., repeat=repeat); whole are steps // (wait + warmup + active) cycles."
+)
 def test_steps_cut(student: Student) -> None:
-    """A cycle that the end cuts short is left out; with no complete one the list is empty."""
-    for steps in (7, 6, 11, 3, 2, 1, 0):
-        check_steps(student, steps)
-    check_steps(student, 5, wait=0, warmup=0, active=2)
-    check_steps(student, 3, wait=0, warmup=1, active=3)
-
-
-@pytest.mark.points(3)
-@pytest.mark.requires("test_steps")
-@pytest.mark.place("profile_steps")
-@pytest.mark.hint("schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)")
-def test_steps_repeat(student: Student) -> None:
-    """There are at most `repeat` cycles, and the steps after them run all the same."""
-    for steps, repeat in ((12, 1), (9, 2), (4, 1), (6, 2), (8, 5)):
-        check_steps(student, steps, repeat=repeat)
-    check_steps(student, 5, 0, 0, 1, 3)
-    check_steps(student, 5, 0, 0, 2, 1)
+    """A cycle that the end cuts short is left out; at most `repeat` come, and later steps run, too."""
+    table = [(steps, 1, 1, 2, n) for steps, n in ((12, 1), (9, 2), (4, 1), (6, 2), (8, 5))]
+    table += [(5, 0, 0, 1, 3), (5, 0, 0, 2, 1), (5, 0, 0, 2, 0), (3, 0, 1, 3, 0)]
+    for steps, *numbers in (*table, *((steps,) for steps in (7, 6, 11, 3, 2, 1, 0))):
+        check_steps(student, steps, *numbers)
+    check_steps(student, 9, repeat=1)
 
 
 @pytest.mark.points(3)
@@ -205,20 +159,14 @@ def test_steps_repeat(student: Student) -> None:
 def test_steps_errors(student: Student) -> None:
     """A bad wait, warmup, active or repeat is a ValueError that names it, before any step."""
     check_steps(student, 4, 0, 0, 1, 0)
-    for name, number in (
-        ("active", 0),
-        ("active", -1),
-        ("wait", -1),
-        ("warmup", -1),
-        ("repeat", -1),
-    ):
-        for steps in (4, 0):
-            report = student.run("stepped", steps, **{name: number})
-            text = entry(report, "text")
-            told = f"{name}={number} is no ValueError whose message names {name}."
-            assert isinstance(text, str) and name in text, told
-            told = f"Steps have run before the ValueError for {name}={number}: check first."
-            assert entry(report, "calls") == [], told
+    table = [("active", 0), *((name, -1) for name in ("active", "wait", "warmup", "repeat"))]
+    for (name, number), steps in itertools.product(table, (4, 0)):
+        report = student.run("stepped", steps, **{name: number})
+        text = entry(report, "text")
+        told = f"{name}={number} is no ValueError whose message names {name}."
+        assert isinstance(text, str) and name in text, told
+        told = f"Steps have run before the ValueError for {name}={number}: check first."
+        assert entry(report, "calls") == [], told
 
 
 @pytest.mark.points(5)
@@ -227,17 +175,21 @@ def test_steps_errors(student: Student) -> None:
 def test_training(student: Student) -> None:
     """Steps train as ever, from clear gradients; the loss comes back, with and without a profiler."""
     for watched, training in itertools.product((False, True), repeat=2):
-        report, losses, weights, stale = trained(student, watched, training)
-        values = entry(report, "losses", kind=list, count=len(losses))
-        for i, (loss, weight) in enumerate(zip(losses, weights, strict=True)):
-            assert_close(entry(values, i, 0), loss, what=f"the loss of step {i}")
-            assert entry(values, i, 1) is False, "The loss has a graph: return loss.detach()."
+        start, batches, report = trained(student, watched, training)
+        added = [weight for *_, weight in steps_of(start, batches, old=1.0)]
+        for i, (loss, swapped, weight) in enumerate(steps_of(start, batches)):
+            value, graph = entry(report, "losses", i, kind=list, count=2)
+            named = {"loss_fn takes the outputs first, and then the targets.": swapped}
+            assert_close(value, loss, what=f"the loss of step {i}", mistakes=named)
+            assert graph is False, "The loss has a graph: return loss.detach()."
+            named = {"Old gradients are added: clear them before the backward pass.": added[i]}
             what = f"the weight after step {i}"
-            named = {"Old gradients are added: clear them before the backward pass.": stale[i]}
             assert_close(entry(report, "weights", i), weight, what=what, mistakes=named)
-        assert_equal(entry(report, "runs"), len(losses), what="the number of calls of the model")
+        *modes, after = entry(report, "modes", kind=list)
+        told = f"In 3 steps the model runs {len(modes)} times: call model(inputs) once, which also "
+        assert len(modes) == 3, f"{told}runs its hooks."
         told = "The mode of the model is changed."
-        assert entry(report, "modes") == [training] * len(losses), told
+        assert [*modes, after] == [training] * 4, told
 
 
 @pytest.mark.points(9)
@@ -246,109 +198,69 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
 def test_labels(student: Student) -> None:
     """Each part is inside of its label, and the labels come once, one after the other."""
-    report, losses, *_ = trained(student, True, True)
-    events = entry(report, "spans", kind=list, count=len(losses))
-    labels = {
-        "forward": ("mark model", "mark loss"),
-        "backward": ("mark gradient",),
-        "optimizer": ("mark step",),
-    }
-    for spans in events:
-        names = [entry(span, 0) for span in spans]
-        for label, marks in labels.items():
+    for spans in entry(trained(student, True, True)[-1], "spans", kind=list, count=3):
+        names = [entry(span, 0, kind=str) for span in spans]
+        pairs = [[entry(span, i, kind=float) for i in (1, 2)] for span in spans]
+        times = dict(zip(names, pairs, strict=True))
+        for mark, label in MARKS.items():
             told = f"The label {label!r} is set {names.count(label)} times in a step, not once."
             assert names.count(label) == 1, told
-            begin, end = span_of(spans, label)
-            for mark in marks:
-                first, last = span_of(spans, mark)
-                part = PARTS[mark]
-                told = f"{part} runs outside of the label {label!r}: put it into the with block."
-                assert begin <= first and last <= end, told
-        ends = [span_of(spans, label) for label in labels]
+            first, last = times.get(f"mark {mark}", (-1.0, -1.0))
+            told = f"The {mark} runs outside of the label {label!r}: put it into the with block."
+            assert times[label][0] <= first and last <= times[label][1], told
         told = "The labels overlap: close each one before the next."
+        ends = [times[label] for label in ("forward", "backward", "optimizer")]
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends)), told
-
-
-PARTS = {
-    "mark model": "The model",
-    "mark loss": "The loss function",
-    "mark gradient": "The backward pass",
-    "mark step": "The optimizer's step",
-}
-
-
-def quoted(names: list[str]) -> str:
-    return ", ".join(str(name)[:60] for name in names[:3])
-
-
-def span_of(spans: Any, name: str) -> tuple[float, float]:
-    """Begin and end of the event of this name."""
-    for span in spans:
-        if entry(span, 0) == name:
-            return entry(span, 1, kind=float), entry(span, 2, kind=float)
-    return -1.0, -1.0
 
 
 def averages(count: int) -> list[Row]:
     """Operators whose orders by calls, self time and total time are all different."""
-    orders = [random.sample(range(1, count + 1), count) for _ in range(3)]
-    return [
-        (f"aten::op{i}", calls, 10.5 * own, 10.5 * own + 1000.25 * rest)
-        for i, (calls, own, rest) in enumerate(zip(*orders, strict=True))
-    ]
+    orders = (random.sample(range(1, count + 1), count) for _ in range(3))
+    rows = enumerate(zip(*orders, strict=True))
+    return [(f"aten::op{i}", n, 10.5 * own, 10.5 * own + 1e3 * more) for i, (n, own, more) in rows]
 
 
 def rows_of(value: Any) -> list[Row]:
     """The fields of a list of OperatorStats."""
-    told = "The result is no list of OperatorStats."
-    stats = entry(value, kind=list, told=told)
-    rows = []
-    for item in stats:
-        parts = [entry(entry(item, kind=Record, told=told), field, told=told) for field in FIELDS]
-        name, calls, own, total = parts
-        right = type(name) is str and type(calls) is int
-        numbers = all(type(time) in (int, float) for time in (own, total))
-        assert right and numbers, f"{told} It has other types."
-        rows.append((name, calls, float(own), float(total)))
+    told, rows = "The result is no list of OperatorStats.", []
+    for item in entry(value, kind=list, told=told):
+        row = tuple(fields(entry(item, kind=Record, told=told), *FIELDS, told=told))
+        kinds = [type(part) for part in row]
+        right = kinds[:2] == [str, int] and {*kinds[2:]} <= {int, float}
+        assert right, f"{told} It has other types."
+        rows.append(row)
     return rows
 
 
-def check_top(student: Student, rows: list[Row], n: int, sort_by: str, short: bool = False) -> None:
-    """The n largest, which have no equals; `short` leaves out the arguments that have defaults."""
-    column = ATTRIBUTES.index(sort_by)
+def check_top(student: Student, rows: list[Row], *arguments: Any) -> None:
+    """The n largest, which have no equals; n and sort_by are the arguments or their defaults."""
+    n, sort_by = (*arguments, *DEFAULTS[len(arguments) :])
+    column = 1 + SORTS.index(sort_by)
 
     def top(column: int = column, steps: bool = False, sign: int = -1) -> list[Row]:
-        return sorted(
-            (row for row in rows if steps or not row[0].startswith(STEP)),
-            key=lambda row: sign * row[column],
-        )
+        kept = (row for row in rows if steps or not row[0].startswith(STEP))
+        return sorted(kept, key=lambda row: sign * row[column])
 
-    arguments = () if short and n == 10 else (n,) if short else (n, sort_by)
     value = rows_of(entry(student.run("top_operators", rows, *arguments), "value"))
     first = sorted(rows[:n], key=lambda row: -row[column])
+    late = [row for row in top(steps=True)[:n] if not row[0].startswith(STEP)]
     mistakes: dict[str, list[Row]] = {
         "The smallest come first: sort with reverse=True.": top(sign=1)[:n],
         "The n are taken before they are sorted: sort all, then cut.": first,
         "ProfilerStep is among them: leave out keys that begin with it.": top(steps=True)[:n],
-        "ProfilerStep is left out after the n are taken: leave it out first.": [
-            row for row in top(steps=True)[:n] if not row[0].startswith(STEP)
-        ],
+        "ProfilerStep is left out after the n are taken: leave it out first.": late,
         "Self and total time are exchanged.": [(a, b, d, c) for a, b, c, d in top()[:n]],
-        **{
-            f"It is always sorted by {SORTS[i - 1]}: look at sort_by.": top(i)[:n]
-            for i in (1, 2, 3)
-        },
         "All entries come: take the first n.": top(),
     }
+    for i, name in enumerate(SORTS, 1):
+        mistakes[f"It is always sorted by {name}: look at sort_by."] = top(i)[:n]
     what = f"the list for n = {n} and sort_by = {sort_by!r}"
     assert_equal(value, top()[:n], what=what, mistakes=mistakes)
 
 
-def profiled(student: Student, sizes: list[int], **arguments: Any) -> list[Row]:
-    given = [arguments[key] for key in ("n", "sort_by") if key in arguments]
-    if "sort_by" in arguments and "n" not in arguments:
-        given.insert(0, 10)
-    return rows_of(entry(student.run("profiled", sizes, True, False, *given), "value"))
+def profiled(student: Student, sizes: list[int], *arguments: Any) -> list[Row]:
+    report = student.run("profiled", OPERATORS, sizes, True, False, *arguments)
+    return rows_of(entry(report, "value"))
 
 
 def calls_of(steps: Any) -> dict[str, int]:
@@ -361,77 +273,63 @@ def calls_of(steps: Any) -> dict[str, int]:
 
 
 def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) -> None:
-    names = ("wait", "warmup", "active", "repeat")
-    given = dict(zip(names, (1, 1, 2, 0), strict=True))
-    given |= dict(zip(names, arguments, strict=False)) | keywords
+    """The steps that run, and the counts of each cycle, those of the probe's own operators."""
+    given = {"wait": 1, "warmup": 1, "active": 2, "repeat": 0}
+    given |= dict(zip(given, arguments, strict=False)) | keywords
     wait, warmup, active, repeat = given.values()
-    cycle = wait + warmup + active
+    cycle, begin = wait + warmup + active, wait + warmup
     begins = list(range(0, steps, cycle))
     limited = begins[:repeat] if repeat else begins
 
     def windows(first: int, last: int, begins: list[int] = limited, cut: bool = False) -> Any:
         """The calls of the steps from first to last of each cycle."""
-        spans = [
-            range(b + first, min(b + last, steps)) for b in begins if cut or b + cycle <= steps
-        ]
-        return [calls_of(i for i in span if i >= 0) for span in spans if span]
+        whole = [b for b in begins if cut or b + cycle <= steps]
+        spans = [range(max(b + first, 0), min(b + last, steps)) for b in whole]
+        return [calls_of(span) for span in spans if span]
 
     report = student.run("stepped", steps, *arguments, **keywords)
     assert entry(report, "text") is None, f"It raises a ValueError for {given}."
     what = f"the list of the steps that run for {steps} steps"
-    assert_equal(entry(report, "calls"), list(range(steps)), what=what)
-    cycles = entry(report, "value", kind=list, told="The result is no list of dicts.")
-    own = ("aten::sin", "aten::cos", "aten::ones", "work ")
-    counts = [entry(calls, kind=dict, told="The result is no list of dicts.") for calls in cycles]
+    assert_equal(entry(report, "calls"), [*range(steps)], what=what)
+    told = "The result is no list of plain dicts."
+    cycles = entry(report, "value", kind=list, told=told)
+    counts = [entry(calls, kind=dict, told=told) for calls in cycles]
+    assert entry(report, "kinds") == ["dict"] * len(counts), told
     told = "There are keys that begin with ProfilerStep: leave them out."
     assert not any(str(key).startswith(STEP) for calls in counts for key in calls), told
+    own = ("aten::sin", "aten::cos", "aten::ones", "work ")
     counts = [{k: n for k, n in calls.items() if str(k).startswith(own)} for calls in counts]
-    right = windows(wait + warmup, cycle)
-    sums = [
-        dict(sum((collections.Counter(w) for w in right[: i + 1]), collections.Counter()))
-        for i in range(len(right))
-    ]
+    right = windows(begin, cycle)
+    sums = itertools.accumulate(collections.Counter(counts) for counts in right)
     mistakes: dict[str, Any] = {
         "Nothing is recorded: call prof.step() after each step.": [],
-        "prof.step() comes before the work: call it after step(i).": windows(
-            wait + warmup - 1, cycle - 1
-        ),
+        "prof.step() comes before the work: call it after step(i).": windows(begin - 1, cycle - 1),
         "Steps that warm up are in it: only the active ones belong there.": windows(wait, cycle),
         "All steps of a cycle are in it: only the active ones belong there.": windows(0, cycle),
         "Only the last cycle is there: read the averages in on_trace_ready.": right[-1:],
-        "A cycle that the end cuts short is there: leave it out.": windows(
-            wait + warmup, cycle, cut=True
-        ),
-        "The counts of earlier cycles are in the later ones.": sums,
-        "There are more than `repeat` cycles.": windows(wait + warmup, cycle, begins),
+        "A cycle that the end cuts short is there: leave it out.": windows(begin, cycle, cut=True),
+        "The counts of earlier cycles are in the later ones.": [dict(total) for total in sums],
+        "There are more than `repeat` cycles.": windows(begin, cycle, begins),
     }
     what = f"the list of counts for {steps} steps with {given}"
     assert_equal(counts, right, what=what, mistakes=mistakes, ordered=False)
 
 
-def trained(student: Student, watched: bool, training: bool) -> tuple[Any, ...]:
-    """The probe's report; losses and weights of SGD with momentum, and weights of added gradients."""
-    start = torch.randn(3, 2, dtype=torch.float64)
+def trained(student: Student, watched: bool, training: bool) -> tuple[Any, Any, Any]:
+    """The weight, three batches, and the probe's report of a step on each."""
+    start = torch.randn(2, 3).double()
     batches = [(torch.randn(n, 3).double(), torch.randn(n, 2).double()) for n in (4, 2, 5)]
-    model = student.made("network", start, training)
-    optimizer = student.made("optimizer", model, 0.1)
-    report = student.run("trained", model, optimizer, batches, watched)
+    return start, batches, student.run("trained", start, batches, watched, training)
 
-    def train(old: float) -> tuple[list[Tensor], list[Tensor]]:
-        weight, total, speed, losses, weights = (
-            start,
-            torch.full_like(start, 3.0),
-            0 * start,
-            [],
-            [],
-        )
-        for x, y in batches:
-            weight = weight.detach().requires_grad_()
-            losses.append((x @ weight - y).square().mean())
-            total = old * total + torch.autograd.grad(losses[-1], weight)[0]
-            speed = 0.5 * speed + total
-            weight = weight - 0.1 * speed
-            weights.append(weight.detach())
-        return [loss.detach() for loss in losses], weights
 
-    return report, *train(0.0), train(1.0)[1]
+def steps_of(start: Any, batches: Any, old: float = 0.0) -> Any:
+    """Loss, loss of swapped arguments, and weight of each step; by `old` gradients add up."""
+    weight, total, speed = start, torch.full_like(start, 3.0), 0 * start
+    for x, y in batches:
+        leaf = weight.detach().requires_grad_()
+        outputs = x @ leaf.T
+        loss, swapped = ((a - 2 * b).square().mean() for a, b in ((outputs, y), (y, outputs)))
+        total = old * total + torch.autograd.grad(loss, leaf)[0]
+        speed = 0.5 * speed + total
+        weight = weight - 0.1 * speed
+        yield loss.detach(), swapped.detach(), weight

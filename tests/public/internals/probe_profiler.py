@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import torch
@@ -10,11 +9,17 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 
+class Average:
+    """What is used of an entry of key_averages()."""
+
+    def __init__(self, *row: Any) -> None:
+        self.key, self.count, self.self_cpu_time_total, self.cpu_time_total = row
+
+
 def ranked(module: Any, rows: list[Any], n: int, sort_by: str) -> list[Any]:
     """The names and numbers of the top operators of such averages."""
-    keys = ("key", "count", "self_cpu_time_total", "cpu_time_total")
-    averages = [types.SimpleNamespace(**dict(zip(keys, row, strict=True))) for row in rows]
-    return [list(stats) for stats in module.top_operators(averages, n, sort_by)]
+    value = module.top_operators([Average(*row) for row in rows], n, sort_by)
+    return [list(stats) for stats in value]
 
 
 def profiled(module: Any) -> dict[str, int]:
@@ -28,10 +33,10 @@ def profiled(module: Any) -> dict[str, int]:
 
 
 def stepped(module: Any, steps: int) -> Any:
-    """The calls of sin in each cycle, of which step i makes 2 to the power of i."""
+    """The calls of sin in each cycle, of which step i makes i times i."""
 
     def step(i: int) -> None:
-        for _ in range(2**i):
+        for _ in range(i * i):
             torch.zeros(2).sin()
 
     return [cycle.get("aten::sin") for cycle in module.profile_steps(step, steps)]
