@@ -155,19 +155,17 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
             reads.counts = False
             return super().end_epoch()
 
+    def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.mse_loss(outputs, 3 * targets)
+
     TOKENS.clear()
-    history, random, loss_fn = Recorded(), [torch.get_rng_state()], nn.functional.mse_loss
+    history, random = Recorded(), [torch.get_rng_state()]
     for batches in epochs:
         reads.counts = True
         with reads:
             values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
-    return {
-        "random": [*random, torch.get_rng_state()],
-        "values": values,
-        "epochs": history.epochs,
-        "updates": updates,
-        "reads": reads.how,
-        "alive": len(TOKENS),
-        "modes": model.modes,
-        "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
-    }
+    random.append(torch.get_rng_state())
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    report = {"random": random, "values": values, "epochs": history.epochs, "updates": updates}
+    report |= {"reads": reads.how, "modes": model.modes, "weights": weights}
+    return {**report, "alive": len(TOKENS)}

@@ -16,9 +16,7 @@ from grader.judge.student import Student
 
 @pytest.mark.points(5)
 @pytest.mark.place("LossHistory.end_epoch")
-@pytest.mark.hint(
-    "Sum loss * size and size, divide once, append the float, and begin both sums anew."
-)
+@pytest.mark.hint("Sum loss * size and size, divide once, append the float, and begin anew.")
 def test_means(student: Student) -> None:
     """end_epoch gives the mean weighted by size, a float, appends it to epochs, and begins anew.
 
@@ -54,9 +52,7 @@ def test_keeps_no_graph(student: Student) -> None:
 @pytest.mark.points(11)
 @pytest.mark.requires("test_keeps_no_graph")
 @pytest.mark.place("LossHistory.update")
-@pytest.mark.hint(
-    "Add up tensors: no item(), float(), if or print of one, no cpu() and no numpy()."
-)
+@pytest.mark.hint("Add up tensors: no item(), float(), if or print of one, no cpu(), no numpy().")
 def test_update_reads_nothing(student: Student) -> None:
     """update reads no value, so that the CPU need not wait, and losses on the meta device are fine."""
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -104,9 +100,7 @@ def test_update_errors(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_means")
 @pytest.mark.place("LossHistory.end_epoch")
-@pytest.mark.hint(
-    "(total / samples).item(), of a total that is one tensor: torch.stack(losses).sum()."
-)
+@pytest.mark.hint("(total / samples).item(), of one tensor: total = torch.stack(losses).sum().")
 def test_end_reads_once(student: Student) -> None:
     """end_epoch reads one value in all, however many updates there were."""
     for count in (7, 1, 40):
@@ -121,9 +115,7 @@ def test_end_reads_once(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_means")
 @pytest.mark.place("LossHistory.end_epoch")
-@pytest.mark.hint(
-    "Convert the detached loss to float32 before you weigh and add it; float64 stays."
-)
+@pytest.mark.hint("Make the detached loss float32 before you weigh and add it; float64 stays.")
 def test_precision(student: Student) -> None:
     """Half-precision losses are summed in float32 or better, float64 losses in float64."""
     for dtype in (torch.float16, torch.bfloat16):
@@ -146,12 +138,15 @@ def test_odd_epochs(student: Student) -> None:
         spoiled = [torch.tensor(odd) if i == at else loss for i, loss in enumerate(losses)]
         report = played(student, [(spoiled, [1, 2, 3]), (losses, [1] * 3)])
         what = f"the results of an epoch with one loss of {odd}, and of an ordinary one"
-        ends, right = entry(report, "ends"), [odd, mean_of(losses, [1] * 3)]
+        ends, right = entry(report, "ends", kind=list), [odd, mean_of(losses, [1] * 3)]
+        told = f"end_epoch raises a ValueError for a loss of {odd}: let it through."
+        assert not any(isinstance(end, str) for end in ends), told
         assert_close(ends, right, what=what, rtol=1e-6)
     report = student.run("played", 1, [(0,), one, (0,), (0,), two, (0,), (0,)])
-    what = "the list of what end_epoch gave or raised, at first, and twice after each of two epochs"
-    error = "ValueError"
-    assert_close(entry(report, "ends"), [error, 1.0, error, 2.0, error], what=what)
+    first, one, second, two, third = entry(report, "ends", kind=list, count=5)
+    told = "end_epoch without an update since the last one is no ValueError."
+    assert laws.same([first, second, third], ["ValueError"] * 3), told
+    assert_close([one, two], [1.0, 2.0], what="the list of the results of two epochs")
     assert_close(entry(report, "epochs"), [[1.0, 2.0]], what="epochs after two epochs")
 
 
@@ -161,9 +156,13 @@ def test_odd_epochs(student: Student) -> None:
 def test_steps(student: Student) -> None:
     """Each batch makes one step, by the gradient of its own loss alone."""
     run = Run(student)
-    added = {"Gradients add up: clear them for each batch.": run.steps(keep=1.0)[1]}
+    mistakes = {
+        "Gradients add up: clear them for each batch.": run.steps(keep=1.0)[1],
+        "A hook of the model does not run: call model(inputs), not forward.": run.steps(a=1.0)[1],
+        "loss_fn takes the outputs first, and then the targets.": run.steps(a=6.0, b=1.0)[1],
+    }
     what, weights = "the vector of the weights after five batches", entry(run.report, "weights")
-    assert_close(weights, run.weights, what=what, mistakes=added)
+    assert_close(weights, run.weights, what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(5)
@@ -209,8 +208,9 @@ def test_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode before."""
     for training in ([], [""], ["body"], ["", "body", "body.1"]):
         run = Run(student, training)
-        what = "the list of the modes of the model's parts at each batch"
-        assert_equal(entry(run.report, "modes"), [[True] * 4] * 5, what=what)
+        told = "A part of the model is in evaluation mode: call model.train() before the batches."
+        modes = entry(run.report, "modes", kind=list)
+        assert all(laws.same(mode, [True] * 4) for mode in modes), told
         before, after = entry(run.report, "random", kind=list, count=2)
         told = "train_epoch changes torch's global random state: it neither seeds nor draws."
         assert laws.same(before, after), told
@@ -256,19 +256,19 @@ class Run:
         self.start = 0.3 * torch.randn(8).double()
         self.rows = [3, 1, 4, 2, 5]
         numbers = [torch.randn(n, 10).double() for n in self.rows]
-        self.batches = [(x[:, :6].reshape(-1, 2, 3), 9 * x[:, 6:].reshape(-1, 2)) for x in numbers]
+        self.batches = [(x[:, :6].reshape(-1, 2, 3), 3 * x[:, 6:].reshape(-1, 2)) for x in numbers]
         epochs = [self.batches[:3], self.batches[3:]]
         self.report = student.run("trained", self.start, epochs, list(training))
         self.losses, self.weights = self.steps()
 
-    def steps(self, keep: float = 0.0) -> tuple[list[Tensor], Tensor]:
+    def steps(self, keep: float = 0.0, a: float = 2.0, b: float = 3.0) -> tuple[list[Tensor], Any]:
         """The losses of each step, and the weights in the end; by `keep` gradients add up."""
         weights, momentum, grad = self.start, *torch.zeros(2, 8).double()
         losses = []
         for x, y in self.batches:
             leaf = weights.detach().requires_grad_()
             output = x.flatten(0, 1) @ leaf[:6].reshape(2, 3).T + leaf[6:]
-            loss = (2 * output.exp() - y).square().mean()
+            loss = (a * output.exp() - b * y).square().mean()
             losses.append(loss.detach())
             grad = keep * grad + torch.autograd.grad(loss, leaf)[0]
             momentum = 0.9 * momentum + grad

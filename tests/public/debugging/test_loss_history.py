@@ -48,13 +48,15 @@ def test_example_graphs(student: Student) -> None:
 def test_example_epoch(student: Student) -> None:
     """Two steps on batches of 3 rows and 1 row: the mean loss counts rows."""
     ones = torch.ones(3, 1)
-    # The weight goes from 1 by 0.5 * 2 to 0, then by 0.5 * 2 * 2 to 2.
-    report = student.run("trained", [(ones, 0 * ones), (ones[:1], 2 * ones[:1])])
-    added = {"Gradients add up: clear them for each batch.": torch.tensor([[1.0]])}
-    weight = entry(report, "weight")
-    assert_close(weight, torch.tensor([[2.0]]), what="the weight", mistakes=added)
-    plain = {
-        "That is the plain mean: hand history.update the number of rows.": 2.5,
-        "That is the loss of the last batch: return the mean of the epoch.": 4.0,
+    # The weight goes from 1 by 0.5 * 2 to 0, then by 0.5 * 2 * 3 to 3.
+    report = student.run("trained", [(ones, 0 * ones), (ones[:1], 3 * ones[:1])])
+    named = {
+        "Gradients add up: clear them for each batch.": torch.tensor([[2.0]]),
+        "No step moves the weight: step after backward, and clear before it.": torch.ones(1, 1),
     }
-    assert_close(entry(report, "mean"), (1.0 * 3 + 4.0 * 1) / 4, what="the result", mistakes=plain)
+    assert_close(entry(report, "weight"), torch.tensor([[3.0]]), what="the weight", mistakes=named)
+    plain = {
+        "That is the plain mean: hand history.update the number of rows.": 5.0,
+        "That is the loss of the last batch: return the mean of the epoch.": 9.0,
+    }
+    assert_close(entry(report, "mean"), (1.0 * 3 + 9.0 * 1) / 4, what="the result", mistakes=plain)
