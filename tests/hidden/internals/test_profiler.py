@@ -61,7 +61,7 @@ def test_top_steps(student: Student) -> None:
         what = f"the list of the values by {sort_by}"
         assert_equal([row[column] for row in value], right, what=what)
         assert len({*value} & {*rows}) == n, "An entry is there twice, or is none of the averages."
-        left = [tuple(row) for row in entry(report, "left", kind=list)]
+        left = [tuple(entry(row, kind=list)) for row in entry(report, "left", kind=list)]
         assert left == given, "The list of averages is changed: sort a copy, sorted(averages)."
 
 
