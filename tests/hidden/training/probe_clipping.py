@@ -38,8 +38,9 @@ def clipped(
 class Network(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         LOG.append(modes(self))
-        output: Tensor = super().forward(x)
-        return output
+        for part in self.children():
+            x = part(x)
+        return x
 
 
 def modes(model: nn.Module) -> list[bool]:
@@ -53,7 +54,7 @@ def model(module: Any, weights: Tensor, training: Any = (), stale: float = 0.0) 
     """
     made = Network(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     made.register_parameter("unused", nn.Parameter(torch.zeros(2)))
-    nn.utils.vector_to_parameters(weights, made.double().parameters())
+    nn.utils.vector_to_parameters(weights.clone(), made.double().parameters())
     made[0].bias.requires_grad_(False)
     for parameter in made.parameters():
         parameter.grad = torch.full_like(parameter, stale)

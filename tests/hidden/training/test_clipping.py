@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import runpy
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
@@ -23,6 +25,8 @@ DTYPES = (torch.float64, torch.float32)
 FORMS = ("list", "tuple", "generator")
 NORMS = (2, 1, 3, 1.5, math.inf)
 BANNED, WHY = ["torch.nn.utils.clip_grad."], "write the norm and the clipping yourself"
+# What the probe does with the student's code it also does, here, with code that is right or mistaken.
+PROBE = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("probe_clipping.py"))))
 BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
 
 
@@ -146,7 +150,7 @@ def test_values(student: Student) -> None:
     for (limit, form), dtype in itertools.product(limits, DTYPES):
         case = new(dtype)
         case[1][0][:3] = torch.tensor([math.inf, -math.inf, math.nan])
-        right = mapped(case, lambda g, most=limit: g.clamp(-most, most))
+        right = mapped(case, partial(torch.clamp, min=-limit, max=limit))
         mistakes = {
             "Entries below -clip_value are left.": mapped(case, partial(torch.clamp, max=limit)),
             "Entries above clip_value are left.": mapped(case, partial(torch.clamp, min=-limit)),
@@ -177,7 +181,7 @@ def test_steps(student: Student) -> None:
     weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
     given = *live(student, weights), *batches[0]
     laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
-    norms = sorted(simulate(weights, batches, math.inf, "norms"))
+    norms = sorted(simulate(weights, batches, math.inf, "value"))
     limits = norms[0] / 4, norms[-1] * 0.8, norms[-1] * 1e4, math.inf  # clip each, some, none
     for limit, stale in zip(limits, (0.0, 70.0, 0.0, 0.0), strict=True):
         check_steps(student, weights, batches, limit, stale)
@@ -331,13 +335,9 @@ def check_limit(student: Student, name: str, argument: str) -> None:
 
 # --- steps ---------------------------------------------------------------------------------------
 
-# The parameters of the probe's model as one vector: the first is unused, the third frozen.
-SIZES = [2, 12, 4, 8, 2]
-LEARNS = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0]).repeat_interleave(torch.tensor(SIZES)).double()
-
 
 def new_weights() -> Tensor:
-    return torch.randn(sum(SIZES)).double()
+    return torch.randn(28).double()
 
 
 def new_batch(rows: int) -> Batch:
@@ -354,26 +354,25 @@ def live(student: Student, weights: Tensor) -> tuple[Any, ...]:
 def simulate(
     weights: Tensor, batches: list[Batch], limit: float, key: str, mistake: str = "", stale: Any = 0
 ) -> list[Any]:
-    """A training, or a mistaken one: what each step returns and leaves."""
-    momentum, before, steps = torch.zeros_like(weights), torch.full_like(weights, stale), []
-    for x, y in batches:
-        leaf: Any = weights.clone().requires_grad_()
-        _, w, b, v, c = leaf.split(SIZES)
-        outputs = F.linear(F.linear(x, w.reshape(4, 3), b).tanh(), v.reshape(2, 4), c)
-        slope = outputs[:, 0] - outputs[:, 0].detach()
-        loss = F.mse_loss(outputs, y[:, :2]) + (slope + y[:, 2]).sqrt().mean()
+    """A training, or a mistaken one: what each step returns or leaves."""
+    losses = []
+
+    def train_step(model: Any, loss_fn: Any, sgd: Any, x: Any, y: Any, limit: float) -> float:
+        if mistake != "kept":
+            sgd.zero_grad()
+        losses.append(loss := loss_fn(model(x), y))
         loss.backward()
-        gradient = torch.where(LEARNS > 0, leaf.grad, 0.0) + (before if mistake == "kept" else 0.0)
-        norm = float(gradient.norm())
+        parameters = list(model.parameters())
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, math.inf))
+        for part in [[p] for p in parameters] if mistake == "own" else [parameters]:
+            torch.nn.utils.clip_grad_norm_(part, math.inf if mistake == "unclipped" else limit)
         if math.isfinite(norm):
-            most = math.inf if mistake == "unclipped" else limit
-            parts = gradient.split(SIZES if mistake == "own" else [len(gradient)])
-            before = torch.cat([g * (most / n if (n := g.norm()) > most else 1.0) for g in parts])
-            momentum = 0.9 * momentum + before
-            weights = weights - 0.1 * momentum
-        norm = norm if math.isfinite(norm) else math.inf
-        steps.append({"norms": norm, "losses": loss.item(), "weights": weights}[key])
-    return steps
+            sgd.step()
+        return norm if math.isfinite(norm) else math.inf
+
+    module = SimpleNamespace(train_step=train_step)
+    steps = PROBE.trained(module, weights, batches, limit, stale=stale)
+    return [loss.item() for loss in losses] if key == "losses" else [step[key] for step in steps]
 
 
 def trained(student: Student, weights: Tensor, batches: Any, limit: float, **options: Any) -> Any:
@@ -398,12 +397,12 @@ def check_steps(
     what = f"the list of all weights after each step with max_norm={limit:.3g}"
     actual = [entry(report, "weights") for report in reports]
     assert_close(actual, run("weights"), what=what, mistakes=known, rtol=1e-5, atol=1e-6)
-    norms, right = [entry(report, "value", kind=float) for report in reports], run("norms")
+    norms, right = [entry(report, "value", kind=float) for report in reports], run("value")
     # Whether a norm that is not finite is inf or NaN is up to the order of the arithmetic.
     norms = [norm if math.isfinite(norm) else math.inf for norm in norms]
     known = {
         "That is the norm after clipping.": [min(norm, limit) for norm in right],
-        "That is the loss: return the norm of the gradients.": run("losses"),
+        "That is the loss: return the norm of the gradients.": partial(run, "losses"),
         "A skipped step has its norm, too, inf or NaN.": [
             n if n < math.inf else 0.0 for n in right
         ],
