@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LOG: list[list[bool]] = []  # the modes in each forward pass; of copies of a model, too
+FORMS: dict[str, Any] = {"list": list, "graph": list, "tuple": tuple, "generator": iter}
 
 
 def parameters(module: Any, values: list[Tensor], gradients: list[Any], form: str = "list") -> Any:
@@ -21,13 +21,7 @@ def parameters(module: Any, values: list[Tensor], gradients: list[Any], form: st
             parameter.grad = parameter * 0 + gradient
     for parameter in made[:1]:
         parameter.requires_grad_(False)
-    return shaped(made, form)
-
-
-def shaped(made: list[nn.Parameter], form: str) -> Any:
-    if form == "generator":
-        return (parameter for parameter in made)
-    return tuple(made) if form == "tuple" else made
+    return FORMS[form](made)
 
 
 def clipped(
@@ -35,32 +29,33 @@ def clipped(
 ) -> dict[str, Any]:
     """What a call returns and leaves: the gradients, and whether they are the same objects."""
     made = parameters(module, values, gradients)
-    value = getattr(module, name)(shaped(made, form), *more)
+    value = getattr(module, name)(FORMS[form](made), *more)
     same = [p.grad is gradient for p, gradient in zip(made, gradients, strict=True)]
     after = [p.grad if p.grad is None else p.grad.detach() for p in made]
     return {"value": value, "gradients": after, "same": same}
 
 
-class Network(nn.Module):
-    """(n, 3) to (n, 2), in float64: a frozen bias, and a parameter without influence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
-        self.body.bias.requires_grad_(False)
-        self.unused = nn.ParameterList([torch.zeros(2)])
-        self.double()
-
+class Network(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        LOG.append([part.training for part in self.modules()])
-        output: Tensor = self.head(self.body(x).tanh())
-        return output
+        LOG.append(modes(self))
+        for part in self.children():
+            x = part(x)
+        return x
 
 
-def model(module: Any, weights: Tensor, training: Any = (), stale: float = 0.0) -> Network:
-    """A Network with these weights; its parts named in `training` are in training mode."""
-    made = Network()
-    nn.utils.vector_to_parameters(weights, made.parameters())
+def modes(model: nn.Module) -> list[bool]:
+    return [part.training for part in model.modules()]
+
+
+def model(module: Any, weights: Tensor, training: Any = (), stale: float = 0.0) -> nn.Module:
+    """(n, 3) to (n, 2), in float64: a parameter without influence, and a frozen bias (the third).
+
+    The parts named in `training` are in training mode.
+    """
+    made = Network(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    made.register_parameter("unused", nn.Parameter(torch.zeros(2)))
+    nn.utils.vector_to_parameters(weights.clone(), made.double().parameters())
+    made[0].bias.requires_grad_(False)
     for parameter in made.parameters():
         parameter.grad = torch.full_like(parameter, stale)
     for name, part in made.named_modules():
@@ -69,7 +64,9 @@ def model(module: Any, weights: Tensor, training: Any = (), stale: float = 0.0) 
 
 
 def optimizer(module: Any, model: nn.Module) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    """SGD with momentum, in two groups."""
+    first, *others = model.parameters()
+    return torch.optim.SGD([{"params": [first]}, {"params": others}], lr=0.1, momentum=0.9)
 
 
 def loss_fn(module: Any) -> Any:
@@ -91,14 +88,7 @@ def trained(
     for inputs, targets in batches:
         LOG.clear()
         value = module.train_step(made, loss, sgd, inputs, targets, max_norm)
-        momenta = [sgd.state.get(p, {}).get("momentum_buffer") for p in made.parameters()]
-        pairs = zip(momenta, made.parameters(), strict=True)
-        momentum = vector(p * 0 if buffer is None else buffer for buffer, p in pairs)
-        left = {"weights": vector(made.parameters()), "momentum": momentum}
-        modes = {"forward": list(LOG), "after": [part.training for part in made.modules()]}
-        reports.append({"value": value, **left, **modes})
+        after = torch.cat([parameter.detach().flatten() for parameter in made.parameters()])
+        report = {"value": value, "weights": after, "forward": list(LOG), "after": modes(made)}
+        reports.append(report)
     return reports
-
-
-def vector(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.cat([tensor.detach().flatten() for tensor in tensors])

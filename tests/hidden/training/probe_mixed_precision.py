@@ -33,7 +33,8 @@ def scripted(
     A call is the name of a method; a list of gradients is set, and "spoil" fills them with ones.
     """
     scaler = module.GradScaler(*given, **options)
-    params = [nn.Parameter(value) for value in values]
+    params = [nn.Parameter(value.clone()) for value in values]
+    params[2].requires_grad_("step" in script)  # gradients of frozen ones are divided, too
     groups: list[dict[str, Any]] = [{"params": params[:1]}, {"params": params[1:], "lr": 0.25}]
     sgd = torch.optim.SGD(groups, lr=0.5, momentum=0.5)
     reports: list[dict[str, Any]] = []
@@ -57,14 +58,22 @@ def scripted(
                 if not call.startswith("again ") or type(error) is not RuntimeError:
                     raise
                 raised = True
-        momenta = [sgd.state.get(p, {}).get("momentum_buffer") for p in params]
-        report = {"value": value, "raised": raised, "scale": scaler.get_scale()}
-        report["same"] = all(p.grad is g for p, g in zip(params, held, strict=False))
-        report["grads"] = [None if p.grad is None else p.grad.clone() for p in params]
-        report["values"] = [p.detach().clone() for p in params]
-        report["momenta"] = [None if m is None else m.clone() for m in momenta]
-        reports.append(report)
+        reports.append(
+            {
+                "value": value,
+                "raised": raised,
+                "scale": scaler.get_scale(),
+                "same": all(p.grad is g for p, g in zip(params, held, strict=False)),
+                "grads": [None if p.grad is None else p.grad.clone() for p in params],
+                "values": [p.detach().clone() for p in params],
+                "momenta": [m if m is None else m.clone() for m in momenta(sgd, params)],
+            }
+        )
     return reports
+
+
+def momenta(sgd: torch.optim.SGD, params: list[Any]) -> list[Any]:
+    return [sgd.state.get(parameter, {}).get("momentum_buffer") for parameter in params]
 
 
 def interval(module: Any) -> Any:
@@ -119,7 +128,7 @@ def modes() -> dict[str, Any]:
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     LOG.append({"call": "loss_fn", **modes()})
-    return F.mse_loss(outputs, targets)
+    return F.mse_loss(outputs, targets[:, :2])
 
 
 def trained(
@@ -132,30 +141,29 @@ def trained(
 ) -> list[dict[str, Any]]:
     """What each of several steps of one training returns and leaves."""
     model = Network().train(training)
-    nn.utils.vector_to_parameters(weights, model.parameters())
+    nn.utils.vector_to_parameters(weights.clone(), model.parameters())
     params = list(model.parameters())
     for parameter in params:
         parameter.grad = torch.full_like(parameter, 70.0)
-    sgd = torch.optim.SGD(params, lr=0.1, momentum=0.9)
+    groups: list[dict[str, Any]] = [{"params": params[:1]}, {"params": params[1:]}]
+    sgd = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
     scaler, reports = None if scaling is None else module.GradScaler(**scaling), []
     for inputs, targets in batches:
         LOG.clear()
+        state = torch.get_rng_state()
         value = module.train_step(model, loss, sgd, inputs, targets, scaler, max_norm)
-        momenta = [sgd.state.get(p, {}).get("momentum_buffer") for p in params]
-        left = {"autocast": torch.is_autocast_enabled("cpu"), "training": model.training}
-        kinds = {str(t.dtype) for p in params for t in (p, p.grad) if t is not None}
-        reports.append(
-            {
-                "value": value,
-                "weights": vector(params),
-                "momentum": vector(
-                    p * 0 if m is None else m for p, m in zip(params, momenta, strict=True)
-                ),
-                "scale": None if scaler is None else scaler.get_scale(),
-                "log": list(LOG),
-                "left": {**left, "dtypes": sorted(kinds)},
-            }
-        )
+        moved = [
+            p * 0 if m is None else m for p, m in zip(params, momenta(sgd, params), strict=True)
+        ]
+        left = {
+            "autocast": torch.is_autocast_enabled("cpu"),
+            "training": model.training,
+            "dtypes": sorted({str(t.dtype) for p in params for t in (p, p.grad) if t is not None}),
+            "random state as before": torch.equal(state, torch.get_rng_state()),
+        }
+        scale = None if scaler is None else scaler.get_scale()
+        report = {"value": value, "weights": vector(params), "momentum": vector(moved)}
+        reports.append({**report, "scale": scale, "log": list(LOG), "left": left})
     return reports
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from functools import partial
+import runpy
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
@@ -20,6 +21,8 @@ Batch = tuple[Tensor, Tensor]
 DTYPES = (torch.float64, torch.float32)
 BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
 AGAIN = "again unscale_"
+# What the probe does with the student's code it also does, here, with code that is right or mistaken.
+PROBE = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("probe_mixed_precision.py"))))
 
 
 # --- underflow_fraction --------------------------------------------------------------------------
@@ -27,9 +30,7 @@ AGAIN = "again unscale_"
 
 @pytest.mark.points(4)
 @pytest.mark.place("underflow_fraction")
-@pytest.mark.hint(
-    "((values * scale).to(torch.float16) == 0) & (values != 0), over the nonzero ones."
-)
+@pytest.mark.hint("((values * scale).half() == 0) & (values != 0), over the nonzero ones.")
 def test_underflow(student: Student) -> None:
     """The result is the part of the nonzero entries that is zero in float16 after the scaling."""
     for dtype in DTYPES:
@@ -49,11 +50,13 @@ def test_underflow(student: Student) -> None:
 def test_underflow_limits(student: Student) -> None:
     """What only loses digits or overflows is not counted; without nonzero entries it is 0.0."""
     for sign, dtype in zip((1.0, -1.0), DTYPES, strict=True):
-        for value, scale in ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25)):
+        limits = ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25), (2.0**-25, 1.0))
+        for value, scale in limits:
             check_underflow(student, torch.tensor([value * sign, 1.0], dtype=dtype), scale)
         check_underflow(student, torch.tensor([1e30, 7e4, 1e-9], dtype=dtype) * sign, 10.0)
         check_underflow(student, torch.tensor(1e-9, dtype=dtype) * sign, 2.0**16)
     check_underflow(student, torch.tensor([3e38, 1e-30]), 2.0**16)  # inf in its own dtype
+    check_underflow(student, 10 ** -torch.tensor([50.0, 60.0]).double(), 1e50)  # 0 in float32
     for shape in ((0,), (2, 0, 3), (2, 3), ()):
         check_underflow(student, torch.zeros(shape), 16.0)
     for x in laws.kinds_of(10 ** -torch.linspace(6, 9, 12).reshape(3, 4)):
@@ -106,9 +109,7 @@ def test_arguments(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("GradScaler.unscale_")
-@pytest.mark.hint(
-    "for group in optimizer.param_groups: ...: p.grad.div_(scale) where it is not None."
-)
+@pytest.mark.hint("All param_groups, all their parameters: p.grad.div_(scale) if it is not None.")
 def test_unscale(student: Student) -> None:
     """unscale_ divides every gradient of every group by the scale, in place."""
     for dtype in DTYPES:
@@ -139,8 +140,11 @@ def test_unscale_twice(student: Student) -> None:
     for bad in (None, "an inf"):
         values, gradients = new(bad=bad)
         script = [gradients, "unscale_", AGAIN, "step", "update", gradients, "unscale_", AGAIN]
+        script += ["update", gradients, "step", AGAIN]
         reports = run(student, values, script, 8.0)
-        for i in (2, 7):
+        what = "the list of gradients after unscale_"
+        assert_close(entry(reports[1], "grads"), times(gradients, 1 / 8), what=what)
+        for i in (2, 7, 11):
             told = "A second unscale_ before update is no RuntimeError."
             assert entry(reports[i], "raised") is True, told
             what = "the list of gradients after a second unscale_"
@@ -149,9 +153,7 @@ def test_unscale_twice(student: Student) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("GradScaler.step")
-@pytest.mark.hint(
-    "if not unscaled: self.unscale_(optimizer), then optimizer.step() and return True."
-)
+@pytest.mark.hint("Call self.unscale_ if it was not done, then optimizer.step(), and return True.")
 def test_steps(student: Student) -> None:
     """step unscales where that was not done, lets the optimizer step, and returns True."""
     own = student.run("foreign")
@@ -168,9 +170,7 @@ def test_steps(student: Student) -> None:
 @pytest.mark.points(8)
 @pytest.mark.requires("test_steps")
 @pytest.mark.place("GradScaler.step")
-@pytest.mark.hint(
-    "isfinite() of every gradient, noted in unscale_: later it may have been clipped."
-)
+@pytest.mark.hint("isfinite() of every gradient, noted in unscale_: it may be clipped later.")
 def test_skips(student: Student) -> None:
     """With an inf or NaN in any gradient no step is made, and step returns False."""
     good = [new()[1], "step", "update"]
@@ -183,6 +183,10 @@ def test_skips(student: Student) -> None:
     values, gradients = new(torch.float32)
     gradients[0] = gradients[0] * 1e37
     check_script(student, values, [gradients, "step", "update"], 2.0**-10)
+    # Large numbers are finite, and their sum and their squares are none of the entries.
+    gradients = times(gradients, 0.0)
+    gradients[0] += 3e38
+    check_script(student, values, [gradients, "step", "update"], 1.0)
 
 
 @pytest.mark.points(8)
@@ -200,7 +204,7 @@ def test_updates(student: Student) -> None:
                 script += [gradients, *early, "step", "update"]
             check_script(student, new()[0], script, 256.0, growth, backoff, interval)
     script = [new()[1], "step", "update"] * 4
-    check_script(student, new()[0], script, 2.0**8, growth_interval=2)
+    check_script(student, new()[0], script, 2.0**30, growth_interval=2)
 
 
 # --- train_step ----------------------------------------------------------------------------------
@@ -211,31 +215,26 @@ def test_updates(student: Student) -> None:
 @pytest.mark.hint("with torch.autocast('cpu', dtype=torch.bfloat16): around model and loss_fn.")
 def test_autocast(student: Student) -> None:
     """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
-    on = {"autocast": True, "into": "torch.bfloat16"}
-    for training in (True, False):
-        for scaling in (None, {"init_scale": 8.0}):
-            batches = [new_batch(), new_batch()]
-            for report in trained(student, new_weights(), batches, scaling, None, training):
-                model = {"call": "model", **on, "training": training, "dtype": "torch.float32"}
-                right = [model, {"call": "loss_fn", **on}]
-                off = {"autocast": False}
-                mistakes = {
-                    "loss_fn runs outside autocast.": [model, {**right[1], **off}],
-                    "The model runs outside autocast.": [{**model, **off}, right[1]],
-                    "Autocast is not on.": [{**model, **off}, {**right[1], **off}],
-                }
-                log, what = entry(report, "log"), "the list of the calls and their modes"
-                assert_equal(log, right, what=what, mistakes=mistakes, ordered=False)
-                left = {"autocast": False, "training": training, "dtypes": ["torch.float32"]}
-                what = "how things are left: autocast, mode, and dtypes of parameters and gradients"
-                assert_equal(entry(report, "left"), left, what=what, ordered=False)
+    sentences = {
+        "loss outside": "loss_fn runs outside autocast.",
+        "model outside": "The model runs outside autocast.",
+        "outside": "Autocast is not on.",
+    }
+    for training, scaling in itertools.product((True, False), (None, {"init_scale": 8.0})):
+        given = new_weights(), [new_batch(), new_batch()], scaling, None, training
+        right, *wrong = (PROBE.trained(reference(mistake), *given) for mistake in ("", *sentences))
+        logs = {m: [step["log"] for step in w] for m, w in zip(sentences, wrong, strict=True)}
+        for i, report in enumerate(trained(student, *given)):
+            known = {told: logs[mistake][i] for mistake, told in sentences.items()}
+            what, log = "the list of the calls and their modes", entry(report, "log")
+            assert_equal(log, right[i]["log"], what=what, mistakes=known, ordered=False)
+            what = "how autocast, mode, random state, dtypes of parameters and gradients are left"
+            assert_equal(entry(report, "left"), right[i]["left"], what=what, ordered=False)
 
 
 @pytest.mark.points(10)
 @pytest.mark.place("train_step")
-@pytest.mark.hint(
-    "zero_grad, autocast, scale, backward, unscale_, clip, step, update: in this order."
-)
+@pytest.mark.hint("zero_grad, autocast, scale, backward, unscale_, clip, step, update.")
 def test_train_step(student: Student) -> None:
     """Steps are those of ordinary training, with clipping of the real gradients and with a scaler."""
     for scaling in (None, {"init_scale": 4.0, "growth_interval": 2}, {"init_scale": 1024.0}):
@@ -247,18 +246,16 @@ def test_train_step(student: Student) -> None:
 @pytest.mark.points(5)
 @pytest.mark.requires("test_train_step")
 @pytest.mark.place("train_step")
-@pytest.mark.hint(
-    "scaler.step decides by itself whether the optimizer steps; then scaler.update()."
-)
+@pytest.mark.hint("scaler.step decides whether the optimizer steps; then scaler.update().")
 def test_train_step_overflows(student: Student) -> None:
     """With a scaler a step that overflows is skipped; without one the optimizer steps in any case."""
     x, y = new_batch()
-    spoiled, huge = (x, y * math.inf), (x, y * 0 + 1e15)
-    for bad, scale in ((spoiled, 16.0), (huge, 1e12)):
-        for max_norm in (None, 0.5):
-            batches = [bad, new_batch(), bad, bad, new_batch()]
-            scaling = {"init_scale": scale, "growth_interval": 3}
-            check_training(student, new_weights(), batches, scaling, max_norm)
+    spoiled, huge = (x, torch.full_like(y, math.inf)), (x, torch.full_like(y, 1e15))
+    # The scaled loss of the huge one is inf, its gradients are finite.
+    for bad, scale, max_norm in ((spoiled, 16.0, None), (spoiled, 16.0, 0.5), (huge, 1e10, None)):
+        batches = [bad, new_batch(), bad, bad, new_batch()]
+        scaling = {"init_scale": scale, "growth_interval": 3}
+        check_training(student, new_weights(), batches, scaling, max_norm)
     weights = entry(trained(student, new_weights(), [new_batch(), spoiled], None)[1], "weights")
     told = "Without a scaler the optimizer steps in any case, with inf and NaN, too."
     assert not assert_tensor(weights).isfinite().all(), told
@@ -277,23 +274,18 @@ def part(of: Tensor, among: Tensor) -> float:
 
 
 def check_fraction(fraction: Any, values: Tensor, scale: float) -> None:
-    some, zeros = values != 0, (values * scale).half() == 0
+    some, every = values != 0, torch.ones_like(values, dtype=torch.bool)
+    gone, single = lost(values, scale), (values.float() * scale).half() == 0
+    early, zeros = values.half() * scale == 0, (values * scale).half() == 0
     mistakes = {
-        "You turn the values into float16 before they are scaled.": part(
-            some & (values.half() * scale == 0), some
-        ),
+        "You multiply in float32: do it in the dtype of values.": part(some & single, some),
+        "You turn the values into float16 before they are scaled.": part(some & early, some),
         "The scale is ignored.": part(lost(values, 1.0), some),
-        "You divide by the number of all entries: by that of the nonzero ones.": part(
-            lost(values, scale), torch.ones_like(some)
-        ),
-        "Zeros count in yours: they were zero before.": part(zeros, torch.ones_like(some)),
-        "What only loses digits is counted, too: it is not zero.": part(
-            lost(values, scale, 6.1e-5), some
-        ),
-        "That is the part that survives.": 1 - part(lost(values, scale), some),
-        "That is their number: divide it by that of the nonzero entries.": float(
-            lost(values, scale).sum()
-        ),
+        "You divide by the number of all entries, zeros too.": part(gone, every),
+        "Zeros count in yours: they were zero before.": part(zeros, every),
+        "What only loses digits is counted: it is not 0.": part(lost(values, scale, 6e-5), some),
+        "That is the part that survives.": 1 - part(gone, some),
+        "That is their number: divide it by that of the nonzero entries.": float(gone.sum()),
     }
     right = part(lost(values, scale), some)
     what = f"the fraction for a {str(values.dtype)[6:]} tensor of shape {tuple(values.shape)}"
@@ -329,92 +321,76 @@ def run(
 
 
 class Scaler:
-    """A GradScaler and its SGD, or a mistaken one, on the judge's side."""
+    """A GradScaler, or a mistaken one."""
 
     def __init__(
-        self, values: list[Tensor], mistake: str, scale: float,
-        growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
+        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+        growth_interval: int = 2000, mistake: str = "",
     ) -> None:  # fmt: skip
-        self.values, self.mistake, self.scale = list(values), mistake, scale
-        self.factors, self.interval = (growth_factor, backoff_factor), growth_interval
-        self.momenta: list[Any] = [None] * len(values)
-        self.grads: list[Any] = []
-        self.unscaled = self.bad = False
-        self.count = 0
+        self.value, self.mistake = init_scale, mistake
+        self.factors = growth_factor, backoff_factor
+        self.interval, self.count, self.unscaled, self.bad = growth_interval, 0, False, False
 
-    def finite(self, gradients: list[Any]) -> bool:
-        looks: dict[str, Callable[[Tensor], Any]] = {
-            "": lambda g: g.isfinite().all(),
-            "looks for NaN only": lambda g: not g.isnan().any(),
-            "looks for inf only": lambda g: not g.isinf().any(),
-        }
-        look = looks.get(self.mistake, looks[""])
-        given = [gradient for gradient in gradients if gradient is not None]
-        return all(bool(look(g)) for g in (given[-1:] if self.mistake == "last" else given))
+    def get_scale(self) -> float:
+        return self.value
 
-    def unscale(self) -> None:
-        if self.mistake == "checks before":
-            self.bad = not self.finite(self.grads)
-        self.grads = times(self.grads, 1 / self.scale)
-        if self.mistake != "checks before":
-            self.bad = not self.finite(self.grads) or (self.bad and self.mistake == "flag kept")
-        self.unscaled = True
+    def scale(self, loss: Tensor) -> Tensor:
+        return loss * self.value
 
-    def call(self, name: Any) -> Any:
-        if isinstance(name, list):
-            self.grads = name
-        elif name == "spoil":
-            self.grads = [None if g is None else torch.ones_like(g) for g in self.grads]
-        elif name == "unscale_":
-            self.unscale()
-        elif name == "update":
-            self.update()
-        else:
-            return self.step()
-        return None
+    def gradients(self, sgd: Any) -> list[Tensor]:
+        gradients = [p.grad for group in sgd.param_groups for p in group["params"]]
+        return [gradient for gradient in gradients if gradient is not None]
 
-    def step(self) -> bool:
+    def finite(self, gradients: list[Tensor]) -> bool:
+        if self.mistake in ("nan only", "inf only"):
+            look = torch.isnan if self.mistake == "nan only" else torch.isinf
+            return not any(bool(look(g).any()) for g in gradients)
+        if self.mistake == "sum":
+            return all(bool(g.square().sum().isfinite()) for g in gradients)
+        looked_at = gradients[-1:] if self.mistake == "last" else gradients
+        return all(bool(g.isfinite().all()) for g in looked_at)
+
+    def unscale_(self, sgd: Any) -> None:
+        before, gradients = self.finite(self.gradients(sgd)), self.gradients(sgd)
+        for gradient in gradients:
+            gradient /= self.value
+        good = before if self.mistake == "checks before" else self.finite(gradients)
+        self.unscaled, self.bad = True, not good or (self.bad and self.mistake == "flag kept")
+
+    def step(self, sgd: Any) -> bool:
         if self.mistake == "twice" or not (self.unscaled or self.mistake == "never"):
-            self.unscale()
-        bad = not self.finite(self.grads) if self.mistake == "late" else self.bad
+            self.unscale_(sgd)
+        bad = not self.finite(self.gradients(sgd)) if self.mistake == "late" else self.bad
         if bad and self.mistake == "zeros":
-            self.grads = times(self.grads, 0.0)
-            self.grads = [None if g is None else torch.zeros_like(g) for g in self.grads]
-        elif bad and self.mistake != "steps":
-            return False
-        for i, (gradient, lr) in enumerate(zip(self.grads, (0.5, 0.25, 0.25, 0.25), strict=True)):
-            if gradient is not None:
-                old = self.momenta[i]
-                self.momenta[i] = gradient if old is None else 0.5 * old + gradient
-                self.values[i] = self.values[i] - lr * self.momenta[i]
-        return not bad
+            for gradient in self.gradients(sgd):
+                gradient.zero_()
+        if not bad or self.mistake in ("zeros", "steps"):
+            sgd.step()
+        return not bad or self.mistake == "steps"
 
     def update(self) -> None:
         growth, backoff = self.factors
-        keeps = self.mistake == "count kept after bad"
-        self.count = (self.count if keeps else 0) if self.bad else self.count + 1
+        self.count = self.count + 1 if not self.bad else self.count * (self.mistake == "count kept")
         if self.bad:
-            self.scale *= 1.0 if self.mistake == "no backoff" else backoff
-        elif self.mistake != "no growth" and (
-            self.count >= self.interval or self.mistake == "always grows"
-        ):
-            self.scale *= growth
-            self.count = self.count if self.mistake == "count kept after growth" else 0
-        self.unscaled = False
-        self.bad = self.bad and self.mistake == "flag kept"
+            self.value *= 1.0 if self.mistake == "no backoff" else backoff
+        elif self.count >= self.interval or self.mistake == "always grows":
+            self.value *= 1.0 if self.mistake == "no growth" else growth
+            self.count *= self.mistake == "count goes on"
+        self.unscaled, self.bad = False, self.bad and self.mistake == "flag kept"
 
 
 SENTENCES = {
     "no backoff": "The scale does not shrink after a bad iteration.",
     "no growth": "The scale never grows.",
     "always grows": "The scale grows at each good iteration: only after growth_interval of them.",
-    "count kept after bad": "Good iterations are counted across a bad one: begin anew after it.",
-    "count kept after growth": "The count goes on after the scale grew: begin anew.",
+    "count kept": "Good iterations are counted across a bad one: begin anew after it.",
+    "count goes on": "The count goes on after the scale grew: begin anew.",
     "flag kept": "After a bad iteration all are bad: update has to clear what was found.",
     "checks before": "You look for inf before the division: a scale below 1 makes more of them.",
+    "sum": "Finite gradients can have an infinite sum, or squares: look at each entry.",
     "last": "Only the last gradient is looked at.",
-    "looks for NaN only": "An inf is not seen: look for everything that is not finite.",
-    "looks for inf only": "A NaN is not seen: look for everything that is not finite.",
+    "nan only": "An inf is not seen: look for everything that is not finite.",
+    "inf only": "A NaN is not seen: look for everything that is not finite.",
     "late": "step looks for inf and NaN itself: unscale_ has to note them, clipping may hide them.",
     "never": "The gradients are not unscaled: step does it where unscale_ was not called.",
     "twice": "The gradients are unscaled twice: step does it only where unscale_ was not called.",
@@ -427,45 +403,38 @@ def check_script(
     student: Student, values: list[Tensor], script: list[Any], *given: Any, **named: Any
 ) -> None:
     """What a script gives and leaves is right, call by call; the usual mistakes have names."""
+
+    @cache
+    def ideal(mistake: str) -> Any:
+        module = SimpleNamespace(GradScaler=partial(Scaler, mistake=mistake))
+        return PROBE.scripted(module, values, script, *given, **named)
+
+    def story(key: str, after: str, mistake: str = "") -> list[Any]:
+        pairs = zip(ideal(mistake), script, strict=True)
+        return [report[key] for report, call in pairs if call == after]
+
     reports = run(student, values, script, *given, **named)
-
-    def story(mistake: str, key: str) -> list[Any]:
-        scaler = Scaler(values, mistake, *given, **named)
-        seen = []
-        for name in script:
-            value = scaler.call(name)
-            left = {"value": value, "values": list(scaler.values), "scale": scaler.scale}
-            seen.append({**left, "momenta": list(scaler.momenta)}[key])
-        return [seen[i] for i in steps[key]]
-
-    places = {
-        name: [i for i, call in enumerate(script) if call == name] for name in ("step", "update")
-    }
-    steps = {"values": places["step"], "momenta": places["step"]}
-    steps |= {"value": places["step"], "scale": places["update"]}
-    words = {
-        "value": "the list of what each step returned",
-        "scale": "the list of the scales after each update",
-        "values": "the list of the parameters after each step",
-        "momenta": "the list of the optimizer's momenta after each step",
-    }
-    for key, what in words.items():
-        actual = [entry(reports[i], key) for i in steps[key]]
-        known = {told: partial(story, mistake, key) for mistake, told in SENTENCES.items()}
-        assert_close(actual, story("", key), what=what, mistakes=known)
+    for key, after, what in (
+        ("value", "step", "what each step returned"),
+        ("scale", "update", "the scales after each update"),
+        ("values", "step", "the parameters after each step"),
+        ("momenta", "step", "the optimizer's momenta after each step"),
+    ):
+        actual = [entry(reports[i], key) for i, call in enumerate(script) if call == after]
+        known = {told: partial(story, key, after, mistake) for mistake, told in SENTENCES.items()}
+        assert_close(actual, story(key, after), what=f"the list of {what}", mistakes=known)
 
 
 # --- training ------------------------------------------------------------------------------------
 
-SIZES = [12, 4, 8, 2]
-
 
 def new_weights() -> Tensor:
-    return torch.randn(sum(SIZES)) * 0.5
+    return torch.randn(26) * 0.5
 
 
 def new_batch() -> Batch:
-    return torch.randn(4, 3), torch.randn(4, 2)
+    """Inputs, and targets, of which the loss takes two columns."""
+    return torch.randn(4, 3), torch.randn(4, 3)
 
 
 def trained(student: Student, weights: Tensor, batches: list[Batch], *more: Any) -> list[Any]:
@@ -473,45 +442,35 @@ def trained(student: Student, weights: Tensor, batches: list[Batch], *more: Any)
     return list(entry(reports, kind=list, count=len(batches)))
 
 
-def simulate(
-    weights: Tensor, batches: list[Batch], scaling: Any, max_norm: Any, mistake: str = ""
-) -> dict[str, list[Any]]:
-    """A training, or a mistaken one: what each step returns and leaves."""
-    seen: dict[str, list[Any]] = {"value": [], "weights": [], "momentum": [], "scale": []}
-    momentum, before = torch.zeros_like(weights), torch.full_like(weights, 70.0)
-    options = {"init_scale": 1.0, "growth_interval": 10**9, **(scaling or {})}
-    scale, interval, count = options["init_scale"], options["growth_interval"], 0
-    for x, y in batches:
-        leaf: Any = weights.clone().requires_grad_()
-        w, b, v, c = leaf.split(SIZES)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            outputs = F.linear(F.linear(x, w.reshape(4, 3), b).tanh(), v.reshape(2, 4), c)
-            loss = F.mse_loss(outputs, y)
-        (loss * scale).backward()
-        gradient = leaf.grad + (before if mistake == "kept" else 0.0)
-        gradient = clip(gradient, max_norm) if mistake == "early" else gradient
-        gradient = gradient if mistake == "scaled" else gradient / scale
-        good = scaling is None or bool(gradient.isfinite().all())
-        stepped = good or mistake == "steps"
-        if mistake not in ("early", "unclipped"):
-            gradient = clip(gradient, max_norm)
-        before = gradient
-        if stepped:
-            momentum = 0.9 * momentum + gradient
-            weights = weights - 0.1 * momentum
-        count = count + 1 if good else 0
-        if (not good or count == interval) and mistake != "no update":
-            scale, count = scale * (2.0 if good else 0.5), 0
-        value = loss.item() * (scale if mistake == "scaled loss" else 1.0)
-        now = (value, weights, momentum, None if scaling is None else scale)
-        for name, fact in zip(seen, now, strict=True):
-            seen[name].append(fact)
-    return seen
+def reference(mistake: str = "") -> Any:
+    """A module with a train_step that is right, or has a mistake."""
 
+    def train_step(
+        model: Any, loss_fn: Any, sgd: Any, x: Any, y: Any, scaler: Any, max_norm: Any
+    ) -> Any:
+        if mistake != "kept":
+            sgd.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, mistake not in ("outside", "model outside")):
+            outputs = model(x)
+        with torch.autocast("cpu", torch.bfloat16, mistake not in ("outside", "loss outside")):
+            loss = loss_fn(outputs, y)
+        scaled = loss if scaler is None else scaler.scale(loss)
+        scaled.backward()
+        steps = [] if scaler is None or mistake == "scaled" else [partial(scaler.unscale_, sgd)]
+        if max_norm is not None and mistake != "unclipped":
+            clip = partial(torch.nn.utils.clip_grad_norm_, model.parameters(), max_norm)
+            steps.insert(0 if mistake == "early" else len(steps), clip)
+        for call in steps:
+            call()
+        if scaler is None or mistake in ("steps", "scaled"):
+            sgd.step()
+        else:
+            scaler.step(sgd)
+        if scaler is not None and mistake != "no update":
+            scaler.update()
+        return (scaled if mistake == "scaled loss" else loss).item()
 
-def clip(gradient: Tensor, max_norm: float | None) -> Tensor:
-    norm = gradient.norm()
-    return gradient if max_norm is None else gradient * (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    return SimpleNamespace(GradScaler=Scaler, train_step=train_step)
 
 
 def check_training(
@@ -520,21 +479,25 @@ def check_training(
     """What each step returns and leaves is right; the usual mistakes have names."""
     reports = trained(student, weights, batches, scaling, max_norm)
     sentences = {
+        "steps": "The optimizer steps though a gradient is inf or NaN: step through the scaler.",
         "kept": "Gradients from before count: zero them first.",
         "early": "The scaled gradients are clipped: unscale them first.",
         "scaled": "The optimizer steps with scaled gradients: step through the scaler.",
         "no update": "The scale never changes: scaler.update() ends a step.",
-        "steps": "The optimizer steps though a gradient is inf or NaN: step through the scaler.",
         "unclipped": "The gradients are not clipped: clip between backward and the step.",
         "scaled loss": "The result is the scaled loss: return the loss itself.",
     }
-    story = partial(simulate, weights, batches, scaling, max_norm)
-    right, case = story(), f"(scaler: {scaling or 'none'}, max_norm={max_norm})"
+
+    @cache
+    def ideal(mistake: str) -> Any:
+        return PROBE.trained(reference(mistake), weights, batches, scaling, max_norm)
+
+    def story(key: str, mistake: str = "") -> list[Any]:
+        return [step[key] for step in ideal(mistake)]
+
+    case = f"(scaler: {scaling or 'none'}, max_norm={max_norm})"
     for key in ("scale", "weights", "momentum", "value"):
-        known = {
-            told: (lambda key=key, mistake=mistake: story(mistake)[key])
-            for mistake, told in sentences.items()
-        }
+        known = {told: partial(story, key, mistake) for mistake, told in sentences.items()}
         actual = [entry(report, key) for report in reports]
         what = f"the list of each step's {'result' if key == 'value' else key} {case}"
-        assert_close(actual, right[key], what=what, mistakes=known, rtol=1e-2, atol=2e-3)
+        assert_close(actual, story(key), what=what, mistakes=known, rtol=1e-2, atol=2e-3)
