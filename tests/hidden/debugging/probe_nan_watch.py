@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 NAN = float("nan")
-ERROR = LookupError("it broke")
+# What catches an error by its type alone catches the first one, and not the second.
+OddError = type("OddError", (LookupError, RuntimeError, ValueError), {})
+ERRORS: dict[str, Exception] = {"odd": OddError("it broke"), "lookup": LookupError("it broke")}
 # What a leaf does to a tensor (3, 4); a nested value goes through `unpack`.
 KINDS: dict[str, Callable[[Any], Any]] = {
     "same": lambda x: x * 1,
     "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
     "inf": lambda x: torch.cat([x[:2], -1 / (x[2:] * 0).abs()]),
-    "large": lambda x: torch.full_like(x, 3e38),
+    "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
     "cover": lambda x: x.nan_to_num_(0.0, 0.0, 0.0),
     "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
     "nested": lambda x: {"x": x, "deep": [None, (x, {"last": x / 0})]},
@@ -29,12 +31,12 @@ ran: list[Any] = []
 class Leaf(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self.unread = kind, nn.Parameter(torch.tensor(NAN))
 
     def forward(self, x: Any) -> Any:
         ran.append([self.kind, self.training])
-        if self.kind == "raise":
-            raise ERROR
+        if self.kind in ERRORS:
+            raise ERRORS[self.kind]
         return KINDS[self.kind](x)
 
 
@@ -51,8 +53,7 @@ class Box(nn.Module):
         for part in self.children():
             x = part(x)
         ran.append([f"box {self.own}", self.training])
-        x = sum(others, x)
-        return KINDS[self.own](x) if isinstance(x, Tensor) else x
+        return KINDS[self.own](sum(others, x)) if isinstance(x, Tensor) else x
 
 
 def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
@@ -78,48 +79,51 @@ def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
         value = module.first_non_finite(model, *inputs)
     except LookupError as caught:
         value, error = None, caught
-    report = {"value": value, "own": error is ERROR, "ran": list(ran)}
+    report = {"value": value, "own": error in ERRORS.values(), "ran": list(ran)}
     return {**report, "hooks": [before, hooks(model)]}
 
 
 class Network(nn.Module):
-    """Three layers, the middle one frozen; the root's gradient is not finite at 0."""
+    """Runs stem, core, head, of which some weights are frozen; the root's gradient is a NaN at 0."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem, self.frozen, self.head = nn.Linear(4, 3), nn.Linear(3, 3), nn.Linear(3, 2)
-        self.unused, _ = nn.Linear(2, 2), self.frozen.requires_grad_(False)
+        self.stem, self.head, self.core = nn.Linear(4, 3), nn.Linear(3, 2), nn.Linear(3, 3)
+        self.unused = nn.Linear(2, 2)
+        self.core.weight.requires_grad = self.head.weight.requires_grad = False
 
     def forward(self, x: Tensor, where: str = "") -> Tensor:
         x = torch.tanh(self.stem(x))
-        x = self.frozen((x * 0).abs().sqrt() if where == "middle" else x)
-        if where in ("inf", "large"):  # the gradient, at head's bias: inf, or a sum that overflows
+        x = self.core((x * 0).abs().sqrt() if where == "middle" else x)
+        if where in ("inf", "large"):  # the gradient, at head's bias: -inf, or a sum that overflows
             x = self.head(x.detach())
-            return x * 1e20 * 1e20 if where == "inf" else x * 2e38
+            return x * -1e20 * 1e20 if where == "inf" else x * 2e38
         x = self.head(x)
-        return (x * 0 if where == "end" else x).abs().sqrt()
+        return (x * torch.tensor([0.0, 1.0]) if where == "end" else x).abs().sqrt()
 
 
 def watched(module: Any, where: list[str], x: Tensor, how: str = "") -> dict[str, Any]:
     """Backward passes in a block (a plain one, or one that fails): what came, and the hooks left."""
     torch.manual_seed(0)
-    model, done, after, error = Network(), 0, False, None
-    model.head.weight.register_hook(lambda _: None)
+    model, done, after, error = Network(), -1, False, None
+    model.unused.bias.grad = torch.ones(2)
+    model.head.bias.register_hook(lambda _: None)
     before = hooks(model)
     try:
         with nullcontext() if how == "plain" else module.watch_gradients(model):
+            done = 0
             for place in where:
                 model(x, place).sum().backward()
                 done += 1
             after = True
-            if how == "fail":
-                raise ERROR
+            if how in ERRORS:
+                raise ERRORS[how]
     except NotImplementedError:
         raise
     except (RuntimeError, LookupError) as caught:
         error = caught
     gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-    report = {"done": done, "after": after, "own": error is ERROR, "gradients": gradients}
+    report = {"done": done, "after": after, "own": error in ERRORS.values(), "gradients": gradients}
     report |= {"runtime": isinstance(error, RuntimeError), "text": str(error)[:500]}
     return {**report, "hooks": [before, hooks(model)]}
 
@@ -128,7 +132,7 @@ class Spoiled(torch.autograd.Function):
     """x itself; its backward returns a NaN, or raises."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, error: Any) -> Tensor:
+    def forward(ctx: Any, error: Any, x: Tensor) -> Tensor:
         ctx.error = error
         return x.clone()
 
@@ -136,24 +140,27 @@ class Spoiled(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         if ctx.error is not None:
             raise ctx.error
-        return gradient * NAN, None
+        return None, gradient * NAN
 
 
 def losses(kind: str, x: Tensor) -> Any:
     """The loss of a closure, over x with a 0 in it."""
     if kind == "closure":
-        raise RuntimeError("Function 'FakeBackward0' returned nan values in its 0th output.")
-    if kind == "lookup":
-        raise ERROR
+        raise RuntimeError("the model returned nan values")
+    if kind in ERRORS:
+        raise ERRORS[kind]
     errors = {"backward": RuntimeError("it broke, too"), "unwritten": NotImplementedError("later")}
     if kind in (*errors, "custom"):
-        return Spoiled.apply(x.exp(), errors.get(kind)).sum()  # type: ignore[no-untyped-call]
+        return Spoiled.apply(errors.get(kind), x.exp()).sum()  # type: ignore[no-untyped-call]
     formulas: dict[str, Callable[[], Tensor]] = {
         "fine": lambda: x.square().sum(),
         "sqrt": lambda: (x.abs().sqrt() * 0).sum(),
         "inf": lambda: x.reciprocal().sum(),
-        "pow": lambda: ((x * 0).pow(0.5) * 0).sum(),
+        "pow": lambda: x.pow(x).sum(),
+        "negative": lambda: x.sqrt().sum(),
+        "log": lambda: x.log().sum(),
         "vector": lambda: x * 2,
+        "constant": lambda: x.detach().sum(),
     }
     return formulas[kind]()
 
@@ -175,7 +182,7 @@ def backward(module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool]) -> d
         if isinstance(caught, NotImplementedError) and kind != "unwritten":
             raise
         error = f"{type(caught).__name__}: {caught}"[:200]
-    mode = [torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()]
+    mode = torch.is_anomaly_enabled()
     return {"value": value, "error": error, "count": count, "mode": mode}
 
 

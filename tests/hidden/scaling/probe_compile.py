@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ class _Net(nn.Module):
 
 GRAPHS: dict[str, Any] = {
     "net": _Net,
-    "sine": lambda: lambda x, y: (torch.sin(x) * y, x.sum()),
+    "sine": lambda: lambda x, y: (torch.sin(x) * y * x, x.sum()),
     "inputs": lambda: lambda x, y: (y, x),
 }
 
@@ -65,17 +67,17 @@ def compiled(module: Any, x: Tensor) -> dict[str, Any]:
 def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = None) -> Any:
     """A function with so many breaks (without a tensor for 3), and counters of its runs."""
     total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
+    ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
 
     def f(x: Tensor, factor: int = 2) -> Any:
         if not torch.compiler.is_compiling():
             outside.append(1)
         if breaks == 3:
             return 3
-        total.add_(1)
-        if breaks:
-            torch._dynamo.graph_break()
         x = x * factor
-        if breaks == 2:
+        ran() if breaks else total.add_(1)
+        x = x + 1
+        if breaks == 2 and factor == 5:
             torch._dynamo.graph_break()
         return x + 1
 
@@ -100,7 +102,8 @@ def afresh(module: Any, name: str, breaks: int, times: int, *arguments: Any) -> 
 def clipped(module: Any, inner: bool, xs: list[Tensor], max_norm: float) -> dict[str, Any]:
     """Values of the compiled function for each x, and how many graphs there are afterwards."""
     clip: Any = module.clip_by_norm
-    clip(xs[0], max_norm)  # dynamo would wrap what a function raises that is not written
+    with redirect_stdout(StringIO()) as printed:
+        clip(xs[0], max_norm)  # dynamo would wrap what a function raises that is not written
     torch._dynamo.reset()
     graphs: list[int] = []
 
@@ -112,7 +115,7 @@ def clipped(module: Any, inner: bool, xs: list[Tensor], max_norm: float) -> dict
         return clip(x * 2, max_norm) + 1
 
     f = torch.compile(caller if inner else clip, backend=backend, fullgraph=not inner)
-    report: dict[str, Any] = {"values": [], "graphs": []}
+    report: dict[str, Any] = {"values": [], "graphs": [], "printed": printed.getvalue()}
     for x in xs:
         try:
             report["values"].append(f(x, max_norm))

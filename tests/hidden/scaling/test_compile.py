@@ -20,27 +20,26 @@ RESET = "f was compiled before, and nothing was reset: torch._dynamo.reset() com
 @pytest.mark.hint("node.op in ('call_function', 'call_method', 'call_module') for gm.graph.nodes")
 def test_counts(student: Student) -> None:
     """It counts graphs, and the call nodes of each: functions, methods and modules."""
-    names, right = ["net", "sine", "inputs", "net"], [3, 3, 0, 3]
+    names, right = ["net", "sine", "inputs", "net"], [3, 4, 0, 3]
     reports = student.run("counted", names, torch.randn(3, 2), torch.randn(3, 2))
     reports = entry(reports, kind=list, count=5)
-    new = (
-        "A new backend does not begin with 0 and []: are they those of the class, which all share?"
-    )
+    new = "A new backend does not begin with 0 and []: are they those of the class, for all?"
     assert laws.same(entry(reports[0], "counts"), [0, []]), new
     nodes = {
-        "All nodes are counted, inputs, parameters and the output, too: calls only.": [7, 6, 3, 7],
-        "Parameters (get_attr) are counted, too: calls only.": [4, 3, 0, 4],
-        "The output is counted, too: calls only.": [4, 4, 1, 4],
-        "call_function alone is counted: call_method and call_module are, too.": [1, 2, 0, 1],
-        "call_module is left out: it is a call, too.": [2, 3, 0, 2],
-        "call_method is left out: it is a call, too.": [2, 2, 0, 2],
-        "operations is a running total: append the number of this graph.": [3, 6, 6, 9],
+        "All nodes are counted, inputs, parameters and the output, too: calls only.": [7, 7, 3, 7],
+        "Parameters (get_attr) are counted, too: calls only.": [4, 4, 0, 4],
+        "The output is counted, too: calls only.": [4, 5, 1, 4],
+        "call_function alone is counted: call_method and call_module are, too.": [1, 3, 0, 1],
+        "call_module is left out: it is a call, too.": [2, 4, 0, 2],
+        "call_method is left out: it is a call, too.": [2, 3, 0, 2],
+        "A function that is called twice is counted once: count every call.": [3, 3, 0, 3],
+        "operations is a running total: append the number of this graph.": [3, 7, 7, 10],
     }
     wrong: dict[str, Any] = {told: [4, numbers] for told, numbers in nodes.items()}
     wrong["graphs stays 1: it is for all graphs that were given."] = [1, right]
     wrong[f"graphs stays 0. {ONCE}"] = [0, right]
     wrong["operations holds the last graph only: append."] = [4, [3]]
-    wrong["operations is a sum: it should be a list."] = [4, 9]
+    wrong["operations is a sum: it should be a list."] = [4, 10]
     what = "graphs and operations after 4 graphs"
     assert_equal(entry(reports[4], "counts"), [4, right], what=what, mistakes=wrong)
     for i, report in enumerate(reports[1:4], 1):
@@ -57,7 +56,7 @@ def test_runs(student: Student) -> None:
     x, y = torch.randn(3, 2), torch.randn(3, 2)
     right: dict[str, Any] = {
         "net": lambda x, y: [2 * x + y + 1],
-        "sine": lambda x, y: [x.sin() * y, x.sum()],
+        "sine": lambda x, y: [x.sin() * y * x, x.sum()],
     }
     reports = entry(student.run("counted", [*right], x, y), kind=list, count=3)
     results = "results: return the callable that computes them, gm.forward."
@@ -83,7 +82,7 @@ def sizes(*numbers: int) -> list[tuple[Tensor]]:
 
 
 def mistaken(right: list[int]) -> dict[str, Any]:
-    totals, anew = [sum(right[: i + 1]) for i in range(4)], [max(right)] * 4
+    totals, anew = [sum(right[: i + 1]) for i in range(len(right))], [max(right)] * len(right)
     return {
         "These are running totals: give what each call adds.": totals,
         "Every call compiles anew (reset once, before all calls), or runs are counted, not graphs.": anew,
@@ -98,16 +97,18 @@ def mistaken(right: list[int]) -> dict[str, Any]:
 @pytest.mark.hint("before = backend.graphs; compiled(*arguments); backend.graphs - before")
 def test_compilations(student: Student) -> None:
     """Each call has the number of graphs that it compiles, for fixed and for dynamic sizes."""
+    wrong: dict[str, Any]
     x, z = torch.ones(3), torch.ones(4)
     whole, broken = student.made("function", 0), student.made("function", 1)
     dynamic = "dynamic does not arrive: torch.compile(f, backend=backend, dynamic=dynamic)."
-    calls = [(x,), (x, 2), (z, 2), (torch.ones(5), 2)]
+    calls = [(x, 2), (x, 2), (z, 2), (torch.ones(5), 2), (torch.ones(5), 3)]
     value = student.function("compilations")(whole, calls, False)
-    what, right = "compilations, dynamic=False, for sizes 3, 3, 4, 5,", [1, 0, 1, 1]
-    assert_equal(value, right, what=what, mistakes={dynamic: [1, 0, 1, 0], **mistaken(right)})
+    what, right = "compilations, dynamic=False, for sizes 3, 3, 4, 5, 5,", [1, 0, 1, 1, 1]
+    wrong = {dynamic: [1, 0, 1, 0, 1], "Only the first argument arrives.": [1, 0, 1, 1, 0]}
+    assert_equal(value, right, what=what, mistakes={**wrong, **mistaken(right)})
     value = student.function("compilations")(broken, sizes(3, 3, 4, 5), dynamic=True)
     what, right = "compilations, dynamic=True, with a break, for sizes 3, 3, 4, 5,", [2, 0, 0, 0]
-    wrong: dict[str, Any] = {dynamic: [2, 0, 1, 0], **mistaken(right)}
+    wrong = {dynamic: [2, 0, 1, 0], **mistaken(right)}
     wrong["A break adds a graph: count each graph of a call."] = [1, 0, 0, 0]
     assert_equal(value, right, what=what, mistakes=wrong)
     value = student.function("compilations")(whole, [])
@@ -125,13 +126,12 @@ def test_fresh_start(student: Student) -> None:
     right = [1, 0, 1, 0]
     what = "compilations of an f that was compiled before, for sizes 3, 3, 4, 5,"
     before = "Sizes that varied before are remembered: torch._dynamo.reset() forgets them, too."
-    wrong = {RESET: [0] * 4, before: [1, 0, 0, 0], **mistaken(right)}
+    wrong = {RESET: [0] * 4, before: [1, 0, 0, 0], "None is no False.": [1, 0, 1, 1]}
+    wrong |= mistaken(right)
     assert_equal(first, right, what=what, mistakes=wrong)
     still = "the second time: torch._dynamo.reset() comes first."
-    wrong = {
-        f"The size is a variable at once {still}": [1, 0, 0, 0],
-        f"Nothing is compiled {still}": [0] * 4,
-    }
+    wrong = {f"The size is a variable at once {still}": [1, 0, 0, 0]}
+    wrong |= {f"Nothing is compiled {still}": [0] * 4}
     assert_equal(second, right, what="the same call once more", mistakes=wrong)
     check_runs(plain, runs, 8, 4)
 
@@ -150,7 +150,7 @@ def test_breaks(student: Student) -> None:
     """It is the number of graphs of one call, minus one, and 0 where nothing is compiled."""
     wrong = {
         "These are graphs: one break makes two of them.": 3,
-        "Any number of breaks is reported as one: count them.": 1,
+        "Any number of breaks is reported as one, or the second argument is lost.": 1,
         "This is True or False: give a number.": True,
     }
     value = student.function("graph_breaks")(student.made("function", 2), torch.ones(3), 5)
@@ -170,7 +170,7 @@ def test_breaks_fresh(student: Student) -> None:
     answers, runs, plain = fields(report, "answers", "runs", "plain")
     what = "graph_breaks of an f that was compiled before"
     assert_equal(answers, [1], what=what, mistakes={RESET: [0]})
-    check_runs(plain, runs, 1, 1)
+    check_runs(plain, runs, 1, 0)
 
 
 def clip(x: Tensor, max_norm: float) -> Tensor:
@@ -193,13 +193,10 @@ def test_clip(student: Student) -> None:
             wrong = {
                 "Short vectors are stretched, too: they stay as they are.": x * (bound / norm),
                 "Long vectors stay as they are: they should be scaled to max_norm.": x,
-                "Each row is clipped by its own norm: take the norm of all of x.": row.reshape(
-                    shape
-                ),
+                "Each row is clipped by its own norm: take that of all of x.": row.reshape(shape),
                 "Each entry is clamped: scale all of x by one factor.": x.clamp(-bound, bound),
                 "Long vectors are divided by their norm: times max_norm.": unit,
-                "There is an epsilon in the denominator, 1e-6: none is needed.": x
-                * (bound / (norm + 1e-6)),
+                "There is an epsilon in the denominator, 1e-6.": x * (bound / (norm + 1e-6)),
             }
             what = f"clip_by_norm of an x of shape {shape} and norm {norm:g} to {bound:g}"
             assert_close(call(x, bound), clip(x, bound), what=what, mistakes=wrong)
@@ -216,11 +213,7 @@ def test_clip_zeros(student: Student) -> None:
     for shape in ((3,), (2, 3), (), (0,), (3, 0)):
         x, what = torch.zeros(shape, dtype=torch.float64), f"clip_by_norm of zeros of shape {shape}"
         value = assert_tensor(student.function("clip_by_norm")(x, 2.0), shape=shape, what=what)
-        nan = {
-            "0 / 0 is NaN, and so is 0 * inf: zeros should stay zeros.": torch.full_like(
-                x, torch.nan
-            )
-        }
+        nan = {"0 / 0 is NaN, and so is 0 * inf: zeros should stay zeros.": x * torch.nan}
         assert_close(value, x, what=what, mistakes=nan)
 
 
@@ -239,7 +232,7 @@ def test_clip_laws(student: Student) -> None:
     laws.check_float64(student.function("clip_by_norm")(x, 1.0), clip(x, 1.0))
 
 
-@pytest.mark.points(12)
+@pytest.mark.points(18)
 @pytest.mark.requires("test_clip")
 @pytest.mark.place("clip_by_norm")
 @pytest.mark.hint("No .item(), no if, no print: comparisons and torch.where work on tensors.")
@@ -252,9 +245,10 @@ def test_clip_one_graph(student: Student) -> None:
         how = "called by a compiled function" if inner else "compiled with fullgraph=True"
         error = entry(report, "error", default=None)
         assert error is None, f"clip_by_norm cannot be {how}: {error}"
+        assert entry(report, "printed") == "", "clip_by_norm prints: it should not."
         counts, values = fields(report, "graphs", "values")
         graphs = entry(counts, 0, kind=int)
-        told = f"clip_by_norm, {how}, is {graphs} graphs: something in it needs a value in Python."
+        told = f"clip_by_norm, {how}, is {graphs} graphs: a value in Python (.item(), if) or a print breaks it."
         assert graphs == 1, told
         wrong = {"A short x compiles another graph: a Python if chooses.": [1, 2]}
         assert_equal(counts, [1, 1], what=f"graphs after each call, {how},", mistakes=wrong)
@@ -266,10 +260,9 @@ def timed(student: Student, seconds: list[float], queued: Any = None, **options:
     report = student.run("timed", seconds, queued, options)
     error, log, given = fields(report, "error", "log", "given")
     assert error is None, f"first_and_later raised ValueError for {options}: {str(error)[:100]}"
-    calls = options.get("calls", 10)
-    count, what = len(entry(given, kind=list)), "the number of calls of f"
+    calls, count = options.get("calls", 10), len(entry(given, kind=list))
     untimed = {"There is a call too many: no call is untimed.": calls + 1}
-    assert_equal(count, calls, what=what, mistakes=untimed)
+    assert_equal(count, calls, what="the number of calls of f", mistakes=untimed)
     assert_equal(given, [[[3, "b"], {}]] * calls, what="the arguments of each call of f")
     return report, [str(event) for event in entry(log, kind=list)]
 
@@ -289,8 +282,7 @@ def assert_times(report: Any, times: list[float], queued: float = 0.0) -> None:
         "Only the calls themselves are timed, not the work that they queue: synchronize.": (0.0, 0.0),
     }  # fmt: skip
     right = (times[0], sum(later) / (n - 1))
-    value = entry(report, "value")
-    assert_close(value, right, what="first_and_later", mistakes=wrong)
+    assert_close(entry(report, "value"), right, what="first_and_later", mistakes=wrong)
 
 
 @pytest.mark.points(8)
@@ -298,7 +290,7 @@ def assert_times(report: Any, times: list[float], queued: float = 0.0) -> None:
 @pytest.mark.hint("Read the clock before the first call, after it, and after the last one.")
 def test_times(student: Student) -> None:
     """It times the first call, and the mean of all others, in as many calls as are asked for."""
-    for times in ([4.0, 0.5, 0.25, 1.5], [2.0, 0.75], [8.0, *[0.5, 0.125, 2.0] * 3]):
+    for times in ([4 + 2**-12, 0.5, 0.25, 1.5], [2.0, 0.75], [8.0, *[0.5, 0.125, 2.0] * 3]):
         options = {"calls": len(times)} if len(times) < 10 else {}
         report, _ = timed(student, times, **options)
         assert_times(report, times)

@@ -56,7 +56,8 @@ def test_example_watch(student: Student) -> None:
     report = student.run("watched", float("nan"), X)
     text = entry(report, "text")
     assert text is not None, "The gradients are NaN, and no RuntimeError is raised in the block."
-    assert "2.0." in str(text), f"The message {str(text)[:80]!r} does not name the first parameter."
+    first = "2.0.weight or 2.0.bias, whose gradients come first"
+    assert "2.0." in str(text), f"The message {str(text)[:80]!r} does not name {first}."
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the error")
     report = student.run("watched", 1.0, X)
     assert_equal(entry(report, "text"), None, what="the error for finite gradients")

@@ -38,6 +38,6 @@ def timed(module: Any) -> Any:
 
     def f(seconds: list[float]) -> None:
         nonlocal now
-        now += seconds.pop(0)
+        now += seconds.pop(0) if seconds else 0.0
 
     return module.first_and_later(f, [3.0, 0.5, 1.0], calls=3, clock=lambda: now)

@@ -72,4 +72,6 @@ def test_example_clip(student: Student) -> None:
 def test_example_times(student: Student) -> None:
     """Calls of 3, 0.5 and 1 seconds are 3 seconds for the first, and 0.75 for a later one."""
     wrong = {"The mean has the first call in it.": (3.0, 1.5)}
+    untimed = "No call is untimed: the first one of all is `first`"
+    wrong |= {f"{untimed}, and there are `calls` in all.": (0.5, 0.5), f"{untimed}.": (0.5, 1.0)}
     assert_close(student.run("timed"), (3.0, 0.75), what="first_and_later", mistakes=wrong)
