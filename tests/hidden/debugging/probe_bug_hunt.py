@@ -86,18 +86,22 @@ def evaluated(
         tensors = [*model.parameters(), *model.buffers(), *(p.grad for p in model.parameters())]
         return [torch.zeros(()) if one is None else one.detach().clone() for one in tensors]
 
+    for buffer in model.buffers():
+        buffer += 2
     before = state()
     with torch.set_grad_enabled(grad):
         value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
     grads = {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)}
+    value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
     report = {"value": value, "log": list(LOG), "passes": loader.passes, "grads": grads}
     return {**report, "enabled": enabled, "before": before, "after": state()}
 
 
 def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[str, Any]:
-    """The batches of passes over new loaders, "t" for training, after other draws each, and lengths."""
-    datasets = items(counts[0], 0), items(counts[1], 1000)
+    """The batches of passes over new loaders, "t" for training, and lengths; make_loaders seeds nothing."""
+    datasets, noise = (items(counts[0], 0), items(counts[1], 1000)), torch.get_rng_state()
     loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
+    torch.set_rng_state(noise)
     batches = list[Any]()
     for step in plan:
         torch.rand(len(batches) + 1)
@@ -106,40 +110,37 @@ def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[st
 
 
 def optimized(module: Any, kind: str) -> dict[str, Any]:
-    """The rates of make_optimizer, and whether each trainable parameter is in it."""
+    """The rates of make_optimizer, and the trainable parameters that it leaves out."""
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
+    model.scale = nn.Parameter(torch.ones(1))  # of the model itself
     model[0].requires_grad_(kind != "frozen")
+    names = [name for name, one in model.named_parameters() if one.requires_grad]
     optimizer = module.make_optimizer(model)
     held = [id(one) for group in optimizer.param_groups for one in group["params"]]
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trainable = {name: id(one) for name, one in model.named_parameters() if one.requires_grad}
     return {
         "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
         "rates": [float(group["lr"]) for group in optimizer.param_groups],
-        "held": [id(parameter) in held for parameter in trainable],
+        "missing": [name for name in trainable if trainable[name] not in held],
+        "same": list(trainable) == names,
     }
 
 
 def fitted(
     module: Any, weights: Tensor, counts: list[int], noise: int, **more: Any
 ) -> dict[str, Any]:
-    """What a call of fit gives, each call of the model, and its loss by the student's own function.
-
-    And whether the student's own training loader shuffles: two passes over it.
-    """
+    """What a call of fit gives; the model's calls, with the student's own loss; two passes of a loader."""
     torch.manual_seed(noise)
     model, datasets = network(weights, ("",)), (items(counts[0], 0), items(counts[1], 1000))
     history, log = module.fit(model, *datasets, **more), list(LOG)
+    left = nn.utils.parameters_to_vector(model.parameters()).detach()
     for call in log:
         numbers = call.pop("inputs")[:, 0].long().tolist()
         labels = [datasets[n >= 1000][n % 1000][1] for n in numbers]
         loss = module.classification_loss(call["logits"], torch.tensor(labels)).item()
-        call |= {
-            "numbers": numbers,
-            "labels": labels,
-            "loss": loss,
-            "validating": numbers[0] >= 1000,
-        }
+        call |= {"numbers": numbers, "loss": loss, "validating": numbers[0] >= 1000}
         call["predicted"] = call.pop("logits").argmax(1).tolist()
     loader = module.make_loaders(*datasets, 4)[0]
     orders = [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)]
-    return {"history": history, "log": log, "orders": orders}
+    moved = not torch.equal(left, weights)
+    return {"history": history, "log": log, "orders": orders, "moved": moved}

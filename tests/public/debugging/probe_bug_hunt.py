@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 
 def order(module: Any, count: int) -> list[Any]:
@@ -19,12 +20,12 @@ def rates(module: Any) -> list[float]:
     return [float(group["lr"]) for group in module.make_optimizer(nn.Linear(2, 1)).param_groups]
 
 
-def steps(module: Any, batches: list[Any]) -> Tensor:
+def steps(module: Any, samples: Any) -> Tensor:
     """The weight after an epoch of SGD with rate 0.5, which is 1 before."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)
     sgd = torch.optim.SGD(model.parameters(), lr=0.5)
-    module.train_epoch(model, batches, nn.functional.mse_loss, sgd)
+    module.train_epoch(model, DataLoader(samples), nn.functional.mse_loss, sgd)
     return model.weight.detach()
 
 
@@ -32,6 +33,7 @@ def evaluations(module: Any, rows: int) -> list[Any]:
     """Two evaluations of a model that is right, but for its dropout."""
     model = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
     targets = torch.arange(rows) % 4
-    batches = [(nn.functional.one_hot(targets, 4).float(), targets)]
-    loss_fn = nn.functional.cross_entropy
-    return [module.evaluate(model.train(), batches, loss_fn) for _ in range(2)]
+    samples: Any = list(zip(nn.functional.one_hot(targets, 4).float(), targets, strict=True))
+    loader, loss_fn = DataLoader(samples, batch_size=rows), nn.functional.cross_entropy
+    results = [module.evaluate(model.train(), loader, loss_fn) for _ in range(2)]
+    return [tuple(pair) if isinstance(pair, tuple) else pair for pair in results]

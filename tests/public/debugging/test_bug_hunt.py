@@ -30,7 +30,7 @@ def test_example_rate(student: Student) -> None:
     for rate in rates:
         fine = isinstance(rate, float) and 0.99e-4 < rate < 0.101
         assert fine, (
-            f"The learning rate is {rate!r:.20}, with which training diverges or stands still."
+            f"The learning rate is {rate!r:.30}, with which training diverges or stands still."
         )
 
 
@@ -49,13 +49,13 @@ def test_example_loss(student: Student) -> None:
 @pytest.mark.hint("What is in .grad when the second backward pass begins?")
 def test_example_steps(student: Student) -> None:
     """Two steps of SGD with rate 0.5 take a weight from 1 to 0 and to 3."""
-    one = torch.ones(1, 1)
+    one = torch.ones(1)
     weight = student.run("steps", [(one, 0 * one), (one, 3 * one)])
     mistakes = {
-        "Gradients add up: those of the first batch are still in .grad.": 2 * one,
-        "No step changes anything: the gradients are cleared before it.": one,
+        "Gradients add up: those of the first batch are still in .grad.": torch.tensor([[2.0]]),
+        "No step changes anything: is there one, and has it a gradient?": torch.tensor([[1.0]]),
     }
-    assert_close(weight, 3 * one, what="the weight", mistakes=mistakes)
+    assert_close(weight, torch.tensor([[3.0]]), what="the weight", mistakes=mistakes)
 
 
 @pytest.mark.place("evaluate")
@@ -63,9 +63,11 @@ def test_example_steps(student: Student) -> None:
 def test_example_accuracy(student: Student) -> None:
     """A model that is always right has the accuracy 1, however much dropout there is in it."""
     evaluations = entry(student.run("evaluations", 400), kind=list, count=2)
-    accuracies = [entry(result, 1, kind=(float, int)) for result in evaluations]
-    assert accuracies == [1, 1], (
-        "An accuracy is not 1: dropout drops, as if the model were training."
-    )
+    for accuracy in [entry(result, 1, default=None) for result in evaluations]:
+        # Of the half that is dropped, where all logits are equal, a quarter is right.
+        dropped = isinstance(accuracy, float) and 0.5 < accuracy < 0.73
+        assert not dropped, "An accuracy is not 1: dropout drops, as if the model were training."
     loss = math.log(math.e + 3) - 1
-    assert_close(evaluations, [(loss, 1.0)] * 2, what="the list of both results", rtol=1e-5)
+    mistakes = {"The loss comes first, and then the accuracy.": [(1.0, loss)] * 2}
+    right, what = [(loss, 1.0)] * 2, "the list of both results"
+    assert_close(evaluations, right, what=what, rtol=1e-5, mistakes=mistakes)

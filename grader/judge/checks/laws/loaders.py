@@ -88,7 +88,8 @@ def check_epochs(
         if sizes not in ([size for size in sizes_ if size] for sizes_ in allowed):
             last = " (is the last short batch dropped, or kept?)"
             last = "" if sizes != [*full, rest] and len(order) == len(items) else last
-            raise CheckFailed(f"{where} yields batches of {sizes} items, not {allowed[-1]}{last}.")
+            right = [size for size in allowed[-1] if size]
+            raise CheckFailed(f"{where} yields batches of {sizes} items, not {right}{last}.")
         if not shuffled and order != list(items)[: len(order)]:
             raise CheckFailed(f"{where} yields the items in another order than the dataset's.")
     orders = [[item for batch in epoch for item in batch] for epoch in epochs]
