@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,31 +12,32 @@ from torch import Tensor, nn
 ERRORS = {kind: error("it broke") for kind, error in
           (("an exception", LookupError), ("a KeyboardInterrupt", KeyboardInterrupt))}  # fmt: skip
 # Lists of this module, so that a deep copy of a model and its hooks write into the same ones.
-calls: list[Tensor] = []
-log: list[nn.Module] = []
+calls, log, late = list[Tensor](), list[nn.Module](), list[Any]()
 
 
 class Leaf(nn.Module):
-    """A layer of one's own, without children: a function of x, or of x and a weight."""
+    """A layer of one's own, without children: a function of x times a weight."""
 
-    def __init__(self, function: Callable[..., Any], *weights: Tensor) -> None:
+    def __init__(self, function: Callable[..., Any], size: int = 1) -> None:
         super().__init__()
-        self.function = function
-        self.weight = nn.Parameter(weights[0].clone()) if weights else None
+        self.function, self.weight = function, nn.Parameter(torch.ones(size))
 
     def forward(self, x: Tensor) -> Any:
-        return self.function(x) if self.weight is None else self.function(x * self.weight)
+        return self.function(x * self.weight)
 
 
 class Network(nn.Module):
     """(n, 3) to (n, 2); gain runs `times` times, with a skip connection; the loss does not use side."""
 
-    def __init__(self, state: dict[str, Tensor], in_place: bool, times: int) -> None:
+    def __init__(self, state: Any, in_place: Any = False, times: int = 1, frozen: Any = ()) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=in_place))
-        self.gain, self.times = Leaf(torch.sin, state["gain.weight"]), times
+        self.gain, self.times = Leaf(torch.sin, 4), times
         self.side, self.head = nn.Linear(4, 5), nn.Linear(4, 2)
         self.double().load_state_dict(state)
+        for name in frozen:
+            self.get_parameter(name).requires_grad_(False)
+        add_hooks(self)
 
     def forward(self, x: Tensor) -> Any:
         x = self.body(x)
@@ -45,21 +47,10 @@ class Network(nn.Module):
         return self.head(x)
 
 
-def network(
-    module: Any, state: Any, in_place: bool = False, times: int = 1, frozen: tuple[str, ...] = ()
-) -> Network:
-    """A Network with hooks of somebody, some parameters of it frozen."""
-    made = Network(state, in_place, times)
-    for name in frozen:
-        made.get_parameter(name).requires_grad_(False)
-    add_hooks(made, backward=not in_place)
-    return made
-
-
 class Parts(nn.Module):
     """Leaves of all kinds, called in another order than registered, some twice or never."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str = "") -> None:
         super().__init__()
         self.head, self.unused = nn.Linear(4, 2), nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
@@ -67,6 +58,11 @@ class Parts(nn.Module):
         self.block = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
         self.total, self.last, self.stem = Leaf(torch.sum), nn.Identity(), nn.Linear(3, 5)
         self.kind = kind
+        # Its own hook gives it each row twice; others come while it runs.
+        self.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
+        come = lambda *_: late.extend(() if late else add_hooks(self.stem))  # noqa: E731
+        self.last.register_forward_pre_hook(come)
+        add_hooks(self)
 
     def forward(self, x: Tensor) -> Any:
         calls.append(x.detach().clone())
@@ -79,20 +75,14 @@ class Parts(nn.Module):
         return x
 
 
-def parts(module: Any, kind: str = "") -> nn.Module:
-    """A Parts whose own hook gives it each row twice; it may raise an error."""
-    made = Parts(kind)
-    made.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
-    add_hooks(made)
-    return made
+def model(module: Any, kind: str, *options: Any, **others: Any) -> nn.Module:
+    return {"network": Network, "parts": Parts, "layer": nn.Linear}[kind](*options, **others)
 
 
-def layer(module: Any) -> nn.Module:
-    return nn.Linear(3, 4)
-
-
-def add_hooks(model: nn.Module, backward: bool = True) -> list[Any]:
-    ways = ["register_forward_hook", "register_full_backward_hook"][: 1 + backward]
+def add_hooks(model: nn.Module) -> list[Any]:
+    """Hooks of somebody; a full backward hook forbids a change of the output in place."""
+    ways = ["register_forward_hook", "register_full_backward_hook"]
+    del ways[1 if any(getattr(part, "inplace", False) for part in model.modules()) else 2 :]
     own = [getattr(part, way) for way in ways for part in model.modules()]
     return [register(lambda part, *_: log.append(part)) for register in own]
 
@@ -100,12 +90,11 @@ def add_hooks(model: nn.Module, backward: bool = True) -> list[Any]:
 def hooks(model: nn.Module) -> dict[str, list[int]]:
     """The ids of the hooks of all modules and parameters of a model, and of PyTorch's global ones."""
     owners = {f"the model's {name or 'own'}": vars(part) for name, part in model.named_modules()}
-    owners["PyTorch's"] = vars(torch.nn.modules.module)
     for name, parameter in model.named_parameters():
         owners[f"the parameter {name}'s"] = {"_backward_hooks": parameter._backward_hooks}
     return {
         f"{owner} {key}": [id(hook) for hook in table.values()]
-        for owner, tables in owners.items()
+        for owner, tables in {**owners, "PyTorch's": vars(nn.modules.module)}.items()
         for key, table in tables.items()
         if key.endswith("_hooks") and isinstance(table, dict) and table
     }
@@ -119,21 +108,21 @@ def facts(seen: Any) -> dict[str, Any]:
     return {"dict": isinstance(seen, dict), "values": values, "graph": graph}
 
 
-def run(model: nn.Module, x: Tensor, how: str = "forward", weight: Any = 0.0) -> dict[str, Any]:
+def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[str, Any]:
     """A forward and a backward pass, with the weight of each output; how many hooks of others ran."""
     log.clear()
     model.zero_grad()
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     gradients: Any = ()
-    with torch.set_grad_enabled(how != "no_grad"):
+    with torch.set_grad_enabled(torch.is_grad_enabled() and how != "no_grad"):
         output = model(x)
     attached, value, total = output.requires_grad, output.detach().clone(), (output * weight).sum()
     if attached and how == "grad":
         options: Any = {"create_graph": True, "allow_unused": True}
         gradients = torch.autograd.grad(total, list(named.values()), **options)
-    elif attached and how in ("backward", "twice"):
+    elif attached and how:
         if how == "twice":  # two backward passes through one graph
-            (output * (weight + 1)).sum().backward(retain_graph=True)
+            (total + output.sum()).backward(retain_graph=True)
         total.backward()
         gradients = [parameter.grad for parameter in named.values()]
     if how == "changed":
@@ -142,42 +131,40 @@ def run(model: nn.Module, x: Tensor, how: str = "forward", weight: Any = 0.0) ->
     return {"output": value, "gradients": own, "attached": attached, "ran": len(log)}
 
 
-def block(module: Any, name: str, model: Any, names: list[str], steps: list[Any]) -> dict[str, Any]:
-    """Passes in a block, in which hooks of others come, and the last one again after it."""
-    before = hooks(model)
-    manager = getattr(module, name)(model, names)
+def block(
+    module: Any, name: str, model: Any, names: Any, steps: Any, grad: bool = True, nested: bool = False
+) -> dict[str, Any]:  # fmt: skip
+    """Passes in a block, in which hooks of others come, and the last one again after it.
+
+    With `nested`, another block is around the first pass; without `grad`, all is under no_grad.
+    """
+    before, inside, inner, capture = hooks(model), list[Any](), None, getattr(module, name)
+    manager = capture(model, names)
     made = hooks(model)
-    with manager as seen:
-        late, first = add_hooks(model, backward=not model.body[1].inplace), facts(seen)
-        inside = [{**run(model, *step), "seen": facts(seen)} for step in steps]
-    last, (x, *others) = facts(seen), steps[-1]
-    outside = {**run(model, x + 1, *others), "seen": facts(seen)}
-    for handle in late:
+    with torch.set_grad_enabled(grad):
+        with manager as seen:
+            own, first, around = add_hooks(model), facts(seen), hooks(model)
+            for step in steps:
+                with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
+                    passed = run(model, *step)
+                passed |= {"seen": facts(seen), "inner": facts(inner), "left": hooks(model)}
+                inside.append(passed)
+        last, (x, *others) = facts(seen), steps[-1]
+        outside = {**run(model, x + 1, *others), "seen": facts(seen)}
+    for handle in own:
         handle.remove()
     report = {"first": first, "inside": inside, "last": last, "outside": outside, "made": made}
-    return {**report, "hooks": [before, hooks(model)]}
-
-
-def nested(module: Any, name: str, model: Any, names: list[str], steps: list[Any]) -> Any:
-    """A block within a block, a pass in both and one in the outer one: what the dicts hold then."""
-    before, seen = hooks(model), []
-    with getattr(module, name)(model, names) as first:
-        around = hooks(model)
-        with getattr(module, name)(model, names) as second:
-            run(model, *steps[0])
-        left = hooks(model)
-        seen += [facts(first), facts(second)]
-        run(model, *steps[1])
-        seen += [facts(first), facts(second)]
-    return {"seen": seen, "hooks": [[around, left], [before, hooks(model)]]}
+    return {**report, "around": around, "hooks": [before, hooks(model)]}
 
 
 def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = "") -> Any:
-    """The hooks before and after an error of the model or the block, or a ValueError about a name."""
-    before, raised, text = hooks(model), False, None
+    """What a call or a block gives or raises (of its own, a ValueError), and the hooks around it."""
+    before, modes = hooks(model), [part.training for part in model.modules()]
+    raised, text, value = False, None, None
+    del calls[:], late[:]
     try:
         if name == "trace_shapes":
-            module.trace_shapes(model, x)
+            value = module.trace_shapes(model, x)
         else:
             with getattr(module, name)(model, names):
                 if kind:
@@ -185,25 +172,15 @@ def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = 
                     raise ERRORS[kind]
     except BaseException as error:
         raised, text = error is ERRORS.get(kind), str(error)[:300]
-        if not raised and (kind or not isinstance(error, ValueError)):
+        if not raised and (kind or name == "trace_shapes" or not isinstance(error, ValueError)):
             raise
-    return {"raised": raised, "text": text, "hooks": [before, hooks(model)]}
-
-
-def traced(module: Any, model: Any, x: Tensor) -> dict[str, Any]:
-    """On what trace_shapes calls the model, and the hooks before and after; one comes meanwhile."""
-    late: list[Any] = []
-
-    def register(*_: Any) -> None:
-        late.extend(() if late else add_hooks(model.stem))
-
-    model.last.register_forward_pre_hook(register)
-    before = hooks(model)
-    calls.clear()
-    tuples = all(isinstance(shape, tuple) for _, shape in module.trace_shapes(model, x))
+    if isinstance(value, list):  # a named tuple is a tuple
+        value = [(*pair,) if isinstance(pair, tuple) else pair for pair in value]
+    report = {"value": value, "calls": [*calls], "raised": raised, "text": text}
+    report["modes"] = modes == [part.training for part in model.modules()]
     log.clear()
-    model.stem(x)
+    if late:
+        model.stem(x)
     for handle in late:
         handle.remove()
-    report = {"calls": list(calls), "tuples": tuples, "ran": len(log)}
-    return {**report, "hooks": [before, hooks(model)]}
+    return {**report, "ran": len(log), "hooks": [before, hooks(model)]}

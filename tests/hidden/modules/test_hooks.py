@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
@@ -26,36 +26,39 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 @pytest.mark.hint("A forward hook on each module without children; then model(x).")
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
-    missing = {
-        "body.0": "Modules inside of other modules are missing.",
-        "body.1": "The empty nn.Sequential body.1 is missing: it has no children.",
-        "rows": "Layers of a class of one's own are missing: they are leaves, too.",
-        "total": "A shape () is missing.",
-    }
     bypassed = "Call model(x), not model.forward(x), which passes over all hooks of the model."
     for lead in ((2,), (1, 3), (0,)):
-        value = student.function("trace_shapes")(student.made("parts"), torch.randn(*lead, 3))
-        right, pairs = traced(lead), value if isinstance(value, list) else []
+        x, right = torch.randn(*lead, 3), traced(lead)
+        value = entry(
+            student.run("left", "trace_shapes", student.made("model", "parts"), [], x), "value"
+        )
+        pairs = value if isinstance(value, list) else []
         names = [entry(pair, 0, kind=str, default="?") for pair in pairs]
-        lacking = [told for name, told in missing.items() if name not in names]
+        containers, calls = {"", "body", "block", "block.0"}, [name for name, _ in right]
         known = {
-            "Containers are listed, too: a leaf is a module without children.": bool(
-                {"", "body", "block", "block.0"} & {*names}
-            ),
+            "Containers are listed, too: leave out modules with children.": containers & {*names},
             "pair returns a tuple of two tensors: leave out what is no tensor.": "pair" in names,
-            f"All shapes stand {ONE_NAME}": len(pairs) == len(right) and len({*names}) == 1,
+            f"All shapes stand {ONE_NAME}": len(names) == len(calls) and len({*names}) == 1,
             "A leaf that is called twice is listed once.": names.count("block.0.0") == 1,
-            "".join(lacking[:1]): bool(lacking),
-            "The list is not in the order of the calls.": names != [name for name, _ in right]
-            and sorted(names) == sorted(name for name, _ in right),
+            "Shapes with a 0 in them are missing.": not lead[0] and names == ["total"],
+            "Modules inside of other modules are missing.": "body.0" not in names,
+            "The empty nn.Sequential body.1 is a leaf, too: it has no children.": "body.1"
+            not in names,
+            "Layers of a class of one's own are leaves, too: rows is missing.": "rows" not in names,
+            "A shape () is missing.": "total" not in names,
+            "Not in the order of the calls.": names != calls and sorted(names) == sorted(calls),
         }
         for told, mistaken in known.items():
             assert not (mistaken and pairs), told
-        what, halves = f"the result for x of shape {(*lead, 3)}", traced(lead, repeats=1)
-        assert_equal(value, right, what=what, mistakes={bypassed: halves} if lead[0] else None)
-    value = student.function("trace_shapes")(student.made("layer"), torch.randn(5, 3))
+        mistakes = {bypassed: traced(lead, repeats=1)} if lead[0] else None
+        assert_equal(
+            value, right, what=f"the result for x of shape {(*lead, 3)}", mistakes=mistakes
+        )
+    report = student.run(
+        "left", "trace_shapes", student.made("model", "layer", 3, 4), [], torch.randn(5, 3)
+    )
     what, none = "the result for nn.Linear(3, 4) and x of shape (5, 3)", list[Any]()
-    assert_equal(value, [("", (5, 4))], what=what, mistakes={bypassed: none})
+    assert_equal(entry(report, "value"), [("", (5, 4))], what=what, mistakes={bypassed: none})
 
 
 @pytest.mark.points(3)
@@ -65,12 +68,13 @@ def test_trace(student: Student) -> None:
 def test_trace_calls_the_model_once(student: Student) -> None:
     """The model is called on x once, with its own hooks; shapes are tuples."""
     x = torch.randn(2, 3)
-    calls, tuples = fields(student.run("traced", student.made("parts"), x), "calls", "tuples")
-    times = len(entry(calls, kind=list))
+    report = student.run("left", "trace_shapes", student.made("model", "parts"), [], x)
+    calls, value = entry(report, "calls", kind=list), entry(report, "value", kind=list)
+    times = len(calls)
     assert times == 1, f"The model is called {times} times: once is asked."
     assert_close(calls[0], torch.cat([x, x]), what="x as the model gets it, whose hook repeats it,")
     told = "A shape is not a tuple: tuple(output.shape) is one, and output.shape, too."
-    assert entry(tuples) is True, told
+    assert all(isinstance(entry(pair, 1), tuple) for pair in value), told
 
 
 @pytest.mark.points(6)
@@ -80,7 +84,7 @@ def test_trace_calls_the_model_once(student: Student) -> None:
 def test_trace_leaves_no_hook(student: Student) -> None:
     """Its hooks are gone afterwards, also where the model raises, and those of others are there."""
     x = torch.randn(2, 3)
-    report = student.run("traced", student.made("parts"), x)
+    report = student.run("left", "trace_shapes", student.made("model", "parts"), [], x)
     check_hooks(report, "after trace_shapes")
     told = "A hook that somebody registers during the call is gone: remove your own ones only."
     assert entry(report, "ran", kind=int) >= 2, told
@@ -94,7 +98,7 @@ def test_trace_leaves_no_hook(student: Student) -> None:
 def test_trace_changes_nothing(student: Student) -> None:
     """Values, gradients, modes and random states are as they were."""
     for x in laws.kinds_of(torch.randn(2, 3)):
-        laws.check_changes_nothing(student, "trace_shapes", student.made("parts"), x)
+        laws.check_changes_nothing(student, "trace_shapes", student.made("model", "parts"), x)
 
 
 @pytest.mark.points(9)
@@ -103,19 +107,16 @@ def test_trace_changes_nothing(student: Student) -> None:
 def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
     before = dict(zip(NAMES, [2, 2, 2, 2, 1, 4, 5], strict=True))
-    for names in (["gain"], NAMES, ["head", "body.0"]):
+    for names in (["gain"], NAMES, ["head", "body"]):
         state, x = new_state(), randn(5, 3)
         steps: list[list[Any]] = [[x], [randn(2, 3), "no_grad"]]
-        report = block(student, ACTIVATIONS, student.made("network", state), names, steps)
+        report = block(student, ACTIVATIONS, student.made("model", "network", state), names, steps)
         for seen, (given, *_) in zip(in_block(report, 2), steps, strict=True):
-            right = network(state, given)
+            right, first = network(state, given), network(state, x)
+            inputs = {name: right[NAMES[i]] for name, i in before.items()}
             mistakes = {
-                "Yours are those of the first pass: each later one replaces them.": network(
-                    state, x
-                ),
-                "Yours are the outputs of the modules before: take output, not inputs.": {
-                    name: right[NAMES[i]] for name, i in before.items()
-                },
+                "Yours are those of the first pass: each later one replaces them.": first,
+                "Yours are the outputs of the modules before: take output, not inputs.": inputs,
             }
             check_seen(seen, right, names, mistakes)
 
@@ -126,7 +127,7 @@ def test_activations(student: Student) -> None:
 @pytest.mark.hint("output.detach(): without it each value holds the graph of its whole pass.")
 def test_activations_are_detached(student: Student) -> None:
     """The values have no graph."""
-    model = student.made("network", new_state())
+    model = student.made("model", "network", new_state())
     check_detached(in_block(block(student, ACTIVATIONS, model, NAMES, [[randn(5, 3)]]))[0])
 
 
@@ -136,17 +137,13 @@ def test_activations_are_detached(student: Student) -> None:
 @pytest.mark.hint("detach() shares the memory of the output: clone() does not.")
 def test_activations_are_copies(student: Student) -> None:
     """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
-    state, x = new_state(), randn(5, 3)
-    model = student.made("network", state, in_place=True, times=3)
+    state, x, keep = new_state(), randn(5, 3), "keep a copy, clone()."
+    model = student.made("model", "network", state, in_place=True, times=3)
     right = network(state, x, times=3)
-    first = {"gain": network(state, x)["gain"]}
-    relu, zeros = (
-        {"body.0": right["body.1"]},
-        dict.fromkeys(["", "head"], torch.zeros(5, 2).double()),
-    )
-    keep = "keep a copy, clone()."
+    first, relu = network(state, x)["gain"], {"body.0": right["body.1"]}
+    zeros = dict.fromkeys(["", "head"], torch.zeros(5, 2).double())
     mistakes = {
-        "Yours is the output of gain's first call: each later one replaces it.": right | first,
+        "Yours is the output of gain's first call: take the latest.": {**right, "gain": first},
         f"The output is as the caller changed it later: {keep}": right | zeros,
         f"Values change with the outputs later, in place: {keep}": right | relu | zeros,
     }
@@ -187,7 +184,7 @@ def test_gradients(student: Student) -> None:
     for names in (["gain"], ["head", "body"], NAMES):
         state = new_state()
         steps: list[list[Any]] = [[randn(n, 3), "backward", randn(n, 2)] for n in (5, 2)]
-        report = block(student, GRADIENTS, student.made("network", state), names, steps)
+        report = block(student, GRADIENTS, student.made("model", "network", state), names, steps)
         first = gradients(state, steps[0][0], steps[0][2])
         for seen, (x, _, weight) in zip(in_block(report, 2), steps, strict=True):
             right, outputs = gradients(state, x, weight), network(state, x)
@@ -213,7 +210,7 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
         "torch.autograd.grad is a backward pass, too: the dict is empty after it.": {},
     }
     for how in ("twice", "grad"):
-        model, names = student.made("network", state), ["gain", "head"]
+        model, names = student.made("model", "network", state), ["gain", "head"]
         (seen,) = in_block(block(student, GRADIENTS, model, names, [[x, how, weight]]))
         check_seen(seen, gradients(state, x, weight), names, mistakes)
         check_detached(seen)
@@ -226,7 +223,7 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
 def test_no_gradient(student: Student) -> None:
     """A module that no gradient reaches has no entry; parameters may be frozen."""
     state, x, weight = new_state(), randn(5, 3), randn(5, 2)
-    model = student.made("network", state, frozen=["body.0.weight", "body.0.bias"])
+    model = student.made("model", "network", state, frozen=["body.0.weight", "body.0.bias"])
     steps = [[x, "no_grad"], [x, "backward", weight]]
     first, second = in_block(block(student, GRADIENTS, model, NAMES, steps), 2)
     assert_equal(entry(first, "values"), {}, what="the dict after a pass under torch.no_grad()")
@@ -260,12 +257,12 @@ def test_gradient_names(student: Student) -> None:
     check_names(student, GRADIENTS)
 
 
-def block(student: Student, name: str, model: Any, names: list[str], steps: Any) -> Any:
-    report = student.run("block", name, model, names, steps)
-    is_dict, values = fields(entry(report, "first"), "dict", "values")
-    assert is_dict is True, "The block gets something else than a dict: yield the dict."
+def block(student: Student, name: str, model: Any, names: Any, steps: Any, **options: bool) -> Any:
+    report = student.run("block", name, model, names, steps, **options)
+    told = "The block gets something else than a dict: yield the dict."
+    assert entry(report, "first", "dict") is True, told
     told = "The dict is not empty when the block begins: each block needs a new one."
-    assert entry(values, kind=dict) == {}, told
+    assert entry(report, "first", "values") == {}, told
     return report
 
 
@@ -276,7 +273,7 @@ def in_block(report: Any, count: int = 1) -> list[Any]:
 def check_seen(seen: Any, values: State, names: list[str], mistakes: Any = None) -> None:
     """A block's dict holds those of the values that are asked for; so do the mistaken ones."""
     own, right = entry(seen, "values", kind=dict), {n: values[n] for n in names if n in values}
-    one_name = len(own) == 1 and len(right) > 1 and set(own) <= set(right)
+    one_name = [*own] == names[-1:] and len(right) > 1
     assert not one_name, f"All values stand {ONE_NAME}"
     known = {t: {n: v[n] for n in names if n in v} for t, v in (mistakes or {}).items()}
     assert_close(own, right, what="the dict", mistakes=known)
@@ -289,15 +286,18 @@ def check_detached(seen: Any) -> None:
 
 def check_model(student: Student, name: str) -> None:
     state, weight, x = new_state(), randn(5, 2), randn(5, 3)
-    for how in ("backward", "grad", "no_grad"):
-        learns = how != "no_grad"
-        report = block(student, name, student.made("network", state), NAMES, [[x, how, weight]])
+    for how in ("backward", "grad", ""):
+        learns = bool(how)
+        model, steps = student.made("model", "network", state), [[x, how, weight]]
+        report = block(student, name, model, NAMES, steps, grad=learns)
         (inside,), after = entry(report, "inside", kind=list, count=1), entry(report, "outside")
         for result, where, given in ((inside, "inside", x), (after, "after", x + 1)):
             right, what = network(state, given)[""], f"the model's output {where} the block"
             assert_close(entry(result, "output"), right, what=what)
-            told = f"The model's output is cut off from the graph {where} the block"
-            assert entry(result, "attached") is learns, f"{told}: a hook has to return nothing."
+            told = f"The output is cut off {where} the block: a hook has to return nothing."
+            if not learns:
+                told = f"A block under torch.no_grad() turns grad mode on, {where} the block, too."
+            assert entry(result, "attached") is learns, told
             own = gradients(state, given, weight, parameters=True) if learns else {}
             what = f"the dict of the parameters' gradients {where} the block"
             assert_close(entry(result, "gradients"), own, what=what)
@@ -309,7 +309,7 @@ def check_model(student: Student, name: str) -> None:
 def check_block(student: Student, name: str) -> None:
     state, step = new_state(), list[Any]([randn(5, 3), "backward", randn(5, 2)])
     for names in (NAMES, ["gain", "gain", "head", "gain"]):
-        report = block(student, name, student.made("network", state), names, [step])
+        report = block(student, name, student.made("model", "network", state), names, [step])
         told = f"{name}(...) registers hooks when it is called: do it when the block begins."
         assert str(entry(report, "made")) == str(entry(report, "hooks", 0)), told
         check_hooks(report, "after the block")
@@ -319,28 +319,35 @@ def check_block(student: Student, name: str) -> None:
         assert_close(later, right, what=what)
     check_raising(student, name, step[0])
     names, steps = ["gain", "head"], [step, [randn(4, 3), "backward", randn(4, 2)]]
-    report = student.run("nested", name, student.made("network", state), names, steps)
-    inner, outer = entry(report, "hooks", kind=list, count=2)
-    check_hooks({"hooks": inner}, "after the inner one of two nested blocks")
-    check_hooks({"hooks": outer}, "after two nested blocks")
-    for seen, i in zip(entry(report, "seen", kind=list, count=4), (0, 0, 1, 0), strict=True):
-        x, _, weight = steps[i]
-        right = network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
-        check_seen(seen, right, names)
+    model = student.made("model", "network", state)
+    report = block(student, name, model, names, steps, nested=True)
+    check_hooks(report, "after two nested blocks")
+    for step, result in zip(steps, entry(report, "inside", kind=list, count=2), strict=True):
+        around, inner = [entry(report, "around"), entry(result, "left")], entry(result, "inner")
+        check_hooks({"hooks": around}, "after the inner one of two nested blocks")
+        for seen, (x, _, weight) in ((entry(result, "seen"), step), (inner, steps[0])):
+            right = network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
+            check_seen(seen, right, names)
 
 
 def check_raising(student: Student, name: str, x: Tensor) -> None:
     for kind in ("an exception", "a KeyboardInterrupt"):
         parts = name == "trace_shapes"
-        model = student.made("parts", kind) if parts else student.made("network", new_state())
+        model = (
+            student.made("model", "parts", kind)
+            if parts
+            else student.made("model", "network", new_state())
+        )
         report = student.run("left", name, model, ["gain", "head"], x, kind)
         check_hooks(report, f"after {kind}")
         told = f"An exception disappears in {name}: let it pass through."
         assert entry(report, "raised") is True, told
+        told = f"Training modes of the model are others after {kind}: set them back in a finally."
+        assert entry(report, "modes") is True, told
 
 
 def check_names(student: Student, name: str) -> None:
-    model, x, weight = student.made("network", new_state()), randn(5, 3), randn(5, 2)
+    model, x, weight = student.made("model", "network", new_state()), randn(5, 3), randn(5, 2)
     for names in ("gain nope", "head body.2", "body body.0.weight", "training", "body forward"):
         wrong = names.split()[-1]
         report = student.run("left", name, model, names.split(), x)
