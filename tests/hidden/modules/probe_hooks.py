@@ -75,7 +75,7 @@ class Parts(nn.Module):
         return x
 
 
-def model(module: Any, kind: str, *options: Any, **others: Any) -> nn.Module:
+def model(module: Any, kind: str, *options: Any, **others: Any) -> Any:
     return {"network": Network, "parts": Parts, "layer": nn.Linear}[kind](*options, **others)
 
 
@@ -101,11 +101,12 @@ def hooks(model: nn.Module) -> dict[str, list[int]]:
 
 
 def facts(seen: Any) -> dict[str, Any]:
-    """What a block's dict holds now, and the names of the values that are in a graph."""
-    items = seen.items() if isinstance(seen, dict) else ()
-    values = {str(n): v.detach().clone() if isinstance(v, Tensor) else v for n, v in items}
-    graph = [str(name) for name, value in items if getattr(value, "requires_grad", False)]
-    return {"dict": isinstance(seen, dict), "values": values, "graph": graph}
+    """What a block's dict holds now (None: it is no dict), and the values that are in a graph."""
+    if not isinstance(seen, dict):
+        return {"values": None}
+    values = {str(n): v.detach().clone() if isinstance(v, Tensor) else v for n, v in seen.items()}
+    graph = [str(name) for name, value in seen.items() if getattr(value, "requires_grad", False)]
+    return {"values": values, "graph": graph}
 
 
 def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[str, Any]:
@@ -134,10 +135,7 @@ def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[s
 def block(
     module: Any, name: str, model: Any, names: Any, steps: Any, grad: bool = True, nested: bool = False
 ) -> dict[str, Any]:  # fmt: skip
-    """Passes in a block, in which hooks of others come, and the last one again after it.
-
-    With `nested`, another block is around the first pass; without `grad`, all is under no_grad.
-    """
+    """Passes in a block (of the first one, in a `nested` one), and the last one again after it."""
     before, inside, inner, capture = hooks(model), list[Any](), None, getattr(module, name)
     manager = capture(model, names)
     made = hooks(model)
@@ -147,14 +145,14 @@ def block(
             for step in steps:
                 with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
                     passed = run(model, *step)
-                passed |= {"seen": facts(seen), "inner": facts(inner), "left": hooks(model)}
-                inside.append(passed)
+                passed |= {"seen": facts(seen), "inner": facts(inner)}
+                inside.append({**passed, "hooks": [around, hooks(model)]})
         last, (x, *others) = facts(seen), steps[-1]
         outside = {**run(model, x + 1, *others), "seen": facts(seen)}
     for handle in own:
         handle.remove()
     report = {"first": first, "inside": inside, "last": last, "outside": outside, "made": made}
-    return {**report, "around": around, "hooks": [before, hooks(model)]}
+    return {**report, "hooks": [before, hooks(model)]}
 
 
 def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = "") -> Any:

@@ -28,10 +28,7 @@ def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
     bypassed = "Call model(x), not model.forward(x), which passes over all hooks of the model."
     for lead in ((2,), (1, 3), (0,)):
-        x, right = torch.randn(*lead, 3), traced(lead)
-        value = entry(
-            student.run("left", "trace_shapes", student.made("model", "parts"), [], x), "value"
-        )
+        right, value = traced(lead), entry(trace(student, torch.randn(*lead, 3)), "value")
         pairs = value if isinstance(value, list) else []
         names = [entry(pair, 0, kind=str, default="?") for pair in pairs]
         containers, calls = {"", "body", "block", "block.0"}, [name for name, _ in right]
@@ -42,23 +39,18 @@ def test_trace(student: Student) -> None:
             "A leaf that is called twice is listed once.": names.count("block.0.0") == 1,
             "Shapes with a 0 in them are missing.": not lead[0] and names == ["total"],
             "Modules inside of other modules are missing.": "body.0" not in names,
-            "The empty nn.Sequential body.1 is a leaf, too: it has no children.": "body.1"
-            not in names,
+            "The empty nn.Sequential body.1 is a leaf, too.": "body.1" not in names,
             "Layers of a class of one's own are leaves, too: rows is missing.": "rows" not in names,
             "A shape () is missing.": "total" not in names,
             "Not in the order of the calls.": names != calls and sorted(names) == sorted(calls),
         }
         for told, mistaken in known.items():
             assert not (mistaken and pairs), told
-        mistakes = {bypassed: traced(lead, repeats=1)} if lead[0] else None
-        assert_equal(
-            value, right, what=f"the result for x of shape {(*lead, 3)}", mistakes=mistakes
-        )
-    report = student.run(
-        "left", "trace_shapes", student.made("model", "layer", 3, 4), [], torch.randn(5, 3)
-    )
-    what, none = "the result for nn.Linear(3, 4) and x of shape (5, 3)", list[Any]()
-    assert_equal(entry(report, "value"), [("", (5, 4))], what=what, mistakes={bypassed: none})
+        what, halves = f"the result for x of shape {(*lead, 3)}", traced(lead, repeats=1)
+        assert_equal(value, right, what=what, mistakes={bypassed: halves} if lead[0] else None)
+    value = entry(trace(student, torch.randn(5, 3), "layer", 3, 4), "value")
+    what = "the result for nn.Linear(3, 4) and x of shape (5, 3)"
+    assert_equal(value, [("", (5, 4))], what=what, mistakes={bypassed: list[Any]()})
 
 
 @pytest.mark.points(3)
@@ -68,10 +60,9 @@ def test_trace(student: Student) -> None:
 def test_trace_calls_the_model_once(student: Student) -> None:
     """The model is called on x once, with its own hooks; shapes are tuples."""
     x = torch.randn(2, 3)
-    report = student.run("left", "trace_shapes", student.made("model", "parts"), [], x)
+    report = trace(student, x)
     calls, value = entry(report, "calls", kind=list), entry(report, "value", kind=list)
-    times = len(calls)
-    assert times == 1, f"The model is called {times} times: once is asked."
+    assert len(calls) == 1, f"The model is called {len(calls)} times: once is asked."
     assert_close(calls[0], torch.cat([x, x]), what="x as the model gets it, whose hook repeats it,")
     told = "A shape is not a tuple: tuple(output.shape) is one, and output.shape, too."
     assert all(isinstance(entry(pair, 1), tuple) for pair in value), told
@@ -84,7 +75,7 @@ def test_trace_calls_the_model_once(student: Student) -> None:
 def test_trace_leaves_no_hook(student: Student) -> None:
     """Its hooks are gone afterwards, also where the model raises, and those of others are there."""
     x = torch.randn(2, 3)
-    report = student.run("left", "trace_shapes", student.made("model", "parts"), [], x)
+    report = trace(student, x)
     check_hooks(report, "after trace_shapes")
     told = "A hook that somebody registers during the call is gone: remove your own ones only."
     assert entry(report, "ran", kind=int) >= 2, told
@@ -107,18 +98,11 @@ def test_trace_changes_nothing(student: Student) -> None:
 def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
     before = dict(zip(NAMES, [2, 2, 2, 2, 1, 4, 5], strict=True))
-    for names in (["gain"], NAMES, ["head", "body"]):
-        state, x = new_state(), randn(5, 3)
-        steps: list[list[Any]] = [[x], [randn(2, 3), "no_grad"]]
-        report = block(student, ACTIVATIONS, student.made("model", "network", state), names, steps)
-        for seen, (given, *_) in zip(in_block(report, 2), steps, strict=True):
-            right, first = network(state, given), network(state, x)
-            inputs = {name: right[NAMES[i]] for name, i in before.items()}
-            mistakes = {
-                "Yours are those of the first pass: each later one replaces them.": first,
-                "Yours are the outputs of the modules before: take output, not inputs.": inputs,
-            }
-            check_seen(seen, right, names, mistakes)
+    told = "Yours are the outputs of the modules before: take output, not inputs."
+    check_passes(
+        student, ACTIVATIONS, ("", "no_grad"),
+        lambda outputs: {told: {name: outputs[NAMES[i]] for name, i in before.items()}},
+    )  # fmt: skip
 
 
 @pytest.mark.points(4)
@@ -127,8 +111,7 @@ def test_activations(student: Student) -> None:
 @pytest.mark.hint("output.detach(): without it each value holds the graph of its whole pass.")
 def test_activations_are_detached(student: Student) -> None:
     """The values have no graph."""
-    model = student.made("model", "network", new_state())
-    check_detached(in_block(block(student, ACTIVATIONS, model, NAMES, [[randn(5, 3)]]))[0])
+    check_detached(in_block(block(student, ACTIVATIONS, new_state(), NAMES, [[randn(5, 3)]]))[0])
 
 
 @pytest.mark.points(5)
@@ -138,8 +121,7 @@ def test_activations_are_detached(student: Student) -> None:
 def test_activations_are_copies(student: Student) -> None:
     """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
     state, x, keep = new_state(), randn(5, 3), "keep a copy, clone()."
-    model = student.made("model", "network", state, in_place=True, times=3)
-    right = network(state, x, times=3)
+    right, made = network(state, x, times=3), {"in_place": True, "times": 3}
     first, relu = network(state, x)["gain"], {"body.0": right["body.1"]}
     zeros = dict.fromkeys(["", "head"], torch.zeros(5, 2).double())
     mistakes = {
@@ -147,7 +129,7 @@ def test_activations_are_copies(student: Student) -> None:
         f"The output is as the caller changed it later: {keep}": right | zeros,
         f"Values change with the outputs later, in place: {keep}": right | relu | zeros,
     }
-    report = block(student, ACTIVATIONS, model, NAMES, [[x, "changed"]])
+    report = block(student, ACTIVATIONS, state, NAMES, [[x, "changed"]], made)
     check_seen(entry(report, "last"), right, NAMES, mistakes)
 
 
@@ -181,19 +163,9 @@ def test_activation_names(student: Student) -> None:
 @pytest.mark.hint("register_full_backward_hook: grad_output[0] is the gradient of the output.")
 def test_gradients(student: Student) -> None:
     """Each backward pass puts the gradients of the named modules' outputs into the dict."""
-    for names in (["gain"], ["head", "body"], NAMES):
-        state = new_state()
-        steps: list[list[Any]] = [[randn(n, 3), "backward", randn(n, 2)] for n in (5, 2)]
-        report = block(student, GRADIENTS, student.made("model", "network", state), names, steps)
-        first = gradients(state, steps[0][0], steps[0][2])
-        for seen, (x, _, weight) in zip(in_block(report, 2), steps, strict=True):
-            right, outputs = gradients(state, x, weight), network(state, x)
-            mistakes = {
-                "Yours are the outputs, not their gradients.": outputs,
-                "The dict is empty after the backward pass.": {},
-                "Yours are those of the first pass: each later one replaces them.": first,
-            }
-            check_seen(seen, right, names, mistakes)
+    told, none = "Yours are the outputs, not their gradients.", "The dict is empty after the pass."
+    hows = ("backward", "backward")
+    check_passes(student, GRADIENTS, hows, lambda outputs: {told: outputs, none: {}})
 
 
 @pytest.mark.points(4)
@@ -210,9 +182,8 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
         "torch.autograd.grad is a backward pass, too: the dict is empty after it.": {},
     }
     for how in ("twice", "grad"):
-        model, names = student.made("model", "network", state), ["gain", "head"]
-        (seen,) = in_block(block(student, GRADIENTS, model, names, [[x, how, weight]]))
-        check_seen(seen, gradients(state, x, weight), names, mistakes)
+        (seen,) = in_block(block(student, GRADIENTS, state, NAMES, [[x, how, weight]]))
+        check_seen(seen, gradients(state, x, weight), NAMES, mistakes)
         check_detached(seen)
 
 
@@ -223,9 +194,9 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
 def test_no_gradient(student: Student) -> None:
     """A module that no gradient reaches has no entry; parameters may be frozen."""
     state, x, weight = new_state(), randn(5, 3), randn(5, 2)
-    model = student.made("model", "network", state, frozen=["body.0.weight", "body.0.bias"])
-    steps = [[x, "no_grad"], [x, "backward", weight]]
-    first, second = in_block(block(student, GRADIENTS, model, NAMES, steps), 2)
+    steps, frozen = [[x, "no_grad"], [x, "backward", weight]], ["body.0.weight", "body.0.bias"]
+    report = block(student, GRADIENTS, state, NAMES, steps, {"frozen": frozen})
+    first, second = in_block(report, 2)
     assert_equal(entry(first, "values"), {}, what="the dict after a pass under torch.no_grad()")
     right = gradients(state, x, weight)
     told = "The frozen layer has an entry: no gradient reaches its output."
@@ -257,12 +228,18 @@ def test_gradient_names(student: Student) -> None:
     check_names(student, GRADIENTS)
 
 
-def block(student: Student, name: str, model: Any, names: Any, steps: Any, **options: bool) -> Any:
-    report = student.run("block", name, model, names, steps, **options)
+def trace(student: Student, x: Tensor, *model: Any) -> Any:
+    return student.run("left", "trace_shapes", student.made("model", *model or ["parts"]), [], x)
+
+
+def block(
+    student: Student, name: str, state: State, names: Any, steps: Any, made: Any = None, **how: bool
+) -> Any:
+    model = student.made("model", "network", state, **made or {})
+    report = student.run("block", name, model, names, steps, **how)
     told = "The block gets something else than a dict: yield the dict."
-    assert entry(report, "first", "dict") is True, told
-    told = "The dict is not empty when the block begins: each block needs a new one."
-    assert entry(report, "first", "values") == {}, told
+    first = entry(report, "first", "values", kind=dict, told=told)
+    assert first == {}, "The dict is not empty when the block begins: each block needs a new one."
     return report
 
 
@@ -279,6 +256,18 @@ def check_seen(seen: Any, values: State, names: list[str], mistakes: Any = None)
     assert_close(own, right, what="the dict", mistakes=known)
 
 
+def check_passes(student: Student, name: str, hows: Sequence[str], wrong: Any) -> None:
+    """Two passes in a block, of 5 rows and of 2; `wrong` names mistakes by all outputs of a pass."""
+    for names in (["gain"], ["head", "body"], NAMES):
+        state = new_state()
+        steps = [(randn(n, 3), how, randn(n, 2)) for n, how in zip((5, 2), hows, strict=True)]
+        report = block(student, name, state, names, steps)
+        told = "Yours are those of the first pass: each later one replaces them."
+        for seen, step in zip(in_block(report, 2), steps, strict=True):
+            mistakes = wrong(network(state, step[0])) | {told: right_of(name, state, *steps[0])}
+            check_seen(seen, right_of(name, state, *step), names, mistakes)
+
+
 def check_detached(seen: Any) -> None:
     names = ", ".join(str(name)[:40] for name in entry(seen, "graph", kind=list))
     assert not names, f"The graph stays in memory with the values of {names}: detach them."
@@ -288,8 +277,7 @@ def check_model(student: Student, name: str) -> None:
     state, weight, x = new_state(), randn(5, 2), randn(5, 3)
     for how in ("backward", "grad", ""):
         learns = bool(how)
-        model, steps = student.made("model", "network", state), [[x, how, weight]]
-        report = block(student, name, model, NAMES, steps, grad=learns)
+        report = block(student, name, state, NAMES, [[x, how, weight]], grad=learns)
         (inside,), after = entry(report, "inside", kind=list, count=1), entry(report, "outside")
         for result, where, given in ((inside, "inside", x), (after, "after", x + 1)):
             right, what = network(state, given)[""], f"the model's output {where} the block"
@@ -309,35 +297,27 @@ def check_model(student: Student, name: str) -> None:
 def check_block(student: Student, name: str) -> None:
     state, step = new_state(), list[Any]([randn(5, 3), "backward", randn(5, 2)])
     for names in (NAMES, ["gain", "gain", "head", "gain"]):
-        report = block(student, name, student.made("model", "network", state), names, [step])
+        report = block(student, name, state, names, [step])
         told = f"{name}(...) registers hooks when it is called: do it when the block begins."
         assert str(entry(report, "made")) == str(entry(report, "hooks", 0)), told
         check_hooks(report, "after the block")
         right = entry(in_block(report)[0], "values", kind=dict)
-        assert_close(entry(report, "last", "values"), right, what="the dict after the block")
-        later, what = entry(report, "outside", "seen", "values"), "the dict after a later pass"
-        assert_close(later, right, what=what)
+        for path, when in ((["last"], "the block"), (["outside", "seen"], "a later pass")):
+            assert_close(entry(report, *path, "values"), right, what=f"the dict after {when}")
     check_raising(student, name, step[0])
     names, steps = ["gain", "head"], [step, [randn(4, 3), "backward", randn(4, 2)]]
-    model = student.made("model", "network", state)
-    report = block(student, name, model, names, steps, nested=True)
+    report = block(student, name, state, names, steps, nested=True)
     check_hooks(report, "after two nested blocks")
     for step, result in zip(steps, entry(report, "inside", kind=list, count=2), strict=True):
-        around, inner = [entry(report, "around"), entry(result, "left")], entry(result, "inner")
-        check_hooks({"hooks": around}, "after the inner one of two nested blocks")
-        for seen, (x, _, weight) in ((entry(result, "seen"), step), (inner, steps[0])):
-            right = network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
-            check_seen(seen, right, names)
+        check_hooks(result, "after the inner one of two nested blocks")
+        for key, given in (("seen", step), ("inner", steps[0])):
+            check_seen(entry(result, key), right_of(name, state, *given), names)
 
 
 def check_raising(student: Student, name: str, x: Tensor) -> None:
     for kind in ("an exception", "a KeyboardInterrupt"):
-        parts = name == "trace_shapes"
-        model = (
-            student.made("model", "parts", kind)
-            if parts
-            else student.made("model", "network", new_state())
-        )
+        made = ["parts", kind] if name == "trace_shapes" else ["network", new_state()]
+        model = student.made("model", *made)
         report = student.run("left", name, model, ["gain", "head"], x, kind)
         check_hooks(report, f"after {kind}")
         told = f"An exception disappears in {name}: let it pass through."
@@ -347,7 +327,8 @@ def check_raising(student: Student, name: str, x: Tensor) -> None:
 
 
 def check_names(student: Student, name: str) -> None:
-    model, x, weight = student.made("model", "network", new_state()), randn(5, 3), randn(5, 2)
+    state, x, weight = new_state(), randn(5, 3), randn(5, 2)
+    model = student.made("model", "network", state)
     for names in ("gain nope", "head body.2", "body body.0.weight", "training", "body forward"):
         wrong = names.split()[-1]
         report = student.run("left", name, model, names.split(), x)
@@ -357,7 +338,7 @@ def check_names(student: Student, name: str) -> None:
         assert wrong in str(text), f"The message {str(text)[:80]!r} does not contain {wrong}."
         check_hooks(report, f"after the ValueError about {wrong}")
     for asked in (["gain", "gain"], ["head", "gain", "head"], []):
-        (seen,) = in_block(block(student, name, model, asked, [[x, "backward", weight]]))
+        (seen,) = in_block(block(student, name, state, asked, [[x, "backward", weight]]))
         keys = sorted(map(str, entry(seen, "values", kind=dict)))
         assert_equal(keys, sorted({*asked}), what=f"the sorted list of keys for {asked}")
 
@@ -365,9 +346,8 @@ def check_names(student: Student, name: str) -> None:
 def check_hooks(report: Any, when: str) -> None:
     """Every hook that was there before is there, and no other one."""
     before, after = entry(report, "hooks", kind=list, count=2)
-    for table in (*entry(before, kind=dict), *entry(after, kind=dict)):
-        lists = (entry(tables, table, kind=list, default=[]) for tables in (before, after))
-        old, new = ([*map(str, ids)] for ids in lists)
+    for table in {**before, **after}:
+        old, new = (entry(tables, table, kind=list, default=[]) for tables in (before, after))
         told = f"A hook is left in {table[:80]} {when}: remove each one, in a finally."
         assert len(new) <= len(old), told
         told = f"Hooks of others are gone from {table[:80]} {when}: remove your own ones only."
@@ -399,6 +379,10 @@ def gradients(state: State, x: Tensor, weight: Tensor, parameters: bool = False)
     total, ends = (values[""] * weight).sum(), leaves if parameters else values
     ends = {name: tensor for name, tensor in ends.items() if "side" not in name}
     return dict(zip(ends, torch.autograd.grad(total, list(ends.values())), strict=True))
+
+
+def right_of(name: str, state: State, x: Tensor, how: str, weight: Tensor) -> State:
+    return network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
 
 
 def traced(lead: Sequence[int], repeats: int = 2) -> list[tuple[str, tuple[int, ...]]]:
