@@ -76,7 +76,8 @@ class Parts(nn.Module):
 
 
 def model(module: Any, kind: str, *options: Any, **others: Any) -> Any:
-    return {"network": Network, "parts": Parts, "layer": nn.Linear}[kind](*options, **others)
+    kinds: dict[str, Any] = {"network": Network, "parts": Parts, "layer": nn.Linear}
+    return kinds[kind](*options, **others)
 
 
 def add_hooks(model: nn.Module) -> list[Any]:
