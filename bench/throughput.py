@@ -23,12 +23,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from bench import SIX
 from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Task
 
-CLASSES = (((), "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
+CLASSES = ((SIX, "all six", "\u2265 15"), (("glu", "gelu"), "glu and gelu", "\u2265 25"))
 WRONG = ("a third of the files wrong", 3)
 RIGHT = ("all right", 0)
 
