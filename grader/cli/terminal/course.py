@@ -20,7 +20,6 @@ from grader.cli.terminal.console import (
     print_lines,
 )
 from grader.course.suite import tests_of
-from grader.judge.scoring import worth_of
 from grader.results import Visibility
 from grader.student.progress import Standing, progress_words, standing_words
 from grader.submissions import file_of
@@ -102,6 +101,16 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
     yield Text.assemble(words, bar(console, done, len(standings)))
 
 
+def _worth(exercise: Exercise) -> float:
+    """The points that there are for an exercise here."""
+    if not exercise.unmet:
+        return exercise.points
+    # Here and not above: a quick answer knows of no judge.
+    from grader.judge.scoring import worth_of
+
+    return worth_of(exercise)
+
+
 def _row(
     workspace: Workspace, exercise: Exercise, columns: tuple[str, ...], standing: Standing
 ) -> _Row:
@@ -110,7 +119,7 @@ def _row(
     cells = {
         "exercise": exercise.id,
         "state": standing_words(standing, workspace.course),
-        "points": f"{before}{number(worth_of(exercise))}",
+        "points": f"{before}{number(_worth(exercise))}",
         "minutes": str(exercise.minutes),
         "difficulty": DIFFICULTY[exercise.difficulty],
     }
@@ -215,7 +224,7 @@ def _explanation(console: Console, workspace: Workspace, exercise: Exercise) -> 
             for row in rows:
                 yield from hang(console, Text("  - "), Text(row))
 
-    points, minutes = number(worth_of(exercise)), exercise.minutes
+    points, minutes = number(_worth(exercise)), exercise.minutes
     difficulty = DIFFICULTY[exercise.difficulty]
     yield Text(exercise.title, "bold")
     about = f"{points} points, about {minutes} minutes, {difficulty}, {state}"

@@ -346,8 +346,9 @@ def check_names(student: Student, name: str) -> None:
 def check_hooks(report: Any, when: str) -> None:
     """Every hook that was there before is there, and no other one."""
     before, after = entry(report, "hooks", kind=list, count=2)
-    for table in {**before, **after}:
-        old, new = (entry(tables, table, kind=list, default=[]) for tables in (before, after))
+    for table in {**entry(before, kind=dict), **entry(after, kind=dict)}:
+        lists = (entry(tables, table, kind=list, default=[]) for tables in (before, after))
+        old, new = ([*map(str, ids)] for ids in lists)
         told = f"A hook is left in {table[:80]} {when}: remove each one, in a finally."
         assert len(new) <= len(old), told
         told = f"Hooks of others are gone from {table[:80]} {when}: remove your own ones only."
