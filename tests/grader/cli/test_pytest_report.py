@@ -47,7 +47,7 @@ def run_pytest(course: Path, *arguments: str) -> dict[str, Any]:
 def items_in(report: dict[str, Any]) -> dict[str, Any]:
     """By test all that both reports have to say alike.
 
-    Not the message and the place of a time-out: plain pytest gives each suite the time that a judge gives to both.
+    Not the message and the place of a time-out: under plain pytest each suite has the time of both.
     """
     items = {}
     for item in report["tests"]:
