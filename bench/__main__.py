@@ -101,7 +101,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
     ):
         for judge in (behind_walls, unconfined):
             judged(judge)
-        floor()
+        floor(*SIX)
         for ids, name in ((SIX, "six"), (("glu",), "glu"), (("glu", "gelu"), "glu and gelu")):
             here, bare, there = side_by_side(
                 runs,

@@ -86,8 +86,8 @@ def _plain(value: Any) -> Any:
 class _Session:
     """What the plugin wants of a session, of which there is none."""
 
-    def __init__(self, source: bytes) -> None:
-        self.tree = parse(source)
+    def __init__(self, exercise: Exercise, source: bytes) -> None:
+        self.exercise, self.tree = exercise, parse(source)
 
     def begin_test(self, seed: int, share: str = "") -> None:
         """Nothing is seeded elsewhere."""
@@ -99,7 +99,7 @@ class _Session:
 
 class _Floor(SuitePlugin):
     def __init__(self, course: Course, exercise: Exercise, file: Path, seed: int) -> None:
-        session: Any = _Session(file.read_bytes())
+        session: Any = _Session(exercise, file.read_bytes())
         judged = SuiteRun(session, tests_of(course, exercise, tuple(Visibility)), seed)
         super().__init__(lambda path: judged)
         self._student = _load(exercise.id, file)
