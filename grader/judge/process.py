@@ -293,7 +293,7 @@ def serve(
     controls = [int(argument) for argument in arguments if argument.isdecimal()]
     sandboxes: SandboxSource
     if controls:
-        sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]), sys.stdin.fileno())
+        sandboxes = ForkServerSandboxes(socket.socket(fileno=controls[0]), (sys.stdin.fileno(),))
     else:
         sandboxes = SpawnedSandboxes("--no-walls" not in arguments)
 

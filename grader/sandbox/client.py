@@ -87,19 +87,13 @@ class CalledOff(KeyboardInterrupt):
 class Sandbox:
     """A process with one student's module, reached over a channel.
 
-    Where something comes from the `caller`, a descriptor, while the process owes an answer, that is called off.
+    Where something comes from the `callers`, descriptors, while it owes an answer, that is called off.
     """
 
     def __init__(
-        self,
-        source: _Stoppable,
-        number: int,
-        channel: Channel,
-        out: socket.socket,
-        caller: int | None = None,
+        self, source: _Stoppable, number: int, channel: Channel, out: socket.socket
     ) -> None:
-        self._caller = caller
-        self._callers: list[int] = []
+        self.callers: tuple[int, ...] = ()
         self._source = source
         self._number = number
         self._channel = channel
@@ -128,7 +122,6 @@ class Sandbox:
         Raises TimeoutError, ChannelClosed if the process ended, ProtocolError if what it said does
         not fit, CalledOff; after each of them the sandbox is of no more use and is to be stopped.
         """
-        self._callers = [] if self._caller is None else [self._caller]
         deadline = time.monotonic() + seconds
         self._channel.send(request, packing, timeout=seconds)
         return self._receive(deadline)
@@ -143,17 +136,14 @@ class Sandbox:
         """Wait for the channel, and keep the output from filling up meanwhile."""
         end = time.monotonic() + seconds
         channel, output = self._channel.fileno(), self._out.fileno()
+        sources = [channel, output, *self.callers]
         while True:
-            ready, _, _ = select.select([channel, output, *self._callers], [], [], seconds)
-            if any(caller in ready for caller in self._callers):
+            ready, _, _ = select.select(sources, [], [], seconds)
+            if any(caller in ready for caller in self.callers):
                 raise CalledOff
             if output in ready and not self._drain():
-                # Closed by the student: from now on only the channel can have something to say.
-                left = max(0.0, end - time.monotonic())
-                ready, _, _ = select.select([channel, *self._callers], [], [], left)
-                if channel in ready or not ready:
-                    return
-                raise CalledOff
+                # Closed by the student, who has nothing more to print.
+                sources.remove(output)
             seconds = end - time.monotonic()
             if channel in ready or seconds <= 0:
                 return
@@ -175,7 +165,8 @@ class Sandbox:
     def show_stack(self) -> None:
         """Have the process print its stack, and take in what it prints."""
         self._drain()
-        self._source.show_stack(self._number)
+        if not self._source.show_stack(self._number):
+            return
         end = time.monotonic() + STACK_SECONDS
         while not self.output.has_stack and (seconds := end - time.monotonic()) > 0:
             select.select([self._out], [], [], seconds)
@@ -192,7 +183,10 @@ class Sandbox:
 
 
 class _Stoppable(Protocol):
-    def show_stack(self, number: int) -> None: ...
+    def show_stack(self, number: int) -> bool:
+        """Ask for the stack; False where that cannot be."""
+        ...
+
     def stop(self, number: int) -> int: ...
 
 

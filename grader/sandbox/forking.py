@@ -107,11 +107,11 @@ def _command(
 class ForkServerSandboxes:
     """Sandboxes forked by the fork server at the other end of a control socket.
 
-    What comes from the `caller` calls off what they are asked.
+    What comes from the `callers` calls off what they are asked.
     """
 
-    def __init__(self, control: socket.socket, caller: int | None = None) -> None:
-        self._control, self._caller = control, caller
+    def __init__(self, control: socket.socket, callers: tuple[int, ...] = ()) -> None:
+        self._control, self._callers = control, callers
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
         channel, channel_there = socket.socketpair()
@@ -123,8 +123,10 @@ class ForkServerSandboxes:
         def wait() -> Sandbox:
             match self._answer():
                 case Spawned(number):
-                    sandbox = Sandbox(self, number, Channel(channel), output, self._caller)
+                    sandbox = Sandbox(self, number, Channel(channel), output)
                     sandbox.await_ready()
+                    # Not before: one that has just been started is known to nobody yet.
+                    sandbox.callers = self._callers
                     return sandbox
                 case Failed(reason):
                     raise SandboxError(f"A sandbox did not start: {reason}.")
@@ -133,11 +135,12 @@ class ForkServerSandboxes:
 
         return wait
 
-    def show_stack(self, number: int) -> None:
+    def show_stack(self, number: int) -> bool:
         self._send(ShowStack(number), [])
         answer = self._answer()
         if not isinstance(answer, StackAsked):
             raise SandboxError(f"The fork server answered {answer!r} to a demand for a stack.")
+        return True
 
     def stop(self, number: int) -> int:
         self._send(Stop(number), [])

@@ -98,7 +98,7 @@ def first():
     [
         ("pass", "pass", {8, 9}),
         ("pass", "print('x' * 1000)", {8, 9}),
-        ("pass", "signal.pthread_kill(0, 0) if False else os.write(2, b'y' * 5000)", {8, 9}),
+        ("pass", "os.write(2, b'y' * 5000)", {8, 9}),
         ("sys.stderr.close()", "os.getpid()", {8, 9}),
         # A student may hide the line, and gets a verdict without it.
         ("signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "pass", {None}),
