@@ -54,18 +54,22 @@ print(len(started))
 
 
 def test_memory_is_the_sum_of_all(group: ControlGroup) -> None:
-    # Each of the two alone would fit. Whom the kernel ends is its own choice.
+    # Each of the two alone would fit. The child holds its part until the parent
+    # has both: whom the kernel ends is its own choice.
     code = """
 import os
-ready, go = os.pipe()
+full, filled = os.pipe()
+hold, release = os.pipe()
 child = os.fork()
 memory = bytearray(120 * 2**20)
 if child == 0:
-    os.write(go, b"x")
-    os.read(0, 1)
+    os.close(release)
+    os.write(filled, b"x")
+    os.read(hold, 1)
     os._exit(0)
-os.close(go)
-os.read(ready, 1)
+os.close(filled)
+os.read(full, 1)
+os.close(release)
 raise SystemExit(os.waitpid(child, 0)[1] != 0)
 """
     assert _run(group, code).returncode != 0
