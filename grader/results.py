@@ -73,11 +73,26 @@ class TestResult(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """What a policy and corrections made of the points of an exercise: `judged` are those of the judge.
+
+    The reasons are sentences for the student, as is the comment. The attempt counts from 1, and its file
+    was handed in at `submitted_at`.
+    """
+
+    judged: float
+    reasons: tuple[str, ...] = ()
+    comment: str = ""
+    attempt: int = 0
+    submitted_at: str = ""
+
+
 class ExerciseResult(msgspec.Struct, frozen=True):
     """One exercise of one submission; `output` is what the student's code printed, bounded.
 
     One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub. `left_out`
-    says which tests count for nothing here, for want of a package.
+    says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
+    where that is not what the judge gave, `mark` says what is, and why.
     """
 
     name: str
@@ -92,6 +107,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     output: str
     settled: bool = False
     left_out: str = ""
+    mark: Mark | None = None
 
     @property
     def untouched(self) -> bool:

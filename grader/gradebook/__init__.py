@@ -1,7 +1,8 @@
 """The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there.
 
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
-`keeper` writes the gradebook, `book` reads it, `tables` is its file. `review` lists what a person should look
+`keeper` writes the gradebook, `book` reads it, `tables` is its file. `policy` says which attempt counts, and
+how much of it. `review` lists what a person should look
 at; `similarity` finds alike files by their `fingerprints`.
 """
 

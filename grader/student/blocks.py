@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
-from grader.text import counted
+from grader.text import counted, number
 
 # The first exercise that does not hold shows this many findings: one cause at a time.
 FIRST_FINDINGS = 3
@@ -125,9 +125,9 @@ def summarized(
     With `printed` the first one whose test printed something has that, too.
     """
     if exercise.untouched:
-        return Summary(_left_out(exercise))
+        return Summary(_remarks(exercise))
     if exercise.message:
-        return Summary((fault(exercise), *_left_out(exercise)))
+        return Summary((fault(exercise), *_remarks(exercise)))
     causes = findings(exercise)
     shown = len(causes) if shown is None else shown
     sections = [_finding(finding) for finding in causes[:shown]]
@@ -137,7 +137,7 @@ def summarized(
             sections[place] = msgspec.structs.replace(sections[place], blocks=blocks)
             break
     return Summary(
-        (*sections, *_left_out(exercise)),
+        (*sections, *_remarks(exercise)),
         sum(len(finding.tests) for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
@@ -149,14 +149,14 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
     Each has what the student's code printed in it.
     """
     if exercise.message and not exercise.untouched:
-        return (fault(exercise), *_left_out(exercise))
+        return (fault(exercise), *_remarks(exercise))
     sections = (
         msgspec.structs.replace(section, blocks=(*section.blocks, Printed(test.printed)))
         if test.printed
         else section
         for test, section in zip(exercise.tests, every_test(exercise, exercise.tests), strict=True)
     )
-    return (*sections, *_left_out(exercise))
+    return (*sections, *_remarks(exercise))
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
@@ -175,8 +175,14 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
     return tuple(sections)
 
 
-def _left_out(exercise: ExerciseResult) -> tuple[Section, ...]:
-    return (Section((Note(exercise.left_out),)),) if exercise.left_out else ()
+def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
+    """What else there is to say of the points: what was left out, what a policy or a person changed."""
+    notes = [Note(exercise.left_out)] if exercise.left_out else []
+    if (mark := exercise.mark) is not None:
+        if exercise.score != mark.judged:
+            notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
+        notes += [Note(text) for text in (*mark.reasons, mark.comment) if text]
+    return (Section(tuple(notes)),) if notes else ()
 
 
 def fault(exercise: ExerciseResult) -> Section:
