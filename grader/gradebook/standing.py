@@ -17,7 +17,7 @@ import msgspec
 from grader.gradebook.cells import read_environment, read_result
 from grader.gradebook.corrections import Correction, Kind, corrected, rejudged
 from grader.gradebook.policy import Counted, HandedIn
-from grader.judge.scoring import sum_of
+from grader.judge.scoring import rounded, sum_of
 from grader.results import (
     Entry,
     Environment,
@@ -221,6 +221,19 @@ class Standing:
                 SubmissionInfo(work.student.id, _digest(about, choices)), exercises, rows.values()
             ),
         )
+
+    def total(self, work: Work) -> float | None:
+        """The points of what counts, without the results; None where something is not judged."""
+        total = 0.0
+        for exercise, choice in self.choices(work).items():
+            if choice.judged_as is None:
+                return None
+            verdict = work.verdicts[exercise][choice.judged_as]
+            if verdict.score is None:
+                return None
+            points = verdict.score if choice.counted is None else choice.counted.points
+            total += corrected(points, verdict.worth, self._held(work.student.id, exercise)).points
+        return rounded(total)
 
     def _exercise(
         self, work: Work, exercise: str, choice: Choice | None, row: _Row | None

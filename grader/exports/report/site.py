@@ -26,7 +26,7 @@ from grader.exports.report.triage import (
 )
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import CourseInfo, Entry, ExerciseResult, StudentInfo
+from grader.results import CourseInfo, Entry, ExerciseResult
 
 History = Mapping[str, Sequence[ExerciseResult]]
 
@@ -54,7 +54,6 @@ def write_report(
     similarity: Similarity | None = None,
     title: str = "",
     attempts: Mapping[str, int] | None = None,
-    absent: Sequence[StudentInfo] = (),
     attention: Sequence[Attention] = (),
     history: Callable[[Entry], History] = lambda _: {},
     before: Mapping[str, float] | None = None,
@@ -69,7 +68,6 @@ def write_report(
         similarity: the alike pairs, if they were looked for.
         title: of the course.
         attempts: by student id how many attempts there were; by default the entry's own.
-        absent: students who handed in nothing.
         attention: the entries of the batch that a person should look at.
         history: gives of an entry's exercises the verdicts on different files, oldest first.
         before: the totals of the last grading, by student id.
@@ -91,7 +89,7 @@ def write_report(
             for count, entry in enumerate(entries, start=1):
                 site.add(entry, history(entry))
                 done(count)
-            site.finish(absent)
+            site.finish()
             _replace(folder, draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -183,7 +181,7 @@ class _Site:
             attention=self._attention_of.get(student.id, []),
         )
 
-    def finish(self, absent: Sequence[StudentInfo]) -> None:
+    def finish(self) -> None:
         """Write the pages of the class."""
         course = self._course or CourseInfo(name="", version="", digest="")
         views = [ExerciseView(self.tally, tally) for tally in self.tally.exercises.values()]
@@ -227,7 +225,6 @@ class _Site:
             folded=len(views) > _MOST_COLUMNS,
             pairs=pairs,
             similarity=self._similarity,
-            absent=absent,
             attention=by_student(self._attention, _SHOWN_ATTENTION),
             places=len(self._attention),
             **shared,

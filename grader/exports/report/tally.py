@@ -99,7 +99,9 @@ def _status_of(statuses: set[Status]) -> Status:
 
 
 def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
-    return files is not None and exercise.name not in files and exercise.status is Status.ERROR
+    """Whether there is no file, and no person gave points all the same."""
+    ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
+    return files is not None and exercise.name not in files and ended
 
 
 class TestTally:
@@ -195,8 +197,8 @@ class Tally:
 
     @property
     def final(self) -> list[Row]:
-        """The rows whose score is final: nothing in them waits for a person."""
-        return [row for row in self.rows if not row.unjudged]
+        """The rows of those who handed in something and whose score is final: nothing waits for a person."""
+        return [row for row in self.rows if not row.unjudged and not row.absent]
 
     def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:
         """A pair a student: 1 for a passed test, and all of the student's other points."""

@@ -178,7 +178,20 @@ def test_the_page_of_the_class_begins_with_who_needs_help(tmp_path: Path) -> Non
     assert "low: 10 of 40 points; " in page
     assert "stuck in glu: 3 tries failed at: The glu holds in case 1" in page
     assert "+2" in page
-    assert (
-        '<a href="students/s4.html">' in page.partition('id="common"')[2].partition("</section>")[0]
-    )
+    common = page.partition('id="common"')[2].partition("</section>")[0]
+    assert '<a href="students/s3.html">' in common
     assert "seed 0" in page
+
+
+def test_who_handed_in_nothing_is_in_no_mean(tmp_path: Path) -> None:
+    there = a_student("there", "pp", "pp", "pp", "pp")
+    absent = an_entry("gone", [an_exercise(each, "nn") for each in NAMES], attempt=0, name="Zed N.")
+    write_report(
+        [there, absent],
+        tmp_path,
+        sources=lambda entry: dict.fromkeys(NAMES[: 9 * entry.attempt], SOURCE),
+    )
+    page = (tmp_path / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "<dt>Mean</dt><dd>100 %</dd>" in page
+    assert "<dt>Not handed in</dt><dd>1</dd>" in page
+    assert "Zed N." in page.partition('id="help"')[2].partition("</section>")[0]
