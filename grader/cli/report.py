@@ -37,6 +37,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
     """
     from grader.cli.terminal.progress import with_progress
     from grader.exports.report import write_report
+    from grader.exports.report.triage import FEWEST_TRIES
     from grader.gradebook import Gradebook
     from grader.gradebook.similarity import read_similar
     from grader.text import clean
@@ -50,8 +51,9 @@ def report(results: Path, folder: Path, show: bool) -> None:
             similarity=read_similar(results),
             title=book.fact("title"),
             attempts=book.attempt_counts(),
-            absent=book.absent(),
             attention=book.attention(),
+            history=lambda entry: book.history(entry.student, FEWEST_TRIES),
+            before=book.totals_before(),
         )
     count = f"{written.students} student{'' if written.students == 1 else 's'}"
     click.echo(f"{count}: {clean(str(written.index), 1000)}")

@@ -20,9 +20,13 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The class in numbers; shares are of the points there are, and of final scores only."""
+    """The class in numbers; shares are of the points there are, and of final scores only.
+
+    Who is `absent` handed in nothing, and is in `students` and in nothing else.
+    """
 
     students: int
+    absent: int
     final: int
     untouched: int
     full: int
@@ -90,8 +94,9 @@ def figures(tally: Tally) -> Figures:
     shares = [row.share for row in tally.final]
     return Figures(
         students=len(tally.rows),
+        absent=sum(row.absent for row in tally.rows),
         final=len(shares),
-        untouched=sum(row.untouched for row in tally.rows),
+        untouched=sum(row.untouched for row in tally.rows if not row.absent),
         full=sum(share >= 1 for share in shares),
         mean=mean(shares),
         median=median(shares),

@@ -44,18 +44,42 @@ def test_it_is_read_while_it_is_written(school: School) -> None:
         assert reader.course == school.course.info()
 
 
-def test_an_entry_is_the_counted_attempt_with_its_files(school: School) -> None:
+def test_an_entry_is_what_counts_with_its_files(school: School) -> None:
     with Keeper.open(school.results) as book:
         book.begin(school.course)
         for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10)):
             school.keep(book, school.hand_in(book, "bob", source), score, source)
-        school.hand_in(book, "ann", b"x = 3\n")
         (entry,) = book.entries()
         assert (entry.student.id, entry.attempt, entry.origin) == ("bob", 2, "bob.zip")
         assert (entry.result.score, entry.result.max_score) == (10, 10)
         assert book.sources(entry) == {"task": b"x = 2\n"}
         assert [(each.student, each.number) for each in book.attempts()] == [("bob", 1), ("bob", 2)]
-        assert book.attempt_counts() == {"ann": 1, "bob": 2}
+        assert book.attempt_counts() == {"bob": 2}
+
+
+def test_the_history_has_each_file_once_oldest_first(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        for day, (source, score) in enumerate([(b"a", 1), (b"b", 2), (b"a", 1), (b"c", 3)], 1):
+            attempt = school.hand_in(book, "bob", source, f"2026-10-0{day}T00:00:00Z")
+            school.keep(book, attempt, score, source)
+        bob = StudentInfo(id="bob")
+        assert [each.score for each in book.history(bob, 3)["task"]] == [1, 2, 3]
+        assert book.history(bob, 4) == {}
+
+
+def test_totals_are_those_of_the_grading_before(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10), (b"x = 3\n", 7)):
+            book.begin(school.course)
+            school.keep(book, school.hand_in(book, "bob", source), score, source)
+            school.wait_for(book, school.hand_in(book, "open", source), source)
+            book.finish(())
+        assert book.totals_before() == {"bob": 10}
+        (total,) = [
+            book.standing.total(book.work(each)) for each in book.students() if each.id == "bob"
+        ]
+        assert total == 7
 
 
 def test_who_handed_in_nothing_is_absent(school: School) -> None:
@@ -82,5 +106,7 @@ def test_the_walls_of_a_result_are_those_that_held_every_time(school: School) ->
         found = []
         for name, environment in zip(names, (settled, HERE, fewer), strict=True):
             school.keep(book, attempt, 10, environment=environment, exercise=name)
-            found.append(book.entry(attempt.id).result.environment)
+            entry = book.entry_of("ann")
+            assert entry is not None
+            found.append(entry.result.environment)
     assert found == [settled, HERE, fewer]

@@ -13,7 +13,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.exports.report import write_report
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import Entry, Status, StudentInfo
+from grader.results import Entry, Status
 from tests.grader.exports.report.classes import (
     SOURCE,
     a_class,
@@ -160,7 +160,6 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
         tmp_path,
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(pair,)),
-        absent=[StudentInfo(id="zed", name="Zed N.")],
         attention=[
             Attention(Reason.FORGER, HOSTILE[0], "con", "line 3 imports ctypes"),
             Attention(Reason.FAULT, "s0002", "con", "told where the verdicts are"),
