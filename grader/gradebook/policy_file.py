@@ -7,14 +7,17 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
 from grader.gradebook.policy import Due, Extension, Late, Policy, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.results import StudentInfo
+from grader.text import nearest
 
 POLICY_FILE = "policy.toml"
 
@@ -79,6 +82,37 @@ def read_policy(
     return Policy(rules, dict(chapters or {}))
 
 
+def policy_of(course: Course, other: str = "") -> str | None:
+    """The text of the policy beside the course's manifest; None where there is none, or an `other` file holds.
+
+    Raises PolicyError for one that is not in order.
+    """
+    path = course.folder / POLICY_FILE
+    if not path.is_file() or (other and Path(other) != path.resolve()):
+        return None
+    text, _ = policy_from(path, {each.id: each.chapter for each in course.exercises})
+    return text
+
+
+def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
+    """The text and the policy of a file, which may name these exercises and those of a course beside it.
+
+    Raises PolicyError.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
+        raise PolicyError(f"{path} cannot be read: {reason}.") from error
+    known = dict(chapters)
+    if (manifest := path.with_name(MANIFEST)).is_file():
+        # A class may have been given some of the exercises alone.
+        known |= {each.id: each.chapter for each in load_course(manifest).exercises}
+    policy = read_policy(text, known, file=str(path))
+    check_names(policy, str(path), known.keys(), known.values())
+    return text, policy
+
+
 def check_names(
     policy: Policy, file: str, exercises: Collection[str], chapters: Collection[str]
 ) -> None:
@@ -86,7 +120,7 @@ def check_names(
 
     Or where one that is in `policy.chapters` is due twice.
     """
-    tables = [
+    tables: list[tuple[str, Due | Extension]] = [
         *((f"[[due]] {number}", each) for number, each in enumerate(policy.rules.due, 1)),
         *(
             (f"[[extension]] {number}", each)
@@ -138,21 +172,6 @@ def odd_times(policy: Policy) -> list[str]:
     times = [each.at for each in policy.rules.due]
     times += [each.until for each in policy.rules.extension if each.until is not None]
     return [text for text in (oddity(time, policy.zone) for time in times) if text]
-
-
-def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
-    """Which of the known names may be meant; `also` has other words for some of them."""
-    from difflib import get_close_matches
-
-    words = {text.casefold(): text for text in known}
-    for text, meant in (also or {}).items():
-        words.setdefault(text.casefold(), meant)
-    close = [words[match] for match in get_close_matches(name.casefold(), words, n=3, cutoff=0.5)]
-    if found := list(dict.fromkeys(close)):
-        return f"Did you mean {' or '.join(map(repr, found))}?"
-    names = list(dict.fromkeys(words.values()))
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
 
 
 def _known_as(students: Sequence[StudentInfo]) -> dict[str, str]:

@@ -101,7 +101,7 @@ def _reasons(
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
         yield Reason.TIMEOUT, late.message or result.message
-    if handed.source is None and (handed.path is not None or handed.seems_misnamed):
+    if _is_problem(handed):
         yield Reason.UNREADABLE, handed.problem
     if handed.source is not None and not _is_text(handed.source):
         yield Reason.UNREADABLE, result.message
@@ -113,6 +113,18 @@ def _reasons(
         if exercise.operators and (names := _beyond_guards(handed.source)):
             first, shown = min(names.values()), ", ".join(sorted(names, key=names.__getitem__)[:5])
             yield Reason.FORGER, f"line {first} names {shown}: a way around what forbids operators"
+
+
+def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:
+    """An entry for a file that cannot be read, where one of an earlier attempt counts instead."""
+    if _is_problem(handed):
+        what = f"{handed.problem} Until then the file of an earlier attempt counts."
+        yield Attention(Reason.UNREADABLE, student, exercise.id, what)
+
+
+def _is_problem(handed: ExerciseFile) -> bool:
+    """Whether something was handed in that we cannot take for the file of the exercise."""
+    return handed.source is None and (handed.path is not None or handed.seems_misnamed)
 
 
 def nothing_found(
