@@ -237,6 +237,10 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
+    if book.fact("policy"):
+        click.echo(
+            f"By its policy: `grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        )
     show_outdated(console, book)
     for note in unknown_students(book.policy, book.students()):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)

@@ -1,8 +1,9 @@
 """The policy of a class: which attempt counts, and what of its points; no judge is asked again.
 
-A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was. All
-lengths of time elapse: a day late is 24 hours after the due time, also where the clocks change between. How the
-TOML is read, and what is said to one that is wrong, is in `policy_file.py`.
+A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
+stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due time,
+also where the clocks change between. How the TOML is read, and what is said to one that is wrong, is in
+`policy_file.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -116,7 +118,8 @@ class HandedIn(msgspec.Struct, frozen=True):
     """The file for one exercise in one attempt: since when it is there, and what the judge gave for it.
 
     `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
-    `judged` is None where there is no verdict. Files of one `source` are the same one.
+    `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
+    `untouched` is still the stub.
     """
 
     attempt: int
@@ -124,6 +127,7 @@ class HandedIn(msgspec.Struct, frozen=True):
     late: bool
     judged: float | None
     source: str = ""
+    untouched: bool = False
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -214,7 +218,9 @@ class Policy(msgspec.Struct, frozen=True):
         """Each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
-        for file in files:
+        # Who handed in a whole course week by week began with the first change.
+        begun = list(itertools.dropwhile(lambda file: file.untouched, files)) or files[-1:]
+        for file in begun:
             source = file.source or str(file.attempt)
             turns.setdefault(source, len(turns) + 1)
             last.pop(source, None)

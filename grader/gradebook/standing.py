@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from grader.gradebook.cells import read_environment, read_result
+from grader.gradebook.cells import read_environment, read_result, read_stubs
 from grader.gradebook.corrections import (
     Kind,
     corrected,
@@ -60,6 +60,7 @@ class Verdict(NamedTuple):
 
     score: float | None
     worth: float
+    untouched: bool = False
 
 
 class Work(NamedTuple):
@@ -79,6 +80,11 @@ class Work(NamedTuple):
         """The attempts with a file for an exercise, oldest first, and its digest."""
         files = self.files.get(exercise, {})
         return [(each, files[each.id]) for each in self.attempts if each.id in files]
+
+    def is_untouched(self, exercise: str, attempt: int) -> bool:
+        """Whether an attempt's file was found to be still the stub."""
+        verdict = self.verdicts.get(exercise, {}).get(attempt)
+        return verdict is not None and verdict.untouched
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
         """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
@@ -126,6 +132,10 @@ class Standing:
         self._environments: dict[int, Environment] = {}
 
     @functools.cached_property
+    def _stubs(self) -> dict[str, str]:
+        return read_stubs(self._book.fact("stubs", "{}"))
+
+    @functools.cached_property
     def _blank(self) -> Result | None:
         return self._book.blank
 
@@ -170,7 +180,12 @@ class Standing:
         for attempt, source in work.sources(exercise):
             since = first.setdefault(source, attempt)
             judged = score_of(work.judged_as(exercise, attempt.id))
-            files.append(HandedIn(attempt.number, since.submitted_at, since.late, judged, source))
+            untouched = source == self._stubs.get(exercise) or work.is_untouched(
+                exercise, attempt.id
+            )
+            files.append(
+                HandedIn(attempt.number, since.submitted_at, since.late, judged, source, untouched)
+            )
         return files
 
     def _scores(self, work: Work, exercise: str) -> Callable[[int | None], float | None]:

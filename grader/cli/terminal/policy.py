@@ -190,7 +190,7 @@ def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) 
         words.append(f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}")
     if weighed.file.judged is None:
         return ", ".join([*words, "not judged"])
-    words.append(f"judged {number(weighed.file.judged)}")
+    words.append(f"{number(weighed.file.judged)} points")
     if weighed.lost and weighed.may_count:
         words.append(f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost")
     return ", ".join(words)
