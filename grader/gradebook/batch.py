@@ -17,7 +17,7 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
-from grader.gradebook.policy import read_policy
+from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import (
     Attention,
     Reason,
@@ -34,8 +34,6 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
 from grader.results import Environment, ExerciseResult, Outcome, Status, StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
-
-POLICY = "policy.toml"
 
 
 class BatchProgress:
@@ -170,7 +168,7 @@ class _Batch:
         self._attention: list[Attention] = list(unreadable)
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
-        self._policy = policy_of(course)
+        self._policy = policy_of(course, book.fact("policy_file"))
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
         self._in_stubs = {
             e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
@@ -395,19 +393,6 @@ def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
         )
         if tests or was.score != now.score:
             yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
-
-
-def policy_of(course: Course) -> str | None:
-    """The text of the policy beside the course's manifest; None where there is none.
-
-    Raises what `read_policy` raises for one that is not in order.
-    """
-    path = course.folder / POLICY
-    if not path.is_file():
-        return None
-    text = path.read_text(encoding="utf-8")
-    read_policy(text)
-    return text
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:
