@@ -16,7 +16,6 @@ import msgspec
 
 from grader.gradebook.cells import read_environment, read_result
 from grader.gradebook.corrections import (
-    Correction,
     Kind,
     corrected,
     holding,

@@ -1,4 +1,4 @@
-"""Which attempt counts for an exercise, whatever the order in which downloads come, and who handed in nothing."""
+"""Which attempt counts for an exercise, in whatever order downloads come, and who handed in nothing."""
 
 from __future__ import annotations
 
