@@ -230,12 +230,18 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
         show_summary,
     )
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.corrections import show_outdated
+    from grader.gradebook.policy_file import unknown_students
+    from grader.text import clean
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
+    show_outdated(console, book)
+    for note in unknown_students(book.policy, book.students()):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
 
 
 def _exit(summary: BatchSummary) -> None:
