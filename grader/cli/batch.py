@@ -82,7 +82,9 @@ def _pool_options(command: Any) -> Any:
     help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
 )
 @click.option(
-    "--all-attempts", is_flag=True, help="Grade older attempts too, not the newest alone."
+    "--all-attempts",
+    is_flag=True,
+    help="Grade older attempts too, not those alone that may count.",
 )
 @_pool_options
 def batch(
@@ -133,7 +135,7 @@ def batch(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, download.missing)
+        _show(book, summary, book.absent())
     _exit(summary)
 
 

@@ -52,8 +52,8 @@ class BatchProgress:
 class BatchSummary(msgspec.Struct, frozen=True):
     """The verdicts of a batch that were new and those that were there, and what to look at.
 
-    `undated` are students of whose attempts one has no time, so that the one found last counts; of what
-    the `older` ones handed in, the gradebook knew something newer.
+    `undated` are students with several files for an exercise and an attempt without a time, so that the
+    one found last counts; of the `older` ones the gradebook has a newer attempt than the download.
     """
 
     attempts: int
@@ -228,7 +228,7 @@ class _Batch:
         known = {each.id for each in there}
         wanted = known if all_attempts else set[int]()
         newest = work.attempts[-1]
-        if not work.is_dated:
+        if work.has_versions and not work.is_dated:
             self._undated.append(student.id)
         if newest.id not in known:
             self._older.append(student.id)

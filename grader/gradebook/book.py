@@ -110,9 +110,11 @@ class Gradebook:
     @property
     def policy(self) -> Policy:
         """The policy of the class, which may have no rules."""
+        if not (text := self.fact("policy")):
+            return Policy()
         blank = self.blank
         exercises = blank.exercises if blank is not None else ()
-        return read_policy(self.fact("policy"), {each.name: each.chapter for each in exercises})
+        return read_policy(text, {each.name: each.chapter for each in exercises})
 
     @property
     def blank(self) -> Result | None:

@@ -73,8 +73,13 @@ class Work(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether times order the attempts: every one of them has one, or there is but one."""
-        return len(self.attempts) < 2 or all(attempt.submitted_at for attempt in self.attempts)
+        """Whether every attempt has a time, by which they are in order."""
+        return all(attempt.submitted_at for attempt in self.attempts)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether there are several files for one exercise, and a rule says which of them counts."""
+        return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
         """The attempts with a file for an exercise, oldest first, and its digest."""

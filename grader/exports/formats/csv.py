@@ -10,7 +10,7 @@ import msgspec
 
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
-from grader.exports.verdicts import is_judged, left_open, overall, total
+from grader.exports.verdicts import is_judged, left_open, standing, total
 from grader.judge.scoring import scaled, sum_of
 from grader.results import Entry, ExerciseResult
 from grader.text import number
@@ -62,7 +62,7 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         "" if whole is None else number(whole),
         number(entry.result.max_score if out_of is None else out_of),
         "" if whole is None else number(_judged(entry, out_of)),
-        overall(entry.result).value,
+        standing(entry),
         entry.origin,
         " ".join(filter(None, map(_remark, entry.result.exercises))),
     ]
