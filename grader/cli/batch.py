@@ -89,7 +89,9 @@ def _pool_options(command: Any) -> Any:
     help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
 )
 @click.option(
-    "--all-attempts", is_flag=True, help="Grade older attempts too, not the newest alone."
+    "--all-attempts",
+    is_flag=True,
+    help="Grade older attempts too, not those alone that may count.",
 )
 @_pool_options
 def batch(
@@ -143,7 +145,7 @@ def batch(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, download.missing)
+        _show(book, summary, book.absent())
     _exit(summary)
 
 
@@ -238,12 +240,22 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
         show_summary,
     )
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.corrections import show_outdated
+    from grader.gradebook.policy_file import unknown_students
+    from grader.text import clean
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
+    if book.fact("policy"):
+        click.echo(
+            f"By its policy: `grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        )
+    show_outdated(console, book)
+    for note in unknown_students(book.policy, book.students()):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
 
 
 def _exit(summary: BatchSummary) -> None:

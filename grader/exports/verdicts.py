@@ -44,7 +44,14 @@ def overall(result: Result) -> Status:
     if result.score > 0:
         return Status.PARTIAL
     statuses = {exercise.status for exercise in result.exercises}
-    return statuses.pop() if len(statuses) == 1 else Status.FAILED
+    # What passed its tests may count for nothing, as what came too late.
+    is_common = len(statuses) == 1 and not statuses & {Status.PASSED, Status.PARTIAL}
+    return statuses.pop() if is_common else Status.FAILED
+
+
+def standing(entry: Entry) -> str:
+    """One word for all exercises of a student; a word of its own where nothing was handed in."""
+    return "nothing_handed_in" if entry.absent else overall(entry.result).value
 
 
 def explanation(test: TestResult) -> str:

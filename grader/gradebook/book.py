@@ -28,7 +28,8 @@ from grader.gradebook.cells import (
     read_totals,
 )
 from grader.gradebook.corrections import Correction
-from grader.gradebook.policy import Policy, read_policy
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import Attempt, Standing, Verdict, Work
 from grader.gradebook.tables import FILE, connected
@@ -110,7 +111,11 @@ class Gradebook:
     @property
     def policy(self) -> Policy:
         """The policy of the class, which may have no rules."""
-        return read_policy(self.fact("policy"))
+        if not (text := self.fact("policy")):
+            return Policy()
+        blank = self.blank
+        exercises = blank.exercises if blank is not None else ()
+        return read_policy(text, {each.name: each.chapter for each in exercises})
 
     @property
     def blank(self) -> Result | None:
@@ -179,7 +184,9 @@ class Gradebook:
                 (attempt.id,),
             ):
                 judged = None if status == Status.UNJUDGED.value else score
-                verdicts.setdefault(exercise, {})[attempt.id] = Verdict(judged, worth)
+                verdicts.setdefault(exercise, {})[attempt.id] = Verdict(
+                    judged, worth, status == Status.NOT_ATTEMPTED.value
+                )
         return Work(student, tuple(attempts), files, verdicts)
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:

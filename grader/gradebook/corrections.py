@@ -7,12 +7,13 @@ points that are final.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from grader.judge.scoring import rounded
-from grader.results import ExerciseResult
+from grader.judge.scoring import rescored, rounded
+from grader.results import Entry, ExerciseResult, Outcome, Status
+from grader.text import number
 
 
 class Kind(enum.Enum):
@@ -22,6 +23,9 @@ class Kind(enum.Enum):
     ADD = "add"
     DROP = "drop"
     GIVE = "give"
+
+
+_OF_TESTS = (Kind.DROP, Kind.GIVE)
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,20 +59,111 @@ class Corrected(msgspec.Struct, frozen=True):
     final: bool = False
 
 
+def holding(
+    corrections: Iterable[Correction], student: str, exercise: str, result: ExerciseResult | None
+) -> list[Correction]:
+    """Those of these corrections that hold for a student's exercise, in the order in which they were made.
+
+    What is for the whole class is for a file that was judged: who handed in nothing gets no point by it.
+    """
+    is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
+    return [
+        each
+        for each in corrections
+        if each.exercise == exercise
+        and not each.undone_at
+        and (each.student == student or (each.student == "" and is_judged))
+    ]
+
+
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
-    """What the judge would have given without the dropped tests, and with the given ones passed."""
-    del corrections
-    return result
+    """The points and the status without the dropped tests, and with the given ones passed."""
+    names = {test.name for test in result.tests}
+    tests = {kind: {c.test for c in corrections if c.kind is kind} & names for kind in _OF_TESTS}
+    if result.settled or result.status is Status.UNJUDGED or not any(tests.values()):
+        return result
+    return rescored(result, tests[Kind.DROP], tests[Kind.GIVE])
+
+
+def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
+    """A sentence for each test that is dropped, or given and was not passed, by its title."""
+    # The name of a hidden test is not for students.
+    return tuple(
+        _sentence(f"“{test.title}” is {_words(each)}", each.reason)
+        for each in corrections
+        for test in result.tests
+        if each.test == test.name
+        and (
+            each.kind is Kind.DROP
+            or (each.kind is Kind.GIVE and test.outcome is not Outcome.PASSED)
+        )
+    )
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """The points of an exercise that is `worth` so many, after what was added and what is final."""
-    reasons, final = [], False
-    for correction in sorted(corrections, key=lambda each: each.kind is Kind.POINTS):
-        if correction.kind is Kind.ADD:
-            points += correction.points
-        elif correction.kind is Kind.POINTS:
-            points, final = correction.points, True
-        reasons.append(correction.reason)
-    comment = " ".join(each.comment for each in corrections if each.comment)
-    return Corrected(rounded(min(max(points, 0.0), worth)), tuple(reasons), comment, final)
+    """The points of an exercise that is `worth` so many, after what was added and what is final.
+
+    Of several that set the points the last one holds, and what was added stands for nothing beside it.
+    """
+    final = next((each for each in reversed(corrections) if each.kind is Kind.POINTS), None)
+    added = [each for each in corrections if each.kind is Kind.ADD]
+    standing = added if final is None else [final]
+    points = points + sum(each.points for each in added) if final is None else final.points
+    # A comment alone changes nothing, and needs no reason.
+    told = [each for each in standing if each.kind is Kind.POINTS or each.points or each.reason]
+    reasons = tuple(_sentence(_words(each), each.reason) for each in told)
+    about = [each for each in corrections if each.kind in _OF_TESTS or each in standing]
+    comment = " ".join(each.comment for each in about if each.comment)
+    return Corrected(rounded(min(max(points, 0.0), worth)), reasons, comment, final is not None)
+
+
+def outdated(
+    corrections: Iterable[Correction], entries: Iterable[Entry]
+) -> list[tuple[Correction, float]]:
+    """The corrections of single students that hold and whose exercise is judged otherwise by now, with how."""
+    about = {each.exercise for each in corrections if each.judged is not None}
+    judged = {
+        (entry.student.id, each.name): each.score if each.mark is None else each.mark.judged
+        for entry in entries
+        for each in entry.result.exercises
+        if each.name in about and each.status is not Status.UNJUDGED
+    }
+    pairs = [
+        (each, judged.get((each.student, each.exercise)))
+        for each in corrections
+        if each.judged is not None and not each.undone_at
+    ]
+    return [(each, now) for each, now in pairs if now is not None and now != each.judged]
+
+
+def correction_words(correction: Correction) -> str:
+    """What a correction does, in a few words: set to 8 points; test_zero given."""
+    match correction.kind:
+        case Kind.DROP:
+            return f"{correction.test} dropped"
+        case Kind.GIVE:
+            return f"{correction.test} given to all"
+        case Kind.ADD if not correction.points:
+            return "a comment"
+    words = _words(correction)
+    return words[0].lower() + words[1:] if words[0].isalpha() else words
+
+
+def _words(correction: Correction) -> str:
+    amount = number(abs(correction.points))
+    points = f"{amount} {'point' if amount == '1' else 'points'}"
+    match correction.kind:
+        case Kind.POINTS:
+            return f"Set to {points}"
+        case Kind.ADD:
+            return f"{points} {'added' if correction.points >= 0 else 'taken off'}"
+        case Kind.DROP:
+            return "dropped and counts for nobody"
+        case Kind.GIVE:
+            return "given to all"
+
+
+def _sentence(words: str, reason: str) -> str:
+    reason = reason.strip()
+    end = "" if reason.endswith((".", "!", "?")) else "."
+    return f"{words}: {reason}{end}" if reason else f"{words}."

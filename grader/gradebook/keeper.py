@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -27,7 +28,7 @@ from grader.gradebook.cells import (
     written_student,
 )
 from grader.gradebook.corrections import Correction
-from grader.gradebook.policy import read_policy
+from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import Attempt
 from grader.gradebook.tables import FILE, connected, only_writer
@@ -71,6 +72,12 @@ class Keeper(Gradebook):
             "course": msgspec.json.encode(course.info()).decode(),
             "title": course.title,
             "exercises": ",".join(exercise.id for exercise in course.exercises),
+            "stubs": msgspec.json.encode(
+                {
+                    e.id: hashlib.sha256(course.stub(e).read_bytes()).hexdigest()
+                    for e in course.exercises
+                }
+            ).decode(),
         }
         if blank is not None and not _alike(blank, self.blank):
             facts["blank"] = msgspec.json.encode(blank).decode()
@@ -107,15 +114,17 @@ class Keeper(Gradebook):
 
     # --- rules ----------------------------------------------------------------------------------
 
-    def set_policy(self, text: str) -> None:
+    def set_policy(self, text: str, file: str = "") -> None:
         """Count by this policy from now on, a TOML text; an empty one has no rules. No judge is asked.
 
-        The result of every student is written anew. Raises what `read_policy` raises, before anything is
+        It comes from `file`, which stands against a policy beside the course from now on. The result of every
+        student is written anew. Raises what `read_policy` raises, before anything is
         written.
         """
         read_policy(text)
         with self._changed_for(""):
             self._set_fact("policy", text)
+            self._set_fact("policy_file", file)
 
     def correct(self, correction: Correction) -> Correction:
         """Keep a correction, which is returned with its number and, if it had none, the time of now.

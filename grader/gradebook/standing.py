@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from grader.gradebook.cells import read_environment, read_result
-from grader.gradebook.corrections import Correction, Kind, corrected, rejudged
+from grader.gradebook.cells import read_environment, read_result, read_stubs
+from grader.gradebook.corrections import (
+    Kind,
+    corrected,
+    holding,
+    of_tests,
+    rejudged,
+)
 from grader.gradebook.policy import Counted, HandedIn
 from grader.judge.scoring import rounded, sum_of
 from grader.results import (
@@ -54,6 +60,7 @@ class Verdict(NamedTuple):
 
     score: float | None
     worth: float
+    untouched: bool = False
 
 
 class Work(NamedTuple):
@@ -66,13 +73,23 @@ class Work(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether times order the attempts: every one of them has one, or there is but one."""
-        return len(self.attempts) < 2 or all(attempt.submitted_at for attempt in self.attempts)
+        """Whether every attempt has a time, by which they are in order."""
+        return all(attempt.submitted_at for attempt in self.attempts)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether there are several files for one exercise, and a rule says which of them counts."""
+        return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
         """The attempts with a file for an exercise, oldest first, and its digest."""
         files = self.files.get(exercise, {})
         return [(each, files[each.id]) for each in self.attempts if each.id in files]
+
+    def is_untouched(self, exercise: str, attempt: int) -> bool:
+        """Whether an attempt's file was found to be still the stub."""
+        verdict = self.verdicts.get(exercise, {}).get(attempt)
+        return verdict is not None and verdict.untouched
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
         """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
@@ -120,6 +137,10 @@ class Standing:
         self._environments: dict[int, Environment] = {}
 
     @functools.cached_property
+    def _stubs(self) -> dict[str, str]:
+        return read_stubs(self._book.fact("stubs", "{}"))
+
+    @functools.cached_property
     def _blank(self) -> Result | None:
         return self._book.blank
 
@@ -136,13 +157,13 @@ class Standing:
 
     def needed(self, work: Work, exercise: str) -> list[Attempt]:
         """The attempts with a file for an exercise that have to be judged before it is told what counts."""
-        if not (files := self._handed_in(work, exercise)):
+        if not (files := self.handed_in(work, exercise)):
             return []
         numbers = self._policy.needed(work.student, exercise, self._worth(work, exercise), files)
         return [each for each, _ in work.sources(exercise) if each.number in numbers]
 
     def _choice(self, work: Work, exercise: str) -> Choice | None:
-        files = self._handed_in(work, exercise)
+        files = self.handed_in(work, exercise)
         if not files:
             verdicts = work.verdicts.get(exercise, {})
             judged = [each for each in work.attempts if each.id in verdicts]
@@ -156,7 +177,7 @@ class Standing:
         judged_as = work.judged_as(exercise, attempt.id)
         return Choice(attempt, judged_as, source, counted, since[attempt.number])
 
-    def _handed_in(self, work: Work, exercise: str) -> list[HandedIn]:
+    def handed_in(self, work: Work, exercise: str) -> list[HandedIn]:
         """The files for an exercise, oldest first; an unchanged one is there since it first was."""
         first: dict[str, Attempt] = {}
         files = []
@@ -164,20 +185,26 @@ class Standing:
         for attempt, source in work.sources(exercise):
             since = first.setdefault(source, attempt)
             judged = score_of(work.judged_as(exercise, attempt.id))
-            files.append(HandedIn(attempt.number, since.submitted_at, since.late, judged))
+            untouched = source == self._stubs.get(exercise) or work.is_untouched(
+                exercise, attempt.id
+            )
+            files.append(
+                HandedIn(attempt.number, since.submitted_at, since.late, judged, source, untouched)
+            )
         return files
 
     def _scores(self, work: Work, exercise: str) -> Callable[[int | None], float | None]:
         """The points of an attempt's verdict, after the tests that were dropped or given."""
         verdicts = work.verdicts.get(exercise, {})
-        held = self._held(work.student.id, exercise)
+        held = [each for each in self._corrections if each.exercise == exercise]
         changed = any(each.kind in (Kind.DROP, Kind.GIVE) for each in held)
 
         def score(attempt: int | None) -> float | None:
             if attempt is None or verdicts[attempt].score is None or not changed:
                 return None if attempt is None else verdicts[attempt].score
             (row,) = self._rows(attempt, [exercise]).values()
-            return rejudged(row.result, held).score
+            held_here = holding(held, work.student.id, exercise, row.result)
+            return rejudged(row.result, held_here).score
 
         return score
 
@@ -187,13 +214,6 @@ class Standing:
             return verdicts[max(verdicts)].worth
         blank = self._blanks.get(exercise)
         return blank.max_score if blank is not None else 0.0
-
-    def _held(self, student: str, exercise: str) -> list[Correction]:
-        return [
-            each
-            for each in self._corrections
-            if each.exercise == exercise and each.student in ("", student)
-        ]
 
     # --- what it is worth ------------------------------------------------------------------------
 
@@ -223,23 +243,28 @@ class Standing:
         )
 
     def total(self, work: Work) -> float | None:
-        """The points of what counts, without the results; None where something is not judged."""
+        """The points of what counts, as `entry` has them; None where something is not judged."""
+        if any(each.student in ("", work.student.id) for each in self._corrections):
+            entry = self.entry(work)
+            exercises = entry.result.exercises if entry is not None else ()
+            is_open = any(each.status is Status.UNJUDGED for each in exercises)
+            return None if is_open or entry is None else entry.result.score
         total = 0.0
+        # No result is read for it.
         for exercise, choice in self.choices(work).items():
             if choice.judged_as is None:
                 return None
-            verdict = work.verdicts[exercise][choice.judged_as]
-            if verdict.score is None:
+            score = work.verdicts[exercise][choice.judged_as].score
+            if score is None:
                 return None
-            points = verdict.score if choice.counted is None else choice.counted.points
-            total += corrected(points, verdict.worth, self._held(work.student.id, exercise)).points
+            total += score if choice.counted is None else choice.counted.points
         return rounded(total)
 
     def _exercise(
         self, work: Work, exercise: str, choice: Choice | None, row: _Row | None
     ) -> ExerciseResult | None:
         result = row.result if row is not None else self._nothing(exercise, choice)
-        held = self._held(work.student.id, exercise)
+        held = holding(self._corrections, work.student.id, exercise, result)
         if result is None or not (held or self._has_policy):
             return result
         judged = rejudged(result, held)
@@ -253,7 +278,11 @@ class Standing:
             judged = msgspec.structs.replace(judged, status=_status(after.points, result))
         mark = Mark(
             judged=result.score,
-            reasons=(*(counted.reasons if counted is not None else ()), *after.reasons),
+            reasons=(
+                *of_tests(held, result),
+                *(counted.reasons if counted is not None else ()),
+                *after.reasons,
+            ),
             comment=after.comment,
             attempt=choice.attempt.number if choice is not None else 0,
             submitted_at=choice.submitted_at if choice is not None else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -81,14 +81,13 @@ def score_exercise(
     settled: bool = False,
 ) -> ExerciseResult:
     """An exercise: its points times the earned share of its tests' weights."""
-    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
     worth = worth_of(exercise)
     return ExerciseResult(
         name=exercise.id,
         title=exercise.title,
         chapter=exercise.chapter,
         status=_status([test.outcome for test in tests]),
-        score=points(earned, total, worth),
+        score=_earned(tests, worth),
         max_score=worth,
         duration_seconds=round(seconds, 4),
         message=message,
@@ -123,6 +122,46 @@ def kept(tests: Iterable[TestResult]) -> float:
 def rounded(score: float) -> float:
     """Points as they are shown, in hundredths."""
     return round(score, 2)
+
+
+def lessened(score: float, percent: float) -> float:
+    """Points less so many per cent of them, to the nearest hundredth, half of one upward."""
+    if percent <= 0:
+        return score
+    return _hundredth(hundredths(score) * (10_000 - hundredths(min(percent, 100))), 10_000)
+
+
+def average_of(scores: Sequence[float]) -> float:
+    """The mean of points, to the nearest hundredth, half of one upward."""
+    return _hundredth(sum(map(hundredths, scores)), len(scores))
+
+
+def _hundredth(amount: int, parts: int) -> float:
+    """`amount / parts` hundredths of a point, in integers: no half is lost to the last bit of a float."""
+    return (2 * amount + parts) // (2 * parts) / 100
+
+
+def rescored(
+    result: ExerciseResult, dropped: Collection[str], given: Collection[str]
+) -> ExerciseResult:
+    """The points and the status if the exercise had not the dropped tests, and the given ones had passed.
+
+    The tests stay as the judge ended them: what is said of them is true.
+    """
+    tests = [
+        msgspec.structs.replace(test, outcome=Outcome.PASSED, score=test.max_score)
+        if test.name in given
+        else test
+        for test in result.tests
+        if test.name not in dropped
+    ]
+    score, status = _earned(tests, result.max_score), _status([test.outcome for test in tests])
+    return msgspec.structs.replace(result, score=score, status=status)
+
+
+def _earned(tests: Sequence[TestResult], worth: float) -> float:
+    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
+    return points(earned, total, worth)
 
 
 def _status(outcomes: list[Outcome]) -> Status:

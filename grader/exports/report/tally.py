@@ -40,6 +40,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: str
     late: bool
     alike: int
+    absent: bool = False
 
     @property
     def unjudged(self) -> int:
@@ -53,15 +54,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untouched(self) -> bool:
-        """Whether no exercise was attempted; a file that is missing is no attempt."""
-        return all(
+        """Whether something was handed in, and no exercise attempted; a missing file is no attempt."""
+        return not self.absent and all(
             cell.missing or cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
         )
-
-    @property
-    def absent(self) -> bool:
-        """Whether the student handed in nothing at all."""
-        return not self.attempt
 
     @property
     def sought(self) -> str:
@@ -186,6 +182,7 @@ class Tally:
             submitted_at=entry.submitted_at,
             late=entry.late,
             alike=alike,
+            absent=entry.absent,
         )
         for exercise in result.exercises:
             if exercise.name not in self.exercises:
@@ -197,7 +194,7 @@ class Tally:
 
     @property
     def final(self) -> list[Row]:
-        """The rows of those who handed in something and whose score is final: nothing waits for a person."""
+        """The rows whose score is final: nothing in them waits for a person, and something was handed in."""
         return [row for row in self.rows if not row.unjudged and not row.absent]
 
     def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:

@@ -148,7 +148,7 @@ def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
         of_class = means.get(name)
         if of_class and cell.status is not Status.UNJUDGED and cell.max_score:
             above.append(cell.score / cell.max_score - of_class)
-    if row.untouched or len(above) < _FEWEST_EXERCISES:
+    if row.absent or row.untouched or len(above) < _FEWEST_EXERCISES:
         return
     half = len(above) // 2
     fall = sum(above[:half]) / half - sum(above[half:]) / (len(above) - half)
