@@ -95,8 +95,7 @@ def release(
     """
     contents = {} if requirement else dict([wheel()])
     requirement = requirement or f"./{next(iter(contents))}"
-    workflow = _workflow(suites, requirement, action, fail_under)
-    contents |= _contents(course, suites, requirement, workflow)
+    contents |= _contents(course, suites, requirement, action, fail_under)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     before = _before(folder, force=force)
@@ -160,13 +159,18 @@ def _remove(folder: Path, name: str, digest: str) -> bool:
 # --- what goes out --------------------------------------------------------------------------------
 
 
-def _contents(course: Course, tier: Tier, requirement: str, workflow: str) -> dict[str, bytes]:
+def _contents(
+    course: Course, tier: Tier, requirement: str, action: str, fail_under: float
+) -> dict[str, bytes]:
+    if not _REQUIREMENT.fullmatch(requirement):
+        raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
     texts = {
-        "README.md": _readme(course, tier, requirement),
+        "README.md": _readme(course, tier, requirement, fail_under),
         ".gitignore": fill("gitignore"),
         "constraints.txt": _constraints(course),
         "pytest.ini": fill("pytest.ini"),
-        ".github/workflows/grade.yml": workflow,
+        ".github/workflows/grade.yml": _workflow(tier, requirement, action, fail_under),
+        ".vscode/tasks.json": fill("tasks.json"),
         "exercises/course.toml": _manifest(course),
     }
     contents = {name: text.encode() for name, text in texts.items()}
@@ -264,7 +268,10 @@ its tests are here, in `tests/public` and `tests/hidden`; the second ones give a
 }
 
 
-def _readme(course: Course, tier: Tier, requirement: str) -> str:
+_GREEN = "The check is green once everything was judged, whatever the points are."
+
+
+def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
     rows = [
         f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
@@ -275,6 +282,7 @@ def _readme(course: Course, tier: Tier, requirement: str) -> str:
         grader=requirement,
         tests=_WHAT_RUNS[tier],
         first=course.exercises[0].id,
+        check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
     )
 
@@ -292,8 +300,6 @@ def _constraints(course: Course) -> str:
 
 
 def _workflow(tier: Tier, requirement: str, action: str, fail_under: float) -> str:
-    if not _REQUIREMENT.fullmatch(requirement):
-        raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
     if action and not _ACTION.fullmatch(action):
         raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
     values = {"suite": tier.value, "fail_under": f"{fail_under:g}"}

@@ -148,6 +148,7 @@ def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
         ".github/workflows/grade.yml",
         ".gitignore",
         ".release.json",
+        ".vscode/tasks.json",
         "README.md",
         "constraints.txt",
         "pytest.ini",
