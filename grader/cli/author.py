@@ -195,7 +195,7 @@ def release(
       grade release ../students
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
-      grade release ../students --fail-under 100   pushes are red until full marks
+      grade release ../students --fail-under 100    pushes are red until full marks
     """
     course = _folder_of(course_path)
     from grader.authoring.release import Tier

@@ -63,9 +63,9 @@ def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) 
 
     \b
     Examples:
-      grade watch          go on where you are
-      grade watch gelu     begin with this one
-      grade watch --errors for a task that an editor runs in the background
+      grade watch            go on where you are
+      grade watch gelu       begin with this one
+      grade watch --errors   for a task that an editor runs in the background
     """
     course = open_course(course_path)
     first = known_exercises(course, [exercise])[0] if exercise is not None else None
