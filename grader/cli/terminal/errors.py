@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.results import ExerciseResult, Outcome, Status
+from grader.results import ExerciseResult, Outcome, Place, Status
 from grader.student.advice import Guide
 from grader.student.blocks import Message, Section, Where, summarized
 from grader.submissions.folder import Unreadable, open_regular
@@ -31,20 +31,23 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
         return
     if exercise.message:
         exercise = msgspec.structs.replace(exercise, message=guide.fault(exercise))
-    found = (_line(exercise, section, guide) for section in summarized(exercise).sections)
-    yield from dict.fromkeys(line for line in found if line)
+    lines: dict[tuple[str, Place | None], str] = {}
+    for section in summarized(exercise).sections:
+        messages = [block.text for block in section.blocks if isinstance(block, Message)]
+        message = messages[0].partition("\n")[0] if messages else ""
+        # A remark about the points has neither.
+        if text := ": ".join(filter(None, [section.title, message])):
+            place = next((each.place for each in section.blocks if isinstance(each, Where)), None)
+            line = _line(exercise, section, guide, place, text)
+            # Two tests may tell the same mistake with other details.
+            lines.setdefault((message or text, place), line)
+    yield from lines.values()
 
 
-def _line(exercise: ExerciseResult, section: Section, guide: Guide) -> str:
-    messages = [
-        block.text.partition("\n")[0] for block in section.blocks if isinstance(block, Message)
-    ]
-    text = ": ".join(filter(None, [section.title, *messages]))
-    if not text:  # a remark about the points
-        return ""
-    place = next((block.place for block in section.blocks if isinstance(block, Where)), None)
-    line = place.line if place is not None else 1
-    file = guide.where(exercise.name)
+def _line(
+    exercise: ExerciseResult, section: Section, guide: Guide, place: Place | None, text: str
+) -> str:
+    file, line = guide.where(exercise.name), place.line if place is not None else 1
     is_part = section.test is not None and section.test.outcome is Outcome.NOT_IMPLEMENTED
     severity = "warning" if is_part else "error"
     return f"{file}:{line}:{_column(file, line)}: {severity}: {clean(text, _LONGEST_LINE)}"

@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 from grader.authoring.release import release
+from grader.cli.terminal.errors import error_lines
 from grader.course.manifest import load_course
-from tests.grader.cli.conftest import Grade
+from grader.results import Outcome
+from grader.student.advice import Guide
+from tests.grader.builders import checked, exercise
+from tests.grader.cli.conftest import PLAIN, Grade
 
 # As VS Code does it: a line at a time, colors are not among what it looks at.
 MATCHER = """
@@ -143,6 +147,17 @@ def test_nothing_is_wrong(grade: Grade, mixed: Path, tmp_path: Path) -> None:
     done = grade("run", "--errors", cwd=clone)
     assert (done.returncode, done.stdout) == (0, "")
     assert "Every exercise is done" in done.stderr
+
+
+def test_the_same_mistake_with_other_details_is_told_once() -> None:
+    course = load_course(PLAIN)
+    told = [
+        checked(f"t{n}", Outcome.FAILED, message=f"It is {what}.\nSeed {n}.")
+        for n, what in enumerate(("doubled", "doubled", "halved"))
+    ]
+    of = exercise(*told, checked("t3", Outcome.SKIPPED), name="greeting", left_out="No onnx here.")
+    lines = list(error_lines(of, Guide(course, course.folder)))
+    assert [line.rpartition(": ")[2] for line in lines] == ["It is doubled.", "It is halved."]
 
 
 def test_two_cannot_have_stdout(grade: Grade, mixed: Path) -> None:
