@@ -55,7 +55,7 @@ def test_github_s_schema_knows_all_of_it(course: Course, tmp_path: Path) -> None
         release(course, out, action=action)
         workflow = out / ".github" / "workflows" / "grade.yml"
         for schema in ("vendor.github-workflows", "custom.github-workflows-require-timeout"):
-            command = [program, "--builtin-schema", schema, workflow]
+            command = [str(program), "--builtin-schema", schema, str(workflow)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
         assert not any("${{" in step.get("run", "") for step in steps(out))
