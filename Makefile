@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test verify lint bench clean
+.PHONY: demo test verify lint bench pins clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -28,10 +28,24 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench
 
+# The newest versions of everything, for all systems at once, which pip cannot find out (uv can, from your
+# PATH). The comments at the top of both files stay. CUDA's libraries are left to PyTorch, which names them.
+pins:
+	mkdir -p build
+	uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --extra test \
+	  --upgrade --generate-hashes --no-annotate --no-header pyproject.toml -o build/pins.txt
+	awk '/^[a-z]/ {keep = !/^(cuda-|nvidia-|triton=)/} keep' build/pins.txt > build/kept.txt
+	grep '^#' requirements-hashed.txt > build/hashed.txt
+	sed "s/^torch==[^ ]*/& ; sys_platform != 'linux'/" build/kept.txt >> build/hashed.txt
+	grep '^#' constraints.txt > build/constraints.txt
+	sed -n 's/ *\\$$//; /^[a-z]/p' build/kept.txt >> build/constraints.txt
+	mv build/hashed.txt requirements-hashed.txt
+	mv build/constraints.txt constraints.txt
+
 clean:
 	rm -rf $(VENV) demo
 
-# Every install goes through the constraints: without them pip takes the newest torch, with CUDA.
+# Every install goes through the constraints: without them pip takes the newest of everything.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'

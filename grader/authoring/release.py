@@ -4,9 +4,10 @@ With public suites alone, other tests decide about marks elsewhere. For self-stu
 suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
 
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
-written anew from its keys, all of which students may see; an author's comments stay at home. The same
-course makes the same bytes. `.release.json` in it names its files, so that a later release can
-replace these and no others.
+written anew from its keys, all of which students may see; an author's comments stay at home. The grader
+goes along as a wheel: its name is no package of ours on an index, where anybody could take it. The same
+installation and course make the same bytes. `.release.json` in it names its files, so that a later release
+can replace these and no others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-import grader
+from grader.authoring.gradescope_package import installed_versions, wheel
 from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
 from grader.course.manifest import (
@@ -72,6 +73,7 @@ def release(
     suites: Tier = Tier.PUBLIC,
     requirement: str = "",
     action: str = "",
+    fail_under: float = 0,
     force: bool = False,
 ) -> Released:
     """Write a release to a folder that is new, empty, or holds nothing but a `.git`.
@@ -80,17 +82,20 @@ def release(
         course: its stubs have to be kept in `tests/stubs`, and each exercise needs a public suite.
         folder: with `force` it may hold an earlier release, whose files alone are replaced.
         suites: public ones alone, or all, with sealed solutions.
-        requirement: what pip installs as the grader; by default this version by its name.
+        requirement: what pip installs as the grader; by default a wheel of this one, which goes along.
         action: the GitHub action that the workflow uses, as `owner/name@version`; by default the
             workflow installs the grader and runs it.
+        fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
+            once everything was judged.
         force: replace an earlier release.
 
     Raises:
         CourseError: the course cannot be handed out as it is.
         GraderError: something is in the way in the folder.
     """
-    requirement = requirement or f"lab-bench=={grader.__version__}"
-    contents = _contents(course, suites, requirement, action)
+    contents = {} if requirement else dict([wheel()])
+    requirement = requirement or f"./{next(iter(contents))}"
+    contents |= _contents(course, suites, requirement, action, fail_under)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     before = _before(folder, force=force)
@@ -154,15 +159,18 @@ def _remove(folder: Path, name: str, digest: str) -> bool:
 # --- what goes out --------------------------------------------------------------------------------
 
 
-def _contents(course: Course, tier: Tier, requirement: str, action: str) -> dict[str, bytes]:
+def _contents(
+    course: Course, tier: Tier, requirement: str, action: str, fail_under: float
+) -> dict[str, bytes]:
     if not _REQUIREMENT.fullmatch(requirement):
         raise CourseError(f"{requirement!r} is nothing that pip could install as the grader.")
     texts = {
-        "README.md": _readme(course, tier, requirement),
+        "README.md": _readme(course, tier, requirement, fail_under),
         ".gitignore": fill("gitignore"),
         "constraints.txt": _constraints(course),
         "pytest.ini": fill("pytest.ini"),
-        ".github/workflows/grade.yml": _workflow(tier, requirement, action),
+        ".github/workflows/grade.yml": _workflow(tier, requirement, action, fail_under),
+        ".vscode/tasks.json": fill("tasks.json"),
         "exercises/course.toml": _manifest(course),
     }
     contents = {name: text.encode() for name, text in texts.items()}
@@ -260,7 +268,10 @@ its tests are here, in `tests/public` and `tests/hidden`; the second ones give a
 }
 
 
-def _readme(course: Course, tier: Tier, requirement: str) -> str:
+_GREEN = "The check is green once everything was judged, whatever the points are."
+
+
+def _readme(course: Course, tier: Tier, requirement: str, fail_under: float) -> str:
     rows = [
         f"| `{e.file}` | {e.points:g} | {e.minutes} minutes | {_cell(e.title)} |"
         for e in course.exercises
@@ -271,6 +282,7 @@ def _readme(course: Course, tier: Tier, requirement: str) -> str:
         grader=requirement,
         tests=_WHAT_RUNS[tier],
         first=course.exercises[0].id,
+        check=f"The check is red below {fail_under:g} % of the points." if fail_under else _GREEN,
         exercises="\n".join(rows),
     )
 
@@ -280,24 +292,19 @@ def _cell(text: str) -> str:
 
 
 def _constraints(course: Course) -> str:
-    """The versions that students install: the course's own, else the torch that is installed here."""
+    """The versions that students install: the course's own, else those that are installed here."""
     own = course.root / "constraints.txt"
     if own.is_file():
         return own.read_text(encoding="utf-8")
-    # Imported here, where it is needed: it takes 20 ms.
-    from importlib import metadata
-
-    try:
-        return f"torch=={metadata.version('torch').partition('+')[0]}\n"
-    except metadata.PackageNotFoundError:
-        return ""
+    return "".join(f"{line}\n" for line in installed_versions())
 
 
-def _workflow(tier: Tier, requirement: str, action: str) -> str:
+def _workflow(tier: Tier, requirement: str, action: str, fail_under: float) -> str:
     if action and not _ACTION.fullmatch(action):
         raise CourseError(f"{action!r} is no GitHub action: write it as owner/name@version.")
+    values = {"suite": tier.value, "fail_under": f"{fail_under:g}"}
     if action:
-        steps = fill("workflow_action.yml", action=action, suite=tier.value)
+        steps = fill("workflow_action.yml", action=action, **values)
     else:
-        steps = fill("workflow_commands.yml", grader=requirement, suite=tier.value)
+        steps = fill("workflow_commands.yml", grader=requirement, **values)
     return fill("workflow.yml", steps=steps.rstrip("\n"))

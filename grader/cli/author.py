@@ -145,8 +145,8 @@ def _check(course: Course, exercise: Exercise) -> bool:
     "--grader",
     metavar="TEXT",
     default="",
-    help="What students install with pip: a name, a wheel, an address (git+https://...). By default "
-    "lab-bench in this version.",
+    help="What students install with pip: a name, a wheel, an address (git+https://...). By default a "
+    "wheel of this grader, which goes along.",
 )
 @click.option(
     "--action",
@@ -154,6 +154,14 @@ def _check(course: Course, exercise: Exercise) -> bool:
     default="",
     help="The GitHub action for the workflow, as owner/name@version. By default the workflow "
     "installs the grader and runs it.",
+)
+@click.option(
+    "--fail-under",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    default=0.0,
+    help="The check of a push is red below this percentage of the points. By default it is green once "
+    "everything was judged.",
 )
 @click.option(
     "--suites",
@@ -164,9 +172,15 @@ def _check(course: Course, exercise: Exercise) -> bool:
 )
 @click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
 def release(
-    folder: Path, course_path: Path, grader: str, action: str, suites: str, force: bool
+    folder: Path,
+    course_path: Path,
+    grader: str,
+    action: str,
+    fail_under: float,
+    suites: str,
+    force: bool,
 ) -> None:
-    """Write what students get to a FOLDER: stubs, public suites, README, workflow.
+    """Write what students get to a FOLDER: stubs, public suites, README, workflow, the grader.
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
     comments of the manifest. The same course makes the same release. Students are told "public tests
@@ -181,17 +195,29 @@ def release(
       grade release ../students
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
+      grade release ../students --fail-under 100    pushes are red until full marks
     """
     course = _folder_of(course_path)
     from grader.authoring.release import Tier
     from grader.authoring.release import release as write
 
     released = write(
-        course, folder, suites=Tier(suites), requirement=grader, action=action, force=force
+        course,
+        folder,
+        suites=Tier(suites),
+        requirement=grader,
+        action=action,
+        fail_under=fail_under,
+        force=force,
     )
     earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
     click.echo(f"{len(released.files)} files in {_path(folder)}{earlier}.")
     click.echo(f"Look at {_path(folder / 'README.md')}, which your students read first.")
+    if not (folder / ".git").exists():
+        click.echo(
+            f"Hand it out as a zip, or as a git repository: `git -C {_path(folder)} init -b main`, then "
+            "`add -A`, `commit` and `push` there; on GitHub its workflow judges each push."
+        )
 
 
 @click.command(cls=Command, short_help="Write what graders get, as one file.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 _STDOUT = Path("-")
+_LONGEST_LINE = 1000
 
 
 def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -67,6 +68,13 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     callback=_writable,
     help="Write the result in the format of pytest-json-report, too.",
 )
+@click.option(
+    "--errors",
+    "as_errors",
+    is_flag=True,
+    help="For an editor: print what does not hold as lines `file:line:column: error: message`, and nothing "
+    "else on stdout.",
+)
 @suite_option
 @seed_option
 @click.option(
@@ -90,6 +98,7 @@ def run(
     submission: Path | None,
     json_file: Path | None,
     pytest_report: Path | None,
+    as_errors: bool,
     suite: str,
     seed: int,
     fail_under: float,
@@ -116,7 +125,10 @@ def run(
       grade run --submission alice/      somebody else's folder, all of it
       grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
+      grade run glu --errors             for an editor's list of problems
     """
+    if as_errors and json_file == _STDOUT:
+        raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
     course = open_course(course_path)
@@ -131,7 +143,7 @@ def run(
     ):
         bare = True
         if (first_open := workspace.first_open()) is None:
-            _show_complete(workspace)
+            _show_complete(workspace, sys.stderr if as_errors else sys.stdout)
             return
         exercises = (first_open.id,)
     from grader.cli.terminal.progress import RunDisplay
@@ -157,7 +169,11 @@ def run(
         _write_pytest_report(pytest_report, result, course)
     if json_file != _STDOUT:
         standings = workspace.standings() if workspace is not None else {}
-        _show(result, _guide(course, submission, bare, standings), verbose)
+        guide = _guide(course, submission, bare, standings)
+        if as_errors:
+            _tell_errors(result, guide)
+        else:
+            _show(result, guide, verbose)
     click.get_current_context().exit(_exit_code(result, fail_under))
 
 
@@ -209,10 +225,25 @@ def _show(result: Result, guide: Guide, verbose: bool) -> None:
     show_result(open_console(sys.stdout), result, guide, verbose=verbose)
 
 
-def _show_complete(workspace: Workspace) -> None:
+def _tell_errors(result: Result, guide: Guide) -> None:
+    """The lines for an editor; the next step, which is for the person, goes to stderr."""
+    from grader.cli.terminal.errors import error_lines
+    from grader.results import Status
+    from grader.text import clean
+
+    for exercise in result.exercises:
+        for line in error_lines(exercise, guide):
+            click.echo(line)
+        if exercise.status is Status.UNJUDGED:
+            text = f"{exercise.name} was not judged, which costs no points: {exercise.message}"
+            click.echo(clean(text, _LONGEST_LINE), err=True)
+    click.echo(guide.next_step(result.exercises), err=True)
+
+
+def _show_complete(workspace: Workspace, stream: TextIO) -> None:
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.result import show_complete
 
     course = workspace.course
     guide = _guide(course, course.folder, True, workspace.standings())
-    show_complete(open_console(sys.stdout), guide)
+    show_complete(open_console(stream), guide)

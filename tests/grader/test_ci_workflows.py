@@ -226,6 +226,13 @@ def repository(folder: Path, *, hidden: bool = False) -> Path:
     return folder
 
 
+def break_suite(course: Path) -> None:
+    """A fault of the course: the suite of `greeting` cannot be imported."""
+    suite = course / "tests" / "public" / "text" / "test_greeting.py"
+    text = suite.read_text(encoding="utf-8")
+    suite.write_text(f"{text}\nraise RuntimeError\n", encoding="utf-8")
+
+
 @pytest.fixture
 def student(tmp_path: Path) -> Path:
     return repository(tmp_path / "work")
@@ -264,13 +271,13 @@ def test_the_action_on_a_solved_repository(student: Path, tmp_path: Path) -> Non
 
 
 @bash
-def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_red(
+def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_green(
     student: Path, tmp_path: Path
 ) -> None:
     wrong = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
     shutil.copy(wrong, student / "exercises" / "text" / "word_count.py")
     runner = action(student, tmp_path)
-    assert runner.code == 1
+    assert runner.code == 0, runner.log
     assert runner.log.splitlines()[-1].endswith("of 20.0 points")
     errors = runner.commands()
     assert errors
@@ -279,11 +286,30 @@ def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_red(
         lines = (student / found[1]).read_text(encoding="utf-8").splitlines()
         assert 1 <= int(found[2]) <= len(lines)
     assert "<summary>Counting words</summary>" in runner.summary
+    assert re.search(r"^## exercises: [\d.]+ of 20 points$", runner.summary, re.MULTILINE)
+    assert runner.summary.endswith("\n\nJudged by the public tests alone.\n")
 
 
 @bash
-def test_the_action_can_leave_points_to_others(student: Path, tmp_path: Path) -> None:
-    assert action(student, tmp_path, {"fail-under": "0"}).code == 0
+@pytest.mark.parametrize(("percent", "code"), [("100", 1), ("12.5", 0), ("13", 1)])
+def test_an_instructor_may_want_red(student: Path, tmp_path: Path, percent: str, code: int) -> None:
+    # 2.5 of 20 points.
+    shutil.copy(PLAIN / "solutions" / "text" / "greeting.py", student / "exercises" / "text")
+    assert action(student, tmp_path, {"fail-under": percent}).code == code
+
+
+@bash
+def test_what_was_not_judged_is_shown_and_is_no_score(student: Path, tmp_path: Path) -> None:
+    shutil.copytree(PLAIN / "solutions", student / "exercises", dirs_exist_ok=True)
+    break_suite(student)
+    runner = action(student, tmp_path)
+    assert runner.code == 3
+    assert "## exercises: not judged as a whole" in runner.summary
+    assert runner.contexts["steps.judge.outputs.result"]
+    assert "steps.judge.outputs.score" not in runner.contexts
+    warning, error = runner.commands()
+    assert warning.startswith("::warning title=A greeting")
+    assert error.startswith("::error title=No score::Something was not judged")
 
 
 @bash
@@ -310,7 +336,7 @@ def test_nothing_that_a_student_wrote_is_a_command(student: Path, tmp_path: Path
     source = f'print("{shout}")\ndef word_count(text):\n    raise ValueError("{shout}")\n'
     (student / "exercises" / "text" / "word_count.py").write_text(source, encoding="utf-8")
     runner = action(student, tmp_path)
-    assert runner.code == 1
+    assert runner.code == 0
     ours = [
         each for each in runner.commands() if not each.startswith("::error file=exercises/text/")
     ]

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from grader.authoring.template import fill
+
 from .test_ci_workflows import (
     ACTION,
     PLAIN,
@@ -92,16 +94,16 @@ def test_the_action_installs(checkout: Path, canary: Path, tmp_path: Path) -> No
 
 
 def test_the_workflow_of_a_release(checkout: Path, canary: Path, tmp_path: Path) -> None:
-    install, grade = [step for step in yaml.safe_load(STEPS.read_text()) if "run" in step]
+    steps = fill(STEPS.stem, grader="no-such-grader", suite="public", fail_under="100")
+    install, grade = [step for step in yaml.safe_load(steps) if "run" in step]
     runner = Runner(checkout, tmp_path / "temp")
     put_environment(tmp_path / "temp")  # its bin folder is on the path
-    install["run"] = install["run"].replace("@grader@", "no-such-grader") + "--no-index"
-    grade["run"] = grade["run"].replace("@suite@", "public")
+    install["run"] = install["run"] + "--no-index"
     (checkout / "constraints.txt").touch()
     assert runner.run(install) != 0
     assert "No matching distribution found for no-such-grader" in runner.log
     assert runner.run(grade) == 1, runner.log
-    assert "::stop-commands::" in runner.log and (checkout / "result.json").is_file()
+    assert "::stop-commands::" in runner.log and (tmp_path / "temp" / "result.json").is_file()
     assert not canary.exists()
 
 

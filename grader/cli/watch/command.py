@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from grader.cli.watch.orders import Event
+    from grader.cli.watch.screen import Face
     from grader.course.manifest import Course, Exercise
 
 
@@ -43,8 +44,15 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     is_flag=True,
     help="Look at the files all the time, for where the system does not tell of saves.",
 )
+@click.option(
+    "--errors",
+    "as_errors",
+    is_flag=True,
+    help="For an editor: print what does not hold as lines, as `grade run --errors`, between one that "
+    "begins with `grade: judging` and one with `grade: judged`; no keys.",
+)
 @course_option
-def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
+def watch(exercise: str | None, poll: bool, as_errors: bool, course_path: Path) -> None:
     """Answer every save with the result of the exercise that you saved.
 
     It begins with the exercise that you name, or with the first one that is not done, and stays
@@ -55,8 +63,9 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
 
     \b
     Examples:
-      grade watch          go on where you are
-      grade watch gelu     begin with this one
+      grade watch            go on where you are
+      grade watch gelu       begin with this one
+      grade watch --errors   for a task that an editor runs in the background
     """
     course = open_course(course_path)
     first = known_exercises(course, [exercise])[0] if exercise is not None else None
@@ -66,6 +75,7 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
 
     from grader.cli.terminal.console import open_console
     from grader.cli.watch.keys import reading_keys
+    from grader.cli.watch.lines import ErrorLines
     from grader.cli.watch.loop import KEYS, WatchLoop
     from grader.cli.watch.orders import Crashed, Pressed, Saved
     from grader.cli.watch.saves import Saves
@@ -75,8 +85,10 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_ended_by_signals(events))
-        has_keys = sys.stdout.isatty() and stack.enter_context(
-            reading_keys(lambda key: events.put(Pressed(key)))
+        has_keys = (
+            not as_errors
+            and sys.stdout.isatty()
+            and stack.enter_context(reading_keys(lambda key: events.put(Pressed(key))))
         )
         saves = Saves(
             course,
@@ -89,16 +101,19 @@ def watch(exercise: str | None, poll: bool, course_path: Path) -> None:
         options = repeated("course_path")
         asked = Asked.WATCHING if has_keys else Asked.WATCHING_WITHOUT_KEYS
         guide = Guide(course, course.folder, options, options, asked)
-        screen = Screen(
-            open_console(sys.stdout),
-            workspace,
-            guide,
-            offered if has_keys else {},
-            lambda: saves.polling,
-        )
-        stack.callback(screen.close)
+        face: Face = ErrorLines(workspace, guide)
+        if not as_errors:
+            screen = Screen(
+                open_console(sys.stdout),
+                workspace,
+                guide,
+                offered if has_keys else {},
+                lambda: saves.polling,
+            )
+            stack.callback(screen.close)
+            face = screen
         with contextlib.suppress(KeyboardInterrupt):
-            WatchLoop(workspace, screen, events, _plotter(course)).run(first)
+            WatchLoop(workspace, face, events, _plotter(course)).run(first)
     tell_notices(workspace)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -73,10 +75,11 @@ def secrets(course: Course) -> set[str]:
 
 
 def leaks(secret: set[str], folder: Path) -> set[str]:
-    """What of it stands in the files of a folder."""
+    """What of it stands in the files of a folder; the grader in it is no part of the course."""
     return {
         piece
-        for text in everything(folder).values()
+        for name, text in everything(folder).items()
+        if not name.endswith(".whl")
         for piece in pieces(text.decode())
         if piece in secret
     }
@@ -89,6 +92,11 @@ def test_nothing_hidden_goes_out(root: Path | None, folder: Path, tmp_path: Path
     release(course, out)
     assert leaks(secret, out) == set()
     names = everything(out).keys()
+    (wheel,) = [name for name in names if name.endswith(".whl")]
+    packed = zipfile.ZipFile(out / wheel).namelist()
+    assert [
+        name for name in packed if not re.match(r"grader/|lab_bench-[\d.]+\.dist-info/", name)
+    ] == []
     assert not [name for name in names if re.search(r"hidden|solution|right/|wrong/", name)]
     # The search would find it: no hidden file is without lines of its own, and one is told.
     for exercise in course.exercises:
@@ -140,6 +148,7 @@ def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
         ".github/workflows/grade.yml",
         ".gitignore",
         ".release.json",
+        ".vscode/tasks.json",
         "README.md",
         "constraints.txt",
         "pytest.ini",
@@ -167,7 +176,10 @@ def test_a_release_can_be_reproduced(folder: Path, tmp_path: Path) -> None:
 
 def test_constraints_are_those_of_the_course(folder: Path, tmp_path: Path) -> None:
     release(load_course(folder), tmp_path / "one")
-    assert re.fullmatch(r"torch==[\d.]+\n", (tmp_path / "one/constraints.txt").read_text("utf-8"))
+    installed = (tmp_path / "one/constraints.txt").read_text("utf-8").splitlines()
+    torch = metadata.version("torch").partition("+")[0]
+    assert {f"torch=={torch}", f"click=={metadata.version('click')}"} <= set(installed)
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", line) for line in installed)
     (folder / "constraints.txt").write_text("torch==2.6.0\n", encoding="utf-8")
     release(load_course(folder), tmp_path / "two")
     assert (tmp_path / "two/constraints.txt").read_text("utf-8") == "torch==2.6.0\n"
@@ -204,7 +216,7 @@ def test_with_all_suites_solutions_are_sealed(folder: Path, tmp_path: Path) -> N
         assert not pieces(source.decode()) & pieces(sealed.decode())
         assert f"grade solution {exercise.id}" in sealed.decode()
     assert not [name for name in files if re.search(r"solutions/.*\.py|right/|wrong/", name)]
-    assert "--suite all" in files[".github/workflows/grade.yml"].decode()
+    assert "SUITE: all\n" in files[".github/workflows/grade.yml"].decode()
     assert "`grade solution` opens" in files["README.md"].decode()
 
 
