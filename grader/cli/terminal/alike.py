@@ -10,6 +10,7 @@ from rich.text import Text
 
 from grader.cli.terminal.console import called, hang, print_lines
 from grader.gradebook.similarity import AlikeGroup, Basis, ExerciseSurvey, GroupExercise, Similarity
+from grader.gradebook.similarity.evidence import LEAST_FILES
 from grader.text import clean, counted
 
 # All that are kept are in the file and in the report.
@@ -33,9 +34,13 @@ def show_similarity(
     if not similarity.groups:
         print_lines(console, iter([Text("No pair stands out.")]))
     print_lines(console, iter([Text("")]))
-    for survey in similarity.exercises:
+    compared = [survey for survey in similarity.exercises if survey.files > 1]
+    for survey in compared:
         prefix = Text.assemble((survey.exercise, "bold"), "  ")
         print_lines(console, hang(console, prefix, Text(_survey(survey))))
+    if (rest := len(similarity.exercises) - len(compared)) > 0:
+        text = f"{counted(rest, 'exercise')} with fewer than two files: nothing to compare."
+        print_lines(console, iter([Text(text, "dim")]))
     if similarity.groups:
         print_lines(console, hang(console, Text(), Text(_ADVICE, "dim")))
     print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
@@ -74,7 +79,7 @@ def _decided(survey: ExerciseSurvey) -> str:
     if survey.basis is Basis.GIVEN:
         return told
     if survey.basis is Basis.FIXED:
-        return f"too few files to learn from, {told}"
+        return f"fewer than {LEAST_FILES} files, too few to learn from: {told}"
     if survey.basis is Basis.NONE:
         return "equal files are ordinary here, so that it tells nothing by itself"
     end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")

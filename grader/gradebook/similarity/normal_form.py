@@ -109,7 +109,7 @@ class _DeadCode:
         """Drop it from the tree."""
         for _ in range(_MOST_PASSES):
             before = sum(1 for _ in _statements(self._tree))
-            used = self._given.union(*(self._loads(node) for node in _statements(self._tree)))
+            used = set(self._given).union(*(self._loads(node) for node in _statements(self._tree)))
             body = _reached(self._tree.body)
             self._tree.body = [
                 s for s in body if not (isinstance(s, _DEFINITIONS) and s.name not in used)
@@ -322,7 +322,7 @@ class _Inliner(ast.NodeTransformer):
             return node
         self.done.add(name)
         returned = function.body[0]
-        assert isinstance(returned, ast.Return)
+        assert isinstance(returned, ast.Return) and returned.value is not None
         values = dict(zip(parameters, node.args, strict=True))
         inlined: ast.expr = _Substitution(values).visit(returned.value)
         return inlined
