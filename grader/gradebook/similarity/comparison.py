@@ -79,8 +79,8 @@ class Comparison:
             shared[self.is_short] = 0
             shared[left] = 0
             # Of a large file much is shared with everybody: what counts is the share.
-            shared /= np.minimum(self._totals, self._totals[left])
-            best = np.argsort(-shared, kind="stable")[:CANDIDATES]
+            shares = shared / np.minimum(self._totals, self._totals[left])
+            best = np.argsort(-shares, kind="stable")[:CANDIDATES]
             seen |= {(min(left, n), max(left, n)) for n in best.tolist() if shared[n] > 0}
         for first, second in sorted(seen):
             yield first, second, self.similarity(first, second)

@@ -71,10 +71,10 @@ def find_similar(
     ]
     together = {} if threshold is not None else _told_together(surveyed)
     told: dict[Pair, dict[str, float]] = defaultdict(dict)
-    for exercise in surveyed:
-        for pair, similarity in exercise.similarities.items():
-            if exercise.tells(similarity) or exercise.id in together.get(pair, ()):
-                told[pair][exercise.id] = similarity
+    for done in surveyed:
+        for pair, similarity in done.similarities.items():
+            if done.tells(similarity) or done.id in together.get(pair, ()):
+                told[pair][done.id] = similarity
     pairs = [pair for e in surveyed for pair in e.pairs(told, most_pairs)]
     return Similarity(
         threshold=threshold,
