@@ -18,9 +18,7 @@ from grader.cli.options import course_option, open_course, results_argument
     "--threshold",
     metavar="PERCENT",
     type=click.FloatRange(1, 100),
-    default=60.0,
-    show_default=True,
-    help="Tell pairs from this share of common code on.",
+    help="Tell pairs from this share of common code on.  [default: learned from the class]",
 )
 @click.option(
     "--most",
@@ -30,15 +28,17 @@ from grader.cli.options import course_option, open_course, results_argument
     show_default=True,
     help="Keep at most so many pairs of each exercise, the most alike.",
 )
-def similar(results: Path, course_path: Path, threshold: float, most: int) -> None:
-    """Find pairs of students whose files are alike: RESULTS is the folder that `grade batch` wrote.
+def similar(results: Path, course_path: Path, threshold: float | None, most: int) -> None:
+    """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
-    Compares runs of code whatever its names, numbers, comments and layout; what the stub gave and
-    what many of the class wrote does not count. Writes RESULTS/similar.json, which `grade report`
-    shows side by side.
+    Compares what the code does, whatever its names, numbers, comments, layout, order and dead code; what the
+    stub gave does not count, and what many wrote counts little. A pair is told that is more alike than the
+    class ordinarily is in that exercise, or that is unusually alike in several. With fewer than ten files
+    there is nothing to learn from, and pairs are told from 60 percent on. Writes RESULTS/similar.json, with
+    groups and pairs, which `grade report` shows side by side.
 
-    Alike is not copied: short exercises are alike by nature, and so is the work of people who
-    learn together. Look at the code before you draw a conclusion.
+    Alike is not copied, and is no proof of anything: short exercises are alike by nature, and so is the work of
+    people who learn together. Look at the code before you draw a conclusion.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
       grade similar results/ --threshold 80
     """
     course = open_course(course_path)
-    from grader.cli.terminal.class_summary import show_similarity
+    from grader.cli.terminal.alike import show_similarity
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
@@ -61,7 +61,7 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
             with_progress(book, "Reading"),
             book.sources,
             stubs,
-            threshold=threshold / 100,
+            threshold=None if threshold is None else threshold / 100,
             most_pairs=most,
         )
         names = book.names()

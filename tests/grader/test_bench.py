@@ -6,6 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench.disguises import DISGUISES, disguised
+from bench.similarity import COPY, authors, compare, small_class
+from grader.course.manifest import load_course
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,3 +25,24 @@ def test_the_floor_can_run_the_suites() -> None:
         timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_a_disguised_copy_is_found_among_the_authors(disguise: str) -> None:
+    course = load_course(ROOT)
+    exercise = course.exercise("detach")
+    honest, stub = authors(course, exercise), course.stub(exercise).read_text(encoding="utf-8")
+    files, victim = small_class(honest, stub, disguise, disguise)
+    found = compare(files, {"": stub}, None)
+    assert [{pair.left, pair.right} for pair in found.pairs] == [{victim, COPY}]
+
+
+def test_a_disguise_is_the_same_each_time_and_another_text() -> None:
+    course = load_course(ROOT)
+    exercise = course.exercise("detach")
+    source, stub = (
+        p.read_text(encoding="utf-8") for p in (course.solution(exercise), course.stub(exercise))
+    )
+    made = {disguised(source, stub, disguise, 1) for disguise in DISGUISES.values()}
+    assert made == {disguised(source, stub, disguise, 1) for disguise in DISGUISES.values()}
+    assert len(made) > len(DISGUISES) - 2

@@ -24,7 +24,6 @@ from grader.cli.terminal.console import (
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import StudentAttention, by_student
-from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
@@ -35,8 +34,6 @@ _MOST_MARKS = 8
 _SHOWN_STUDENTS = 40
 _SHOWN_ATTENTION = 30
 _SHOWN_MISSING = 5
-# Of an exercise; all that are kept are in the file and in the report.
-_SHOWN_PAIRS = 20
 
 
 class BatchDisplay(BatchProgress):
@@ -234,34 +231,3 @@ def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> 
 
 def _word(outcome: Outcome | None) -> str:
     return outcome.value.replace("_", " ") if outcome is not None else "absent"
-
-
-def show_similarity(
-    console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
-) -> None:
-    """Print what was compared and the most alike pairs of each exercise; `names` are those of the ids."""
-    for survey in similarity.exercises:
-        pairs = [pair for pair in similarity.pairs if pair.exercise == survey.exercise]
-        print_lines(console, _survey_lines(survey, pairs, names))
-    advice = (
-        "Alike is not copied: short exercises are alike by nature, and so is the work of people "
-        "who learn together. Look at the code: `grade report` shows each pair side by side."
-    )
-    if similarity.pairs:
-        print_lines(console, hang(console, Text(), Text(advice, "dim")))
-    print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
-
-
-def _survey_lines(
-    survey: ExerciseSurvey, pairs: list[SimilarPair], names: Mapping[str, str]
-) -> Iterator[Text]:
-    words = [counted(survey.files, "file"), f"{counted(survey.alike, 'alike pair')}"]
-    if survey.short:
-        words.insert(1, f"{survey.short} with too little code to compare")
-    yield Text.assemble((survey.exercise, "bold"), "  ", ", ".join(words))
-    for pair in pairs[:_SHOWN_PAIRS]:
-        left, right = called(pair.left, names), called(pair.right, names)
-        # Rounded down: 100 % is for files that share everything.
-        yield Text.assemble(f"  {int(100 * pair.similarity):3} %  ", f"{left}  {right}")
-    if survey.alike > _SHOWN_PAIRS:
-        yield Text(f"         and {survey.alike - _SHOWN_PAIRS} more", "dim")

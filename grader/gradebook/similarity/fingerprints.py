@@ -1,10 +1,10 @@
-"""Fingerprints of files, free of layout and of chosen names: runs of tokens, hashed.
+"""Fingerprints of files: runs of tokens, hashed, in whatever way the code is laid out and named.
 
-Comments, docstrings and layout are dropped. Every name of the student's own choice, every number and
-every string reads the same; an attribute (the `chunk` of `x.chunk`) and Python's own names stay. The hash of
-a run is the same in every process.
+A file is read in its normal form (`normal_form`). One that does not parse is read as text: every name of the
+student's own choice, every number and every string reads the same. The hash of a run is the same in every
+process.
 
-The tokens are read by one regular expression that never goes back: each loop in it is possessive, and no
+The text is read by one regular expression that never goes back: each loop in it is possessive, and no
 alternative that has begun can fail. Pygments and `tokenize` take a time that grows with the square of a
 hostile file (a string of quotes behind backslashes: 40,000 characters, 10 s), and `tokenize` stops at code
 that does not compile.
@@ -17,17 +17,20 @@ import hashlib
 import keyword
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from grader.gradebook.similarity.normal_form import Token, names_in, tokens_of
+from grader.submissions.source import parse
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Tokens in a run: about one line of code. Shorter runs are idioms that everybody writes.
-RUN = 12
+# Tokens in a run: about one statement. Shorter runs are idioms that everybody writes.
+RUN = 8
 # Of a file that is longer than any solution, only the beginning is compared.
 _LONGEST_SOURCE = 100_000
 # No library has a longer name, and the time to normalize it grows with its square.
@@ -56,37 +59,44 @@ TOKEN = re.compile(
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """The hash of every run of `RUN` tokens in order, (n,), and the line of every token, (n + RUN - 1,)."""
+    """The hash of every run of `RUN` tokens, (n,); the first and last line of each token, (n + RUN - 1, 2)."""
 
     runs: NDArray[np.uint64]
     lines: NDArray[np.uint16]
 
-    def spans(self, shared: NDArray[np.uint64]) -> tuple[tuple[int, int], ...]:
-        """First and last line of each stretch of tokens that these runs cover."""
+    def covered(self, shared: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which tokens stand in one of the runs that are shared."""
         import numpy as np
 
-        # How many shared runs begin before each token, less those that have ended.
-        begun = np.zeros(len(self.lines) + 2, np.intp)
-        places = np.flatnonzero(np.isin(self.runs, shared))
-        begun[places + 1] += 1
-        begun[places + 1 + RUN] -= 1
-        covered = begun.cumsum() > 0
-        edges = np.flatnonzero(covered[1:] != covered[:-1])
+        covered = np.zeros(len(self.lines), bool)
+        for place in range(RUN):
+            covered[place : place + len(self.runs)] |= shared
+        return covered
+
+    def spans(self, shared: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
+        """First and last line of each stretch of statements that these runs cover."""
         stretches: list[tuple[int, int]] = []
-        for begin, end in zip(edges[::2], edges[1::2], strict=True):
-            first, last = int(self.lines[begin]), int(self.lines[end - 1])
+        for first, last in sorted({(int(a), int(b)) for a, b in self.lines[self.covered(shared)]}):
             if stretches and first <= stretches[-1][1] + 1:
-                first = stretches.pop()[0]
+                begin, end = stretches.pop()
+                first, last = begin, max(end, last)
             stretches.append((first, last))
         return tuple(stretches)
 
 
 class Reader:
-    """Reads files; the same bytes, which whole classes hand in, are read once."""
+    """Reads files of an exercise; the same bytes, which whole classes hand in, are read once.
 
-    def __init__(self) -> None:
+    `stub` is what the students were given: its names are not of their choice.
+    """
+
+    def __init__(self, stub: bytes) -> None:
         self._codes: dict[str, int] = {}
         self._fingerprints: dict[bytes, Fingerprint] = {}
+        try:
+            self._given: Set[str] = names_in(parse(stub))
+        except SyntaxError:
+            self._given = frozenset()
 
     def read(self, source: bytes) -> Fingerprint:
         """The fingerprint of a file; no code is too broken for it."""
@@ -98,16 +108,25 @@ class Reader:
     def _fingerprint(self, source: bytes) -> Fingerprint:
         import numpy as np
 
-        tokens = list(_tokens(source[:_LONGEST_SOURCE].decode("utf-8", "replace")))
-        lines = np.array([min(line, 0xFFFF) for line, _ in tokens], np.uint16)
-        codes = np.array([self._code(text) for _, text in tokens], np.uint64)
+        tokens = self._tokens(source)
+        lines = np.array([(min(t.first, 0xFFFF), min(t.last, 0xFFFF)) for t in tokens], np.uint16)
+        codes = np.array([self._code(token.text) for token in tokens], np.uint64)
         count = max(len(tokens) - RUN + 1, 0)
         runs = np.zeros(count, np.uint64)
         for place in range(RUN):
             # Arithmetic of unsigned arrays wraps, as a hash should.
             factor = pow(_MULTIPLIER, place + 1, 1 << 64)
             runs += codes[place : place + count] * np.full(count, factor, np.uint64)
-        return Fingerprint(runs, lines)
+        return Fingerprint(runs, lines.reshape(-1, 2))
+
+    def _tokens(self, source: bytes) -> list[Token]:
+        if len(source) <= _LONGEST_SOURCE:
+            try:
+                return tokens_of(parse(source), self._given)
+            except (SyntaxError, RecursionError):
+                pass
+        text = source[:_LONGEST_SOURCE].decode("utf-8", "replace")
+        return [Token(word, line, line) for line, word in _tokens(text)]
 
     def _code(self, text: str) -> int:
         if text not in self._codes:

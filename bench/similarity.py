@@ -1,0 +1,203 @@
+"""`python -m bench.similarity`: how many disguised copies `grade similar` finds, and what else it tells.
+
+Honest students are the authors of the course's right answers: the reference and those of tests/right,
+which were written to be different. An answer of which half the lines stand in another one is left out, and so
+is `compact`, of which the wrong answers are made. In each small class one of them did only a part.
+
+- small classes: for each exercise its authors, and one copy of one of them in one disguise;
+- a large class: each student takes each function from one of the authors, so that honest students have whole
+  functions in common, as in short exercises; in it some copy from each other in a few exercises. This is
+  harsher than a class: what two have in common by chance is equal word by word.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import random
+import time
+from collections.abc import Iterator, Mapping
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from bench.disguises import DISGUISES, disguised
+from grader.course.manifest import Course, Exercise, load_course
+from grader.gradebook.similarity import Similarity, find_similar
+from grader.results import (
+    CourseInfo,
+    Entry,
+    Environment,
+    Result,
+    StudentInfo,
+    SubmissionInfo,
+)
+
+Files = Mapping[str, Mapping[str, str]]
+_ONE_HAND = 0.5
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+COPY = "the copy"
+# So many pairs of a large class share so many exercises.
+PAIRS, COPIED = 6, 5
+
+
+def compare(files: Files, stubs: Mapping[str, str], threshold: float | None) -> Similarity:
+    """The similarity of a class, by student the files by exercise."""
+    return find_similar(
+        [_entry(student) for student in files],
+        lambda entry: {e: source.encode() for e, source in files[entry.student.id].items()},
+        {exercise: stub.encode() for exercise, stub in stubs.items()},
+        threshold=threshold,
+        most_pairs=100_000,
+    )
+
+
+def _entry(student: str) -> Entry:
+    result = Result(
+        exercises=(),
+        course=CourseInfo("", "", ""),
+        submission=SubmissionInfo(student, ""),
+        score=0.0,
+        max_score=0.0,
+        seed=0,
+        started_at="",
+        duration_seconds=0.0,
+        environment=Environment("", "", "", "", ()),
+    )
+    return Entry(student=StudentInfo(id=student, name="", email="", ids={}), result=result)
+
+
+def authors(course: Course, exercise: Exercise) -> dict[str, str]:
+    """The right answers of an exercise that have no other one's lines, by name."""
+    found: dict[str, str] = {}
+    for path in course.rights(exercise):
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        others = (other.splitlines() for other in found.values())
+        if path.stem != "compact" and not any(_share(lines, other) > _ONE_HAND for other in others):
+            found["reference" if path == course.solution(exercise) else path.stem] = source
+    return found
+
+
+def _share(lines: list[str], other: list[str]) -> float:
+    return difflib.SequenceMatcher(None, lines, other, autojunk=False).ratio()
+
+
+def partial(source: str) -> str:
+    """The answer without every other function's body."""
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    for function in functions[::2]:
+        function.body = [ast.Raise(ast.Name("NotImplementedError", ast.Load()), None)]
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def small_class(honest: Mapping[str, str], stub: str, label: str, seed: str) -> tuple[Files, str]:
+    """One author's copy among the others, one of whom did only a part; the class, and who was copied."""
+    chance = random.Random(seed)
+    victim, other = chance.sample(sorted(honest), 2)
+    sources = {**honest, other: partial(honest[other])}
+    sources[COPY] = disguised(honest[victim], stub, DISGUISES[label], chance.randrange(1000))
+    return {name: {"": source} for name, source in sources.items()}, victim
+
+
+def small_classes(course: Course, threshold: float | None, table: Table) -> None:
+    """A row a disguise: in how many classes the copy was found, and how many other pairs were told."""
+    hands = {e.id: authors(course, e) for e in course.exercises}
+    stubs = {e.id: course.stub(e).read_text(encoding="utf-8") for e in course.exercises}
+    for label in DISGUISES:
+        found = alarms = pairs = 0
+        for exercise, honest in hands.items():
+            files, victim = small_class(honest, stubs[exercise], label, f"{exercise} {label}")
+            compared = compare(files, {"": stubs[exercise]}, threshold)
+            told = {frozenset((pair.left, pair.right)) for pair in compared.pairs}
+            found += frozenset((victim, COPY)) in told
+            alarms += len(told - {frozenset((victim, COPY))})
+            pairs += len(files) * (len(files) - 1) // 2 - 1
+        table.add_row(label, f"{found} of {len(hands)}", f"{alarms} of {pairs}")
+
+
+def mixed(hands: list[str], chance: random.Random) -> str:
+    """An answer of which each function is by one of the authors."""
+    parsed = [ast.parse(hand) for hand in hands]
+    choices: dict[str, list[ast.stmt]] = {}
+    for tree in parsed:
+        for name, body, place in _functions(tree):
+            choices.setdefault(name, []).append(body[place])
+    chosen = chance.choice(parsed)
+    for name, body, place in _functions(chosen):
+        body[place] = chance.choice(choices[name])
+    return ast.unparse(chosen)
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt], int]]:
+    """Functions and methods by name, each with the body in which it stands, and where."""
+    classes = [(f"{c.name}.", c.body) for c in tree.body if isinstance(c, ast.ClassDef)]
+    for prefix, body in (("", tree.body), *classes):
+        for place, statement in enumerate(body):
+            if isinstance(statement, _FUNCTIONS):
+                yield prefix + statement.name, body, place
+
+
+def large_class(
+    course: Course, students: int, seed: int
+) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[frozenset[str], tuple[str, ...]]]:
+    """A class of mixed answers; some of its pairs share a few exercises, each copy in its own disguise."""
+    chance = random.Random(seed)
+    hands = {e.id: list(authors(course, e).values()) for e in course.exercises}
+    stubs = {e.id: course.stub(e).read_text(encoding="utf-8") for e in course.exercises}
+    files = {
+        f"s{number:04}": {exercise: mixed(answers, chance) for exercise, answers in hands.items()}
+        for number in range(students)
+    }
+    names = chance.sample(sorted(files), 2 * PAIRS)
+    copied: dict[frozenset[str], tuple[str, ...]] = {}
+    for left, right in zip(names[::2], names[1::2], strict=True):
+        exercises = tuple(chance.sample(sorted(stubs), COPIED))
+        for exercise in exercises:
+            disguise = DISGUISES[chance.choice(sorted(DISGUISES))]
+            copy = disguised(
+                files[left][exercise], stubs[exercise], disguise, chance.randrange(1000)
+            )
+            files[right][exercise] = copy
+        copied[frozenset((left, right))] = exercises
+    return files, stubs, copied
+
+
+def large(course: Course, students: int, table: Table) -> None:
+    """A row a class: whose copying was found, by one exercise and by several together."""
+    files, stubs, copied = large_class(course, students, seed=0)
+    begin = time.perf_counter()
+    found = compare(files, stubs, None)
+    seconds = time.perf_counter() - begin
+    told = {frozenset((pair.left, pair.right)) for pair in found.pairs}
+    alone = {frozenset((pair.left, pair.right)) for pair in found.pairs if pair.alone}
+    table.add_row(
+        str(students),
+        f"{len(alone & set(copied))} of {len(copied)}",
+        f"{len(told & set(copied))} of {len(copied)}",
+        f"{len(alone - set(copied))} and {len(told - set(copied))}",
+        f"{seconds:.0f}",
+    )
+
+
+@click.command()
+@click.option(
+    "--students", type=click.IntRange(12), default=60, help="Students of the large class."
+)
+@click.option("--threshold", type=click.FloatRange(1, 100), help="For small classes, in percent.")
+def main(students: int, threshold: float | None) -> None:
+    """Measure and print."""
+    course, console = load_course("."), Console(width=110)
+    table = Table("disguise", "copies found", "other pairs told", title="small classes")
+    small_classes(course, threshold and threshold / 100, table)
+    console.print(table)
+    columns = ("students", "by one exercise", "with several together", "other pairs", "seconds")
+    table = Table(*columns, title=f"a class in which {PAIRS} pairs share {COPIED} of all exercises")
+    large(course, students, table)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Alike files of a class as an instructor sees them: groups first, then how each exercise was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import called, hang, print_lines
+from grader.gradebook.similarity import AlikeGroup, Basis, ExerciseSurvey, GroupExercise, Similarity
+from grader.gradebook.similarity.evidence import LEAST_FILES
+from grader.text import clean, counted
+
+# All that are kept are in the file and in the report.
+_SHOWN_GROUPS, _SHOWN_EXERCISES, _SHOWN_STUDENTS = 20, 8, 12
+_ADVICE = (
+    "Alike is not copied: short exercises are alike by nature, and so is the work of people "
+    "who learn together. It is a reason to read the code, and proves nothing: `grade report` shows each "
+    "pair side by side."
+)
+
+
+def show_similarity(
+    console: Console, similarity: Similarity, path: Path, names: Mapping[str, str]
+) -> None:
+    """Print the groups, the strongest first, and how each exercise was decided; `names` are by id."""
+    for group in similarity.groups[:_SHOWN_GROUPS]:
+        print_lines(console, _group(console, group, names))
+    if (more := len(similarity.groups) - _SHOWN_GROUPS) > 0:
+        text = f"and {counted(more, 'more group')}; the file and the report have them all."
+        print_lines(console, iter([Text(text, "dim")]))
+    if not similarity.groups:
+        print_lines(console, iter([Text("No pair stands out.")]))
+    print_lines(console, iter([Text("")]))
+    compared = [survey for survey in similarity.exercises if survey.files > 1]
+    for survey in compared:
+        prefix = Text.assemble((survey.exercise, "bold"), "  ")
+        print_lines(console, hang(console, prefix, Text(_survey(survey))))
+    if (rest := len(similarity.exercises) - len(compared)) > 0:
+        text = f"{counted(rest, 'exercise')} with fewer than two files: nothing to compare."
+        print_lines(console, iter([Text(text, "dim")]))
+    if similarity.groups:
+        print_lines(console, hang(console, Text(), Text(_ADVICE, "dim")))
+    print_lines(console, iter([Text(clean(str(path), 1000), "dim")]))
+
+
+def _group(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Iterator[Text]:
+    students = "  ".join(called(student, names) for student in group.students[:_SHOWN_STUDENTS])
+    if (more := len(group.students) - _SHOWN_STUDENTS) > 0:
+        students += f"  and {more} more"
+    alike = f"alike in {counted(len(group.exercises), 'exercise')}"
+    if not any(exercise.alone for exercise in group.exercises):
+        alike += ", in none of them enough by itself"
+    yield from hang(console, Text(), Text.assemble((students, "bold"), f": {alike}"))
+    for exercise in group.exercises[:_SHOWN_EXERCISES]:
+        yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
+    if (more := len(group.exercises) - _SHOWN_EXERCISES) > 0:
+        yield Text(f"{'':12}  and {counted(more, 'more exercise')}", "dim")
+
+
+def _share(exercise: GroupExercise) -> str:
+    # Rounded down: 100 % is for files that share everything.
+    lowest, highest = int(100 * exercise.lowest), int(100 * exercise.highest)
+    return f"{highest} %" if lowest == highest else f"{lowest} to {highest} %"
+
+
+def _survey(survey: ExerciseSurvey) -> str:
+    words = [counted(survey.files, "file"), counted(survey.alike, "alike pair")]
+    if survey.short:
+        words.insert(1, f"{survey.short} with too little code to compare")
+    return f"{', '.join(words)}; {_decided(survey)}"
+
+
+def _decided(survey: ExerciseSurvey) -> str:
+    """How the threshold of an exercise came about."""
+    told = f"told from {survey.threshold:.0%} on".replace("%", " %")
+    if survey.basis is Basis.GIVEN:
+        return told
+    if survey.basis is Basis.FIXED:
+        return f"fewer than {LEAST_FILES} files, too few to learn from: {told}"
+    if survey.basis is Basis.NONE:
+        return "equal files are ordinary here, so that it tells nothing by itself"
+    end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")
+    return f"the class's own bulk ends at {end}, {told}"

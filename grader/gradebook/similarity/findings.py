@@ -1,0 +1,120 @@
+"""What `grade similar` found, as structs and as the file `similar.json` in a RESULTS folder."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import GraderError
+
+FILE = "similar.json"
+FORMAT_VERSION = 2
+
+Lines = tuple[tuple[int, int], ...]
+
+
+class Basis(Enum):
+    """Where the threshold of an exercise comes from."""
+
+    LEARNED = "learned"  # from how alike the files of this class are
+    FIXED = "fixed"  # too few files to learn from
+    GIVEN = "given"  # by --threshold
+    NONE = "none"  # equal files are ordinary in this exercise: it tells nothing by itself
+
+
+class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two students whose files of an exercise are alike; how that came about it cannot tell.
+
+    `similarity` is the share, 0 to 1, of the smaller file's own code that the other one has too, rare code
+    weighing more; `alone` is False if the threshold of the exercise is not reached, and only several
+    exercises together tell the pair. Lines are first and last, counted from 1; the digests are those of the
+    files compared.
+    """
+
+    exercise: str
+    left: str
+    right: str
+    similarity: float
+    left_lines: Lines
+    right_lines: Lines
+    alone: bool = True
+    left_digest: str = ""
+    right_digest: str = ""
+
+
+class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that were compared: of `files` that were attempted, `short` had too little of their own.
+
+    `alike` pairs reached the threshold; the most alike of them are kept. `median` is that of the similarities
+    of all pairs, and `bulk_end` where that is no longer ordinary, both None if nothing was learned.
+    """
+
+    exercise: str
+    files: int
+    short: int
+    alike: int
+    basis: Basis = Basis.GIVEN
+    threshold: float = 1.0
+    median: float | None = None
+    bulk_end: float | None = None
+
+
+class GroupExercise(msgspec.Struct, frozen=True, kw_only=True):
+    """An exercise in which pairs of a group are alike: how many, and the least and the most alike of them."""
+
+    exercise: str
+    pairs: int
+    lowest: float
+    highest: float
+    alone: bool
+
+
+class AlikeGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Students of whom pairs are alike, and in which exercises, the most alike first."""
+
+    students: tuple[str, ...]
+    exercises: tuple[GroupExercise, ...]
+
+
+class Similarity(msgspec.Struct, frozen=True, kw_only=True):
+    """The alike pairs of a class, by exercise, the most alike first, and as groups, the strongest first.
+
+    `threshold` is the one that was given; None if each exercise has its own.
+    """
+
+    format_version: int = FORMAT_VERSION
+    threshold: float | None = None
+    exercises: tuple[ExerciseSurvey, ...]
+    pairs: tuple[SimilarPair, ...]
+    groups: tuple[AlikeGroup, ...] = ()
+
+
+def write_similar(results: Path, similarity: Similarity) -> Path:
+    """Write `similar.json` into a RESULTS folder, and return its path."""
+    path = results / FILE
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(similarity), indent=2) + b"\n")
+    except OSError as error:
+        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error
+    return path
+
+
+def read_similar(results: Path) -> Similarity | None:
+    """The pairs that `grade similar` wrote into a RESULTS folder; None if it did not run yet."""
+    path = results / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Similarity)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise GraderError(
+            f"{path} cannot be read: {error}. Run `grade similar` again, or delete the file."
+        ) from error
+
+
+def source_digest(source: bytes) -> str:
+    """The digest by which a pair names a file that was compared."""
+    return hashlib.sha256(source).hexdigest()

@@ -1,0 +1,210 @@
+"""The survey of a class: its files compared, what is out of the ordinary told, and told in groups."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from grader.gradebook.similarity.comparison import Comparison, SourceFile
+from grader.gradebook.similarity.evidence import (
+    LEAST_FILES,
+    LEAST_SIMILARITY,
+    Bulk,
+    Pair,
+    joint_evidence,
+    learned_bulk,
+    learned_sum,
+)
+from grader.gradebook.similarity.findings import (
+    AlikeGroup,
+    Basis,
+    ExerciseSurvey,
+    GroupExercise,
+    Similarity,
+    SimilarPair,
+    source_digest,
+)
+from grader.gradebook.similarity.fingerprints import Reader
+from grader.gradebook.similarity.groups import grouped
+from grader.results import Entry, Status
+
+# For classes from which nothing can be learned.
+THRESHOLD = 0.6
+MOST_PAIRS = 200
+# So many pairs show how alike files ordinarily are.
+SAMPLED_PAIRS = 2000
+
+
+def find_similar(
+    entries: Iterable[Entry],
+    sources: Callable[[Entry], Mapping[str, bytes]],
+    stubs: Mapping[str, bytes],
+    *,
+    threshold: float | None = None,
+    most_pairs: int = MOST_PAIRS,
+) -> Similarity:
+    """Find the alike pairs among the counted attempts of a class.
+
+    Args:
+        entries: the attempts, one a student. sources: gives the files of an entry, by exercise. stubs: by
+        exercise, in the order of the course, what every student was given. threshold: a pair is told from
+        this similarity on, 0 to 1; by default each exercise has its own, learned from
+            the class.
+        most_pairs: so many pairs of each exercise are kept, the most alike.
+    """
+    readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
+    files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
+    for entry in entries:
+        # A file that is still the stub, or no more than it, has nothing that could be alike.
+        todo = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
+        for exercise, source in sources(entry).items():
+            if exercise not in todo and source != stubs.get(exercise):
+                reader = readers.setdefault(exercise, Reader(b""))
+                read = reader.read(source)
+                file = SourceFile(entry.student.id, source_digest(source), read)
+                files.setdefault(exercise, []).append(file)
+    surveyed = [
+        _Exercise(exercise, compared, readers[exercise], stubs.get(exercise, b""), threshold)
+        for exercise, compared in files.items()
+    ]
+    together = {} if threshold is not None else _told_together(surveyed)
+    told: dict[Pair, dict[str, float]] = defaultdict(dict)
+    for done in surveyed:
+        for pair, similarity in done.similarities.items():
+            if done.tells(similarity) or done.id in together.get(pair, ()):
+                told[pair][done.id] = similarity
+    pairs = [pair for e in surveyed for pair in e.pairs(told, most_pairs)]
+    return Similarity(
+        threshold=threshold,
+        exercises=tuple(exercise.survey() for exercise in surveyed),
+        pairs=tuple(pairs),
+        groups=tuple(_groups(told, {e.id: e for e in surveyed})),
+    )
+
+
+class _Exercise:
+    """One exercise's comparison, and the threshold from which it tells a pair."""
+
+    def __init__(
+        self,
+        id_: str,
+        files: list[SourceFile],
+        reader: Reader,
+        stub: bytes,
+        threshold: float | None,
+    ) -> None:
+        # Whatever the order of the class, the same pairs come out.
+        files.sort(key=lambda file: file.student)
+        self.id, self.files = id_, files
+        self._comparison = Comparison(files, reader.read(stub))
+        self._numbers = {file.student: number for number, file in enumerate(files)}
+        numbers = [n for n in range(len(files)) if not self._comparison.is_short[n]]
+        self.compared = [files[n].student for n in numbers]
+        self.similarities: dict[Pair, float] = {}
+        for left, right, similarity in self._comparison.nearest():
+            self.similarities[files[left].student, files[right].student] = similarity
+        self._bulk = _bulk(self._comparison, numbers) if threshold is None else None
+        self.basis, self._threshold = _basis(self._bulk, threshold)
+
+    def tells(self, similarity: float) -> bool:
+        """Whether a pair that is so alike is told by this exercise alone."""
+        return self.basis is not Basis.NONE and similarity >= max(self._threshold, 1e-9)
+
+    def survey(self) -> ExerciseSurvey:
+        """What was compared, and how it was decided."""
+        return ExerciseSurvey(
+            exercise=self.id,
+            files=len(self.files),
+            short=len(self.files) - len(self.compared),
+            alike=sum(map(self.tells, self.similarities.values())),
+            basis=self.basis,
+            threshold=self._threshold,
+            median=self._bulk.median if self._bulk else None,
+            bulk_end=self._bulk.end if self._bulk else None,
+        )
+
+    def pairs(self, told: Mapping[Pair, Mapping[str, float]], most: int) -> Iterator[SimilarPair]:
+        """The told pairs of this exercise, the most alike first, with the lines that they share."""
+        mine = [(-told[pair][self.id], pair) for pair in told if self.id in told[pair]]
+        for _, (left, right) in sorted(mine)[:most]:
+            first, second = self._numbers[left], self._numbers[right]
+            similarity = self.similarities[left, right]
+            yield SimilarPair(
+                exercise=self.id,
+                left=left,
+                right=right,
+                similarity=similarity,
+                alone=self.tells(similarity),
+                left_lines=self._comparison.shared_lines(first, second),
+                right_lines=self._comparison.shared_lines(second, first),
+                left_digest=self.files[first].digest,
+                right_digest=self.files[second].digest,
+            )
+
+
+def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
+    """What is ordinary among these files; of a large class a part of the pairs says it."""
+    if len(numbers) < LEAST_FILES:
+        return None
+    every = list(itertools.combinations(numbers, 2))
+    # By chance, but the same for the same class.
+    seen = random.Random(0).sample(  # noqa: S311  # no secret
+        every, min(len(every), SAMPLED_PAIRS)
+    )
+    similarities = [comparison.similarity(left, right) for left, right in seen]
+    return learned_bulk(similarities, len(every))
+
+
+def _basis(bulk: Bulk | None, threshold: float | None) -> tuple[Basis, float]:
+    if threshold is not None:
+        return Basis.GIVEN, threshold
+    if bulk is None:
+        return Basis.FIXED, THRESHOLD
+    if bulk.end >= 1:
+        return Basis.NONE, 1.0
+    return Basis.LEARNED, max(bulk.end, LEAST_SIMILARITY)
+
+
+def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
+    """By pair that only several exercises tell, those exercises."""
+    learned = [e for e in exercises if e.basis in (Basis.LEARNED, Basis.NONE)]
+    evidence = joint_evidence(
+        {e.id: e.similarities for e in learned}, {e.id: len(e.compared) for e in learned}
+    )
+    end = learned_sum(evidence, {student for e in learned for student in e.compared})
+    return {
+        pair: set(counts)
+        for pair, counts in evidence.items()
+        if len(counts) > 1 and sum(counts.values()) > end
+    }
+
+
+def _groups(
+    told: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
+) -> Iterator[AlikeGroup]:
+    """The groups, those first that are alike in the most exercises and the most alike in them."""
+    groups: list[tuple[float, AlikeGroup]] = []
+    for students in grouped({pair: sum(found.values()) for pair, found in told.items()}):
+        members = set(students)
+        found: dict[str, list[float]] = defaultdict(list)
+        for pair, similarities in told.items():
+            if members.issuperset(pair):
+                for exercise, similarity in similarities.items():
+                    found[exercise].append(similarity)
+        listed = [
+            GroupExercise(
+                exercise=exercise,
+                pairs=len(values),
+                lowest=min(values),
+                highest=max(values),
+                alone=exercises[exercise].tells(max(values)),
+            )
+            for exercise, values in found.items()
+        ]
+        listed.sort(key=lambda each: (-each.highest, each.exercise))
+        strength = sum(sum(values) / len(values) for values in found.values())
+        groups.append((strength, AlikeGroup(students=students, exercises=tuple(listed))))
+    groups.sort(key=lambda item: (-item[0], item[1].students))
+    return iter([group for _, group in groups])
