@@ -6,7 +6,6 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Self
 
 from rich.console import Console
