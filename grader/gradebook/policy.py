@@ -1,8 +1,8 @@
 """The policy of a class: which attempt counts, and what of its points; no judge is asked again.
 
 A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
-stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due time,
-also where the clocks change between. How the TOML is read, and what is said to one that is wrong, is in
+stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due
+time, also where the clocks change between. How the TOML is read, and what is said to one that is wrong, is in
 `policy_file.py`.
 """
 

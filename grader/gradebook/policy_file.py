@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -317,9 +316,6 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
 def _late_complaints(where: str, late: Late) -> Iterator[str]:
     if late.per_day is not None and late.steps:
         yield f"{where} has `per_day` and `steps`; keep one of them."
-    lost = (late.per_day or 0, late.at_most, *(step.lose for step in late.steps))
-    if any(math.isnan(percent) for percent in lost):
-        yield f"{where} loses what is no number. Write {_EXAMPLES['per_day']}."
     if late.at_most < 100 and late.per_day is None:
         yield f"{where} has `at_most` without `per_day`. Write {_EXAMPLES['per_day']}, or leave it out."
     afters = [step.after for step in late.steps]
