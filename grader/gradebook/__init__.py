@@ -2,9 +2,9 @@
 
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
 `keeper` writes the gradebook, `book` reads it; `tables` is its file, `cells` are the values in it, `format1` is
-the file of before. `policy` says which attempt counts and how much of it, `corrections` are what a person
-changed, and `standing` is what counts by both. `review` lists what a person should look at; `similarity` finds
-alike files by their `fingerprints`.
+the file of before. `policy` says which attempt counts and how much of it, `policy_file` reads it, and `times`
+are those in it; `corrections` are what a person changed, and `standing` is what counts by both. `review` lists
+what a person should look at; `similarity` finds alike files by their `fingerprints`.
 """
 
 from grader.gradebook.book import Gradebook, Replaced

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from grader.gradebook.policy import Due, Extension, Late, Rules, Step
 from grader.gradebook.policy_file import (
     PolicyError,
     check_names,
@@ -153,3 +156,10 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         policy_from(path, CHAPTERS)
     path.write_text("\ufeff" + AT, encoding="utf-8")
     assert policy_from(path, CHAPTERS)[1].rules.due
+
+
+@pytest.mark.parametrize("table", [Rules, Late, Step, Due, Extension])
+def test_every_key_is_documented(table: type[msgspec.Struct]) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
+    section = page.read_text(encoding="utf-8").partition("## A term")[2].partition("\n## ")[0]
+    assert [key for key in table.__struct_fields__ if not re.search(rf"\b{key}\b", section)] == []
