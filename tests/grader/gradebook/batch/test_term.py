@@ -294,35 +294,33 @@ def test_a_correction_holds_when_the_class_is_judged_again(term: Term) -> None:
     assert "judged 8 when it was adjusted" in term.grade("adjust", "{R}", "--list").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            ["bbo", "task", "--points", "1", "--reason", "x"],
-            "no student 'bbo' here. Did you mean 'bob'?",
-        ),
-        (["Bob", "task", "--points", "1", "--reason", "x"], "Did you mean 'bob'"),
-        (["bob", "tsak", "--points", "1", "--reason", "x"], "Did you mean 'task'?"),
-        (["bob", "task", "--points", "1"], "Say why with --reason"),
-        (["bob", "task", "--points", "11", "--reason", "x"], "--points is from 0 to 10"),
-        (["bob", "task", "--add", "nan", "--reason", "x"], "Points are a number"),
-        (["bob", "task", "--add", "11", "--reason", "x"], "--add is at most that"),
-        (["bob", "task"], "Say what to change"),
-        (["bob", "--points", "1", "--reason", "x"], "Name STUDENT and EXERCISE"),
-        (["bob", "task", "--points", "1", "--add", "1", "--reason", "x"], "Only one at a time"),
-        (["bob", "task", "--drop", "test_zero", "--reason", "x"], "add --all"),
-        (["--all", "task", "--points", "1", "--reason", "x"], "--points is for one student"),
-        (["--all", "task", "--give", "test_zeo", "--reason", "x"], "Did you mean 'test_zero'"),
-        (["bob", "task", "--undo"], "No correction of bob for task holds"),
-        (["--undo", "--number", "7"], "No correction with the number 7"),
-    ],
-)
-def test_a_mistyped_correction_changes_nothing(
-    graded: Term, arguments: list[str], words: str
-) -> None:
-    done = graded.grade("adjust", "{R}", *arguments)
-    assert done.returncode == 2
-    assert words in done.stderr.replace("\n", " ")
+MISTYPED = [
+    (
+        ["bbo", "task", "--points", "1", "--reason", "x"],
+        "no student 'bbo' here. Did you mean 'bob'?",
+    ),
+    (["Bo", "task", "--points", "1", "--reason", "x"], "Did you mean 'bob'"),
+    (["bob", "tsak", "--points", "1", "--reason", "x"], "Did you mean 'task'?"),
+    (["bob", "task", "--points", "1"], "Say why with --reason"),
+    (["bob", "task", "--points", "11", "--reason", "x"], "--points is from 0 to 10"),
+    (["bob", "task", "--add", "nan", "--reason", "x"], "Points are a number"),
+    (["bob", "task", "--add", "11", "--reason", "x"], "--add is at most that"),
+    (["bob", "task"], "Say what to change"),
+    (["bob", "--points", "1", "--reason", "x"], "Name STUDENT and EXERCISE"),
+    (["bob", "task", "--points", "1", "--add", "1", "--reason", "x"], "Only one at a time"),
+    (["bob", "task", "--drop", "test_zero", "--reason", "x"], "add --all"),
+    (["--all", "task", "--points", "1", "--reason", "x"], "--points is for one student"),
+    (["--all", "task", "--give", "test_zeo", "--reason", "x"], "Did you mean 'test_zero'"),
+    (["bob", "task", "--undo"], "No correction of bob for task holds"),
+    (["--undo", "--number", "7"], "No correction with the number 7"),
+]
+
+
+def test_a_mistyped_correction_says_what_to_write_and_changes_nothing(graded: Term) -> None:
+    for arguments, words in MISTYPED:
+        done = graded.grade("adjust", "{R}", *arguments)
+        assert done.returncode == 2, arguments
+        assert words in done.stderr.replace("\n", " ")
     assert "No points were adjusted." in graded.grade("adjust", "{R}", "--list").stdout
 
 
