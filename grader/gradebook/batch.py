@@ -16,7 +16,7 @@ import msgspec
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.gradebook import Attempt, Keeper, Replaced
-from grader.gradebook.asking import ToJudge, Asking
+from grader.gradebook.asking import Asking, ToJudge
 from grader.gradebook.belonging import refuse_other_course, refuse_other_ids
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import (

@@ -105,8 +105,12 @@ class ClassStanding:
             verdicts = work.verdicts.get(exercise, {})
             judged = [each for each in work.attempts if each.id in verdicts]
             return Choice(judged[-1], judged[-1].id) if judged else None
-        worth = self._worth(work, exercise)
-        counted = self._policy.counted(work.student, exercise, worth, files)
+        if self._has_policy:
+            worth = self._worth(work, exercise)
+            counted = self._policy.counted(work.student, exercise, worth, files)
+        else:
+            # As a policy without rules says; to ask it takes a fifth of the time to read a class.
+            counted = Counted(files[-1].attempt, files[-1].judged or 0.0)
         since = {each.attempt: each.submitted_at for each in files}
         attempt, source = next(
             pair for pair in work.sources(exercise) if pair[0].number == counted.attempt
