@@ -186,15 +186,16 @@ def _policy_from(file: Path, course: Course) -> Policy:
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
-    """The time zone of the policy that counts: the one beside the course, or that of the gradebook."""
+    """The time zone of the policy by which the class is going to be counted."""
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
     from grader.gradebook.policy_file import policy_of, read_policy
 
-    kept = other = ""
+    text = file = ""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        kept, other = book.fact("policy"), book.fact("policy_file")
-    return read_policy(policy_of(course, other) or kept).zone
+        text, file = book.fact("policy"), book.fact("policy_file")
+    beside = policy_of(course, file)
+    return read_policy(text if beside is None else beside).zone
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")

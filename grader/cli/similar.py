@@ -50,7 +50,7 @@ def similar(results: Path, course_path: Path, threshold: float | None, most: int
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
-    from grader.gradebook.batch import refuse_other_course
+    from grader.gradebook.belonging import refuse_other_course
     from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}

@@ -64,7 +64,7 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         "" if whole is None else number(_judged(entry, out_of)),
         standing(entry),
         entry.origin,
-        " ".join(filter(None, map(_remark, entry.result.exercises))),
+        _remarks(entry),
     ]
 
 
@@ -76,6 +76,11 @@ def _judged(entry: Entry, out_of: float | None) -> float:
     ]
     result = msgspec.structs.replace(entry.result, score=sum_of(exercises)[0])
     return result.score if out_of is None else scaled(result, out_of)
+
+
+def _remarks(entry: Entry) -> str:
+    remarks = ["Nothing was handed in."] if entry.absent else []
+    return " ".join(filter(None, [*remarks, *map(_remark, entry.result.exercises)]))
 
 
 def _remark(exercise: ExerciseResult) -> str:
