@@ -112,7 +112,8 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     course = _assigned(open_course(course_path), results, exercises)
-    from grader.cli.terminal.class_summary import BatchDisplay
+    from grader.cli.terminal.class_summary import BatchDisplay, show_attention
+    from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
     from grader.gradebook.batch import batch as grade_class
     from grader.submissions import find_class, read_roster
@@ -134,6 +135,7 @@ def batch(
         )
         display.__exit__()
         _show(book, summary, download.missing)
+        show_attention(open_console(sys.stdout), summary.attention, book.names())
     _exit(summary)
 
 
@@ -174,7 +176,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
       grade regrade results --json changes.json
     """
     course = _assigned(open_course(course_path), results, ())
-    from grader.cli.terminal.class_summary import BatchDisplay, show_changes
+    from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
     from grader.gradebook.batch import changes
@@ -191,8 +193,10 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(book.replaced()))
+        console = open_console(sys.stdout)
         _show(book, summary)
-        show_changes(open_console(sys.stdout), differences, book.names())
+        show_changes(console, differences, book.names())
+        show_attention(console, summary.attention, book.names())
     if json_file is not None:
         import msgspec
 
@@ -233,7 +237,7 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_class(console, book.entries())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
-    show_summary(console, summary, book.names())
+    show_summary(console, summary)
 
 
 def _exit(summary: BatchSummary) -> None:

@@ -3,7 +3,7 @@
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
 `keeper` writes the gradebook, `book` reads it, `tables` is its file. `policy` says which attempt counts, and
 how much of it. `review` lists what a person should look
-at; `similarity` finds alike files by their `fingerprints`.
+at, `odd_code` among it; `similarity` finds alike files by their `fingerprints`.
 """
 
 from grader.gradebook.book import Attempt, Gradebook, Replaced

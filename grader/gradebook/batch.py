@@ -147,8 +147,10 @@ def regrade(
             files = {e.id: _stored_file(e, sources, verdicts) for e in course.exercises}
             yield _AttemptFiles(attempt, files)
 
-    # No download is read again: a file that was unreadable still is.
-    unreadable = [entry for entry in book.attention() if entry.kind is Reason.UNREADABLE]
+    # No download is read again: a file that was unreadable still is, and one misnamed too.
+    unreadable = [
+        entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
+    ]
     grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
     return grading.run(read(), len(attempts))
 

@@ -23,7 +23,7 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
-from grader.gradebook.review import StudentAttention, by_student
+from grader.gradebook.review import Attention, Group, Reason, grouped
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
@@ -36,7 +36,9 @@ _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 _MOST_MARKS = 8
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
 _SHOWN_STUDENTS = 40
-_SHOWN_ATTENTION = 30
+# Groups of a kind: what costs points, and what is a place to look.
+_SHOWN_COSTLY, _SHOWN_ODD = 20, 10
+_SHOWN_STUDENTS_OF_GROUP = 5
 _SHOWN_MISSING = 5
 # Of an exercise; all that are kept are in the file and in the report.
 _SHOWN_PAIRS = 20
@@ -156,36 +158,45 @@ def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
     return " ".join(chapters.values())
 
 
-def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:
-    """Print how much was done, and what a person should look at; `names` are the students', by id."""
+def show_summary(console: Console, summary: BatchSummary) -> None:
+    """Print how much was done."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     print_lines(console, iter([Text(done)]))
-    if not summary.attention:
+
+
+def show_attention(
+    console: Console, attention: Sequence[Attention], names: Mapping[str, str]
+) -> None:
+    """Print what a person should look at, what costs points first; `names` are the students', by id."""
+    if not attention:
         return
-    kinds = Counter(entry.kind.value for entry in summary.attention)
-    heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    kinds = Counter(entry.kind for entry in attention)
+    heading = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Reason if kinds[kind])
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
-    students = by_student(summary.attention, _SHOWN_ATTENTION)
-    for student in students[:_SHOWN_ATTENTION]:
-        print_lines(console, _attention(console, student, names))
-    if (more := len(students) - _SHOWN_ATTENTION) > 0:
-        text = f"and {counted(more, 'more student')}; the report has them all."
-        print_lines(console, iter([Text(text, "dim")]))
+    for kind, groups in grouped(attention).items():
+        room = _SHOWN_COSTLY if kind.costs_points else _SHOWN_ODD
+        for group in groups[:room]:
+            print_lines(console, _group(console, group, names))
+        if left := groups[room:]:
+            students = len({student for group in left for student in group.students})
+            text = f"{' ' * 14}and {len(left)} more of {counted(students, 'student')}; the report has them."
+            print_lines(console, iter([Text(text, "dim")]))
 
 
-def _attention(
-    console: Console, student: StudentAttention, names: Mapping[str, str]
-) -> Iterator[Text]:
-    for entry in student.entries:
-        prefix = Text.assemble("  ", (f"{entry.kind.value:<10}", "yellow"), "  ")
-        text = f"{called(student.student, names)} {entry.exercise}: {clean(entry.what, 200)}"
-        yield from hang(console, prefix, Text(text))
-    if student.more:
-        text = f"and {student.more} more of {called(student.student, names)}"
-        yield from hang(console, Text(" " * 14), Text(text, "dim"))
+def _group(console: Console, group: Group, names: Mapping[str, str]) -> Iterator[Text]:
+    prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
+    first = ", ".join(
+        called(student, names) for student in group.students[:_SHOWN_STUDENTS_OF_GROUP]
+    )
+    more = len(group.students) - _SHOWN_STUDENTS_OF_GROUP
+    who = first + (f" and {more} more" if more > 0 else "")
+    if len(group.students) > 1:
+        who = f"{len(group.students)} students: {who}"
+    text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
+    return hang(console, prefix, Text(text))
 
 
 def show_changes(

@@ -177,6 +177,7 @@ class _Site:
             absent=absent,
             attention=by_student(self._attention, _SHOWN_ATTENTION),
             places=len(self._attention),
+            to_look_at=self._attention_of.keys(),
             **shared,
         )
         readme = self._folder / _README

@@ -41,7 +41,7 @@ def test_a_class_is_graded_and_what_needs_an_eye_is_told(school: School) -> None
     assert done.returncode == 0, done.stderr
     assert scores(school) == EXPECTED
     assert "7 submissions: 5 exercises judged, 2 settled" in done.stdout
-    assert "odd code" in done.stdout and "fay task: line 2 uses os._exit" in done.stdout
+    assert "odd code" in done.stdout and "task: line 2 uses os._exit (fay)" in done.stdout
     assert "timeout" in done.stdout and "cem task" in done.stdout
     assert "Traceback" not in done.stderr
     written = json.loads((school.results / "results" / "bob.json").read_text())
