@@ -87,7 +87,7 @@ def _reasons(
     if result.status is Status.UNJUDGED:
         yield Reason.FAULT, 0, result.message
     if handed.seems_misnamed:
-        yield Reason.MISNAMED, 0, handed.problem
+        yield Reason.MISNAMED, 0, handed.problem if handed.source is None else result.message
     elif handed.source is None and handed.path is not None:
         yield Reason.UNREADABLE, 0, handed.problem
     if handed.source is not None and not _is_text(handed.source):
@@ -115,8 +115,8 @@ def nothing_found(
 ) -> Iterator[Attention]:
     """An entry for a submission none of whose files is one of the course."""
     if all(file.source is None and file.path is None for file in files.values()):
-        names = [exercise.id for exercise in exercises if not files[exercise.id].seems_misnamed]
-        if names:
+        names = [exercise.id for exercise in exercises]
+        if names and not any(file.seems_misnamed for file in files.values()):
             what = files[names[0]].problem
             yield Attention(Reason.UNREADABLE, student, _listed(names), what)
 
