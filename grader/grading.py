@@ -26,6 +26,7 @@ from grader.results import (
     Place,
     Result,
     Status,
+    SubmissionInfo,
     TestResult,
     Visibility,
 )
@@ -263,6 +264,35 @@ def _settled(
     tests = tests_of(course, exercise, options.suites)
     end = verdict.outcome, verdict.message, verdict.place
     return score_alike(exercise, tests, *end, settled=True)
+
+
+def nothing_handed_in(
+    course: Course, exercises: Iterable[Exercise], options: GradingOptions
+) -> Result:
+    """The result of somebody of a class who handed in nothing."""
+    message = "Nothing was handed in."
+    results = tuple(
+        score_alike(
+            exercise,
+            tests_of(course, exercise, options.suites),
+            Outcome.NOT_IMPLEMENTED,
+            message,
+            settled=True,
+        )
+        for exercise in exercises
+    )
+    score, max_score = sum_of(results)
+    return Result(
+        course=course.info(),
+        submission=SubmissionInfo("", ""),
+        score=score,
+        max_score=max_score,
+        seed=options.seed,
+        exercises=results,
+        started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        duration_seconds=0.0,
+        environment=environment_of("", ()),
+    )
 
 
 def unjudged(

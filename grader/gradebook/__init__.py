@@ -1,12 +1,14 @@
 """The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there.
 
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
-`keeper` writes the gradebook, `book` reads it, `tables` is its file. `policy` says which attempt counts, and
-how much of it. `review` lists what a person should look
-at, `odd_code` among it; `similarity` finds alike files by their `fingerprints`.
+`keeper` writes the gradebook, `book` reads it; `tables` is its file, `cells` are the values in it, `format1` is
+the file of before. `policy` says which attempt counts and how much of it, `corrections` are what a person
+changed, and `standing` is what counts by both. `review` lists what a person should look at,
+`odd_code` among it; `similarity` finds alike files by their `fingerprints`.
 """
 
-from grader.gradebook.book import Attempt, Gradebook, Replaced
+from grader.gradebook.book import Gradebook, Replaced
 from grader.gradebook.keeper import Keeper
+from grader.gradebook.standing import Attempt
 
 __all__ = ["Attempt", "Gradebook", "Keeper", "Replaced"]

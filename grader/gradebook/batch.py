@@ -7,7 +7,8 @@ download, `regrade` from the gradebook; the rest is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,45 +17,54 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
+from grader.gradebook.policy import read_policy
 from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
     most_pressing_first,
     nothing_found,
+    passed_over,
     suspicious_in,
 )
+from grader.gradebook.standing import NOT_YET, Work
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
-from grader.grading import environment_of, settle, unjudged, version_of
+from grader.grading import environment_of, nothing_handed_in, settle, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
 from grader.results import Environment, ExerciseResult, Outcome, Status, StudentInfo
-from grader.submissions import ClassDownload, ExerciseFile, read_attempt
+from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
 
-_NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
+POLICY = "policy.toml"
 
 
 class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
-    def begin(self, attempts: int) -> None:
-        """The grading of so many attempts begins."""
+    def begin(self, students: int) -> None:
+        """The grading of what so many students handed in begins."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """A verdict is there and kept."""
 
-    def done(self, attempt: Attempt) -> None:
-        """All of an attempt's exercises have a verdict."""
+    def done(self, student: str) -> None:
+        """All of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """The verdicts of a batch that were new and those that were there, and what to look at."""
+    """The verdicts of a batch that were new and those that were there, and what to look at.
+
+    `undated` are students of whose attempts one has no time, so that the one found last counts; of what
+    the `older` ones handed in, the gradebook knew something newer.
+    """
 
     attempts: int
     judged: int
     settled: int
     known: int
     attention: tuple[Attention, ...]
+    undated: tuple[str, ...] = ()
+    older: tuple[str, ...] = ()
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
@@ -72,11 +82,12 @@ class ScoreChange(msgspec.Struct, frozen=True):
     tests: tuple[tuple[str, Outcome | None, Outcome | None], ...]
 
 
-class _AttemptFiles(NamedTuple):
-    """An attempt with its files, by exercise."""
+class _Asked(NamedTuple):
+    """The files of one student that need a verdict, and those that cannot be read and count for nothing."""
 
-    attempt: Attempt
-    files: dict[str, ExerciseFile]
+    student: str
+    files: list[tuple[Attempt, Exercise, ExerciseFile]]
+    passed_over: list[tuple[Exercise, ExerciseFile]]
 
 
 class _Question(NamedTuple):
@@ -98,32 +109,27 @@ def batch(
     all_attempts: bool = False,
     progress: BatchProgress | None = None,
 ) -> BatchSummary:
-    """Grade a class's download: the newest attempt of each student, or all of them.
+    """Grade a class's download: of each student the attempts that may count, or all of them.
 
-    Older attempts are kept in the gradebook in any case, without a verdict.
+    All are kept in the gradebook in any case, with their files. Which one counts for an exercise, the policy
+    and the times of the attempts decide, also those of earlier downloads.
 
     Raises SubmissionError, before anything is written, where the gradebook is that of another course or
     knows most of these students under other ids.
     """
     refuse_other_course(book, course)
     refuse_other_ids(book, download)
-    newest: dict[str, int] = {}
-    for found in download.attempts:
-        newest[found.student.id] = max(newest.get(found.student.id, found.attempt), found.attempt)
+    grading = _Batch(book, course, pool, options, progress or BatchProgress())
     with book.transaction():
         for student in download.missing:
             book.keep_student(student)
+    students = itertools.groupby(download.attempts, key=lambda found: found.student.id)
 
-    def read() -> Iterator[_AttemptFiles]:
-        for found in download.attempts:
-            counted = found.attempt == newest[found.student.id]
-            submission = read_attempt(found, course)
-            attempt = book.register(found, submission, counted=counted)
-            if counted or all_attempts:
-                yield _AttemptFiles(attempt, submission.files)
+    def read() -> Iterator[_Asked]:
+        for _, attempts in students:
+            yield grading.handed_in(list(attempts), all_attempts=all_attempts)
 
-    total = len(download.attempts) if all_attempts else len(newest)
-    return _Batch(book, course, pool, options, progress or BatchProgress()).run(read(), total)
+    return grading.run(read(), len({found.student.id for found in download.attempts}))
 
 
 def regrade(
@@ -136,34 +142,19 @@ def regrade(
 ) -> BatchSummary:
     """Grade again what is in the gradebook, as far as a suite or the grader changed.
 
+    What has no verdict and may count by the policy is judged, too.
+
     Raises SubmissionError where the gradebook is that of another course.
     """
     refuse_other_course(book, course)
-    attempts = book.attempts()
-
-    def read() -> Iterator[_AttemptFiles]:
-        for attempt in attempts:
-            sources, verdicts = book.sources_of(attempt.id), book.verdicts_of(attempt.id)
-            files = {e.id: _stored_file(e, sources, verdicts) for e in course.exercises}
-            yield _AttemptFiles(attempt, files)
-
     # No download is read again: a file that was unreadable still is, and one misnamed too.
     unreadable = [
         entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
     ]
     grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
-    return grading.run(read(), len(attempts))
-
-
-def _stored_file(
-    exercise: Exercise, sources: dict[str, bytes], verdicts: dict[str, ExerciseResult]
-) -> ExerciseFile:
-    """A file as it was handed in; where there was none, the message about it."""
-    if exercise.id in sources:
-        return ExerciseFile(sources[exercise.id])
-    if exercise.id in verdicts:
-        return ExerciseFile(None, verdicts[exercise.id].message)
-    return ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
+    absent = {student.id for student in book.absent()}
+    students = [student for student in book.students() if student.id not in absent]
+    return grading.run(map(grading.kept, students), len(students))
 
 
 class _Batch:
@@ -176,59 +167,153 @@ class _Batch:
         pool: Pool,
         options: GradingOptions,
         progress: BatchProgress,
-        unreadable: Iterable[Attention] | None = None,
+        unreadable: Iterable[Attention] = (),
     ) -> None:
-        # None: the files come from a download, and those that are unreadable are found here.
-        self._is_download = unreadable is None
-        self._attention: list[Attention] = list(unreadable or ())
+        self._attention: list[Attention] = list(unreadable)
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
+        self._policy = policy_of(course)
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
         self._in_stubs = {
             e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
-        # By the number of the task; and how many tasks each attempt waits for.
+        # By the number of the task; and how many tasks each student waits for.
         self._open: dict[int, _Question] = {}
-        self._missing: dict[int, int] = {}
+        self._missing: dict[str, int] = {}
         self._students: set[str] = set()
+        self._attempts: set[int] = set()
         self._judged_now: set[str] = set()
-        self._judged = self._settled = self._known = self._attempts = self._tasked = 0
+        self._judged = self._settled = self._known = self._tasked = 0
+        self._undated: list[str] = []
+        self._older: list[str] = []
         # What stands in the gradebook until the verdict is there.
-        self._not_yet = {e.id: self._unjudged(e, _NOT_YET) for e in self._exercises}
+        self._not_yet = {e.id: self._unjudged(e, NOT_YET) for e in self._exercises}
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
-    def run(self, attempts: Iterator[_AttemptFiles], total: int) -> BatchSummary:
-        self._book.begin(self._course)
+    def run(self, students: Iterator[_Asked], total: int) -> BatchSummary:
+        blank = nothing_handed_in(self._course, self._exercises, self._options)
+        is_other = self._book.begin(self._course, blank, self._policy)
         self._progress.begin(total)
-        for verdict in self._pool.judged(self._tasks(attempts)):
+        for verdict in self._pool.judged(self._tasks(students)):
             self._take(verdict)
         entries = most_pressing_first(self._attention)
         # Of students who are not in this download, what the gradebook knew still holds.
         others = [entry for entry in self._book.attention() if entry.student not in self._students]
         self._book.finish(most_pressing_first([*entries, *others]))
-        return BatchSummary(self._attempts, self._judged, self._settled, self._known, entries)
+        for student in self._book.students() if is_other else self._book.absent():
+            if student.id not in self._students:
+                self._book.write_result(student.id)
+        self._book.settled()
+        return BatchSummary(
+            len(self._attempts),
+            self._judged,
+            self._settled,
+            self._known,
+            entries,
+            tuple(self._undated),
+            tuple(self._older),
+        )
 
-    def _tasks(self, attempts: Iterator[_AttemptFiles]) -> Iterator[Task]:
+    def handed_in(self, found: Sequence[ClassAttempt], *, all_attempts: bool) -> _Asked:
+        """Keep what one student handed in, and ask what may count of it and of what was there before."""
+        student, known = found[0].student, set[int]()
+        there: list[Attempt] = []
+        without: dict[int, dict[str, ExerciseFile]] = {}
+        for each in found:
+            submission = read_attempt(each, self._course)
+            attempt = self._book.register(each, submission)
+            there.append(attempt)
+            # Without the sources, which are in the gradebook now.
+            without[attempt.id] = {
+                name: file for name, file in submission.files.items() if file.source is None
+            }
+        work = self._book.work(student)
+        known = {each.id for each in there}
+        wanted = known if all_attempts else set[int]()
+        newest = work.attempts[-1]
+        if not work.is_dated:
+            self._undated.append(student.id)
+        if newest.id not in known:
+            self._older.append(student.id)
+        asked = self._asked(work, wanted, without)
+        last = next(each for each in reversed(work.attempts) if each.id in known)
+        files = without[last.id]
+        if len(files) == len(self._course.exercises):
+            self._attention += nothing_found(student.id, self._exercises, files)
+        answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == last.id}
+        passed_over = [
+            (exercise, files[exercise.id])
+            for exercise in self._exercises
+            if exercise.id in files and exercise.id not in answered
+        ]
+        return _Asked(student.id, asked, passed_over)
+
+    def kept(self, student: StudentInfo) -> _Asked:
+        """Ask again what the gradebook has of a student: what was judged, and what may count."""
+        work = self._book.work(student)
+        judged = {attempt for verdicts in work.verdicts.values() for attempt in verdicts}
+        return _Asked(student.id, self._asked(work, judged, {}, again=True), [])
+
+    def _asked(
+        self,
+        work: Work,
+        wanted: set[int],
+        without: Mapping[int, Mapping[str, ExerciseFile]],
+        *,
+        again: bool = False,
+    ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
+        """The files of these attempts and those that may count; where there is none, the newest attempt."""
+        newest = work.attempts[-1]
+        pairs: list[tuple[Attempt, Exercise]] = []
+        for exercise in self._exercises:
+            needed = {each.id for each in self._book.standing.needed(work, exercise.id)}
+            if again:
+                wanted_here = {
+                    each for each in wanted if each in work.verdicts.get(exercise.id, {})
+                }
+            else:
+                wanted_here = wanted
+            with_file = [
+                attempt
+                for attempt, _ in work.sources(exercise.id)
+                if attempt.id in needed | wanted_here
+            ]
+            pairs += [(attempt, exercise) for attempt in with_file or [newest]]
+        kept = {attempt.id: self._book.files_of(attempt.id) for attempt, _ in pairs}
+        return [
+            (attempt, exercise, self._file(exercise, kept[attempt.id], without.get(attempt.id, {})))
+            for attempt, exercise in sorted(pairs, key=lambda pair: pair[0].number)
+        ]
+
+    def _file(
+        self,
+        exercise: Exercise,
+        kept: Mapping[str, ExerciseFile],
+        without: Mapping[str, ExerciseFile],
+    ) -> ExerciseFile:
+        missing = ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
+        return without.get(exercise.id) or kept.get(exercise.id, missing)
+
+    def _tasks(self, students: Iterator[_Asked]) -> Iterator[Task]:
         while True:
             # All verdicts that need no judge are synced to the disk together.
             with self._book.transaction():
-                if (next_one := next(attempts, None)) is None:
+                if (asked := next(students, None)) is None:
                     return
-                tasks = list(self._open_tasks(*next_one))
-            self._attempts += 1
-            self._missing[next_one.attempt.id] = len(tasks)
+                tasks = list(self._open_tasks(asked))
+            self._missing[asked.student] = len(tasks)
             if not tasks:
-                self._complete(next_one.attempt)
+                self._complete(asked.student)
             yield from tasks
 
-    def _open_tasks(self, attempt: Attempt, files: dict[str, ExerciseFile]) -> Iterator[Task]:
-        """The exercises of an attempt that have to be judged; the others are kept here."""
-        self._students.add(attempt.student)
-        if self._is_download:
-            self._attention += nothing_found(attempt.student, self._exercises, files)
-        for exercise in self._exercises:
-            file = files[exercise.id]
+    def _open_tasks(self, asked: _Asked) -> Iterator[Task]:
+        """The files of a student that have to be judged; the others' verdicts are kept here."""
+        self._students.add(asked.student)
+        for exercise, file in asked.passed_over:
+            self._attention += passed_over(asked.student, exercise, file)
+        for attempt, exercise, file in asked.files:
+            self._attempts.add(attempt.id)
             key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
             question = _Question(attempt, exercise, file, key)
             if not self._is_answered(question):
@@ -236,9 +321,7 @@ class _Batch:
                 self._tasked += 1
                 self._open[self._tasked] = question
                 waiting, seed = self._not_yet[exercise.id], self._options.seed
-                self._book.keep(
-                    attempt, key, seed, file.source, waiting, self._here, waited_for=True
-                )
+                self._book.keep(attempt, key, seed, waiting, self._here, waited_for=True)
                 yield Task(self._tasked, exercise.id, file.source)
 
     def _is_answered(self, question: _Question) -> bool:
@@ -267,13 +350,14 @@ class _Batch:
         self._judged_now.add(question.key.key)
         with self._book.transaction():
             self._keep(question, result, environment_of(self._torch, verdict.walls))
-        self._missing[question.attempt.id] -= 1
-        if not self._missing[question.attempt.id]:
-            self._complete(question.attempt)
+        student = question.attempt.student
+        self._missing[student] -= 1
+        if not self._missing[student]:
+            self._complete(student)
 
     def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
-        attempt, _, file, key = question
-        self._book.keep(attempt, key, self._options.seed, file.source, result, environment)
+        attempt, _, _, key = question
+        self._book.keep(attempt, key, self._options.seed, result, environment)
         self._look_at(question, result)
 
     def _look_at(self, question: _Question, result: ExerciseResult) -> None:
@@ -282,10 +366,10 @@ class _Batch:
         self._attention += attention(attempt.student, exercise, file, in_stub, result)
         self._progress.judged(attempt.student, result)
 
-    def _complete(self, attempt: Attempt) -> None:
-        del self._missing[attempt.id]
-        self._book.write_result(attempt)
-        self._progress.done(attempt)
+    def _complete(self, student: str) -> None:
+        del self._missing[student]
+        self._book.write_result(student)
+        self._progress.done(student)
 
     def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
         """No verdict: a fault of ours, which the next batch tries to make good."""
@@ -313,6 +397,19 @@ def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
         )
         if tests or was.score != now.score:
             yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
+
+
+def policy_of(course: Course) -> str | None:
+    """The text of the policy beside the course's manifest; None where there is none.
+
+    Raises what `read_policy` raises for one that is not in order.
+    """
+    path = course.folder / POLICY
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    read_policy(text)
+    return text
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:

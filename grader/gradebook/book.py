@@ -1,45 +1,38 @@
 """Reading a gradebook: students, attempts and files, facts about the grading, and every verdict.
 
-A row of `attempts` is one submission of one student, a row of `grades` one exercise of it with the
-digests that the verdict depends on; a verdict that was replaced stands in `replaced`. It can be read while
-a grading writes to it. How a verdict is kept is in `keeper.py`.
+A row of `attempts` is one submission of one student, a row of `files` one file of it, a row of `grades` the
+verdict on that file with the digests that it depends on; one that was replaced stands in `replaced`. Which of
+them counts is computed when it is read (`standing.py`). It can be read while a grading writes to it. How a
+verdict is kept is in `keeper.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
 from grader.errors import SubmissionError
-from grader.gradebook.review import Attention
-from grader.gradebook.tables import FILE, connected
-from grader.judge.scoring import sum_of
-from grader.results import (
-    CourseInfo,
-    Entry,
-    Environment,
-    ExerciseResult,
-    Result,
-    StudentInfo,
-    SubmissionInfo,
+from grader.gradebook.cells import (
+    read_attention,
+    read_blank,
+    read_correction,
+    read_course,
+    read_result,
+    read_source,
+    read_student,
 )
-
-T = TypeVar("T")
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """A submission as the gradebook knows it."""
-
-    id: int
-    student: str
-    number: int
-    counted: bool
+from grader.gradebook.corrections import Correction
+from grader.gradebook.policy import Policy, read_policy
+from grader.gradebook.review import Attention
+from grader.gradebook.standing import Attempt, Standing, Verdict, Work
+from grader.gradebook.tables import FILE, connected
+from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
+from grader.submissions import ExerciseFile
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -57,6 +50,7 @@ class Gradebook:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         self._connection = connection
+        self._standing: tuple[int, Standing] | None = None
 
     @classmethod
     @contextlib.contextmanager
@@ -89,7 +83,7 @@ class Gradebook:
     @property
     def course(self) -> CourseInfo:
         """The course of the last grading."""
-        return _decoded(_course_of, self.fact("course"))
+        return read_course(self.fact("course"))
 
     @property
     def revision(self) -> int:
@@ -108,17 +102,35 @@ class Gradebook:
 
     def attention(self) -> tuple[Attention, ...]:
         """Entries of the last grading that a person should look at."""
-        return _decoded(_attention_of, self.fact("attention", "[]"))
+        return read_attention(self.fact("attention", "[]"))
+
+    # --- rules ----------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the class, which may have no rules."""
+        return read_policy(self.fact("policy"))
+
+    @property
+    def blank(self) -> Result | None:
+        """The result of a student who handed in nothing; None before the first grading."""
+        text = self.fact("blank")
+        return read_blank(text) if text else None
+
+    def corrections(self) -> list[Correction]:
+        """Every correction in the order in which they were made, also those that were undone."""
+        rows = self._connection.execute("SELECT * FROM corrections ORDER BY id")
+        return [read_correction(row) for row in rows]
 
     # --- students and attempts ------------------------------------------------------------------
 
     def attempts(self) -> list[Attempt]:
-        """Every attempt that has a verdict on an exercise of the course, by student."""
+        """Every attempt, by student and number."""
         rows = self._connection.execute(
-            "SELECT id, student, number, counted FROM attempts WHERE EXISTS"
-            " (SELECT 1 FROM standing WHERE attempt = attempts.id) ORDER BY student, number"
+            "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
+            " ORDER BY student, number"
         )
-        return [Attempt(row[0], row[1], row[2], bool(row[3])) for row in rows]
+        return [_attempt(row) for row in rows]
 
     def attempt_counts(self) -> dict[str, int]:
         """The number of attempts of each student."""
@@ -126,7 +138,7 @@ class Gradebook:
         return dict(rows.fetchall())
 
     def students(self) -> list[StudentInfo]:
-        """Every student, by id."""
+        """Every student, by id, also those who handed in nothing."""
         rows = self._connection.execute("SELECT id, name, email, ids FROM students ORDER BY id")
         return [read_student(row) for row in rows]
 
@@ -143,37 +155,77 @@ class Gradebook:
         )
         return [read_student(row) for row in rows]
 
-    def sources(self, entry: Entry) -> dict[str, bytes]:
-        """The files that an entry was graded from, by exercise."""
-        row = self._connection.execute(
-            "SELECT id FROM attempts WHERE student = ? AND number = ?",
-            (entry.student.id, entry.attempt),
-        ).fetchone()
-        return self.sources_of(row[0]) if row else {}
-
-    def sources_of(self, attempt: int) -> dict[str, bytes]:
-        """The files of an attempt, by exercise."""
+    def work(self, student: StudentInfo) -> Work:
+        """All that a student handed in, oldest first, with the points of every verdict."""
         rows = self._connection.execute(
-            "SELECT exercise, deflated FROM standing JOIN sources ON sources.digest = standing.source"
-            " WHERE attempt = ?",
+            "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
+            " WHERE student = ? ORDER BY number",
+            (student.id,),
+        )
+        attempts = [_attempt(row) for row in rows]
+        if all(attempt.submitted_at for attempt in attempts):
+            attempts.sort(key=lambda attempt: (attempt.submitted_at, attempt.number))
+        files: dict[str, dict[int, str]] = {}
+        verdicts: dict[str, dict[int, Verdict]] = {}
+        for attempt in attempts:
+            for exercise, source in self._connection.execute(
+                "SELECT exercise, source FROM files WHERE attempt = ? AND source != ''",
+                (attempt.id,),
+            ):
+                files.setdefault(exercise, {})[attempt.id] = source
+            for exercise, status, score, worth in self._connection.execute(
+                "SELECT exercise, status, score, max_score FROM grades WHERE attempt = ?",
+                (attempt.id,),
+            ):
+                judged = None if status == Status.UNJUDGED.value else score
+                verdicts.setdefault(exercise, {})[attempt.id] = Verdict(judged, worth)
+        return Work(student, tuple(attempts), files, verdicts)
+
+    def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
+        """The files of an attempt, by exercise, or why there is none."""
+        rows = self._connection.execute(
+            "SELECT exercise, deflated, problem FROM files"
+            " LEFT JOIN sources ON sources.digest = files.source WHERE attempt = ?",
             (attempt,),
         )
-        return {exercise: _decoded(zlib.decompress, deflated) for exercise, deflated in rows}
+        return {
+            exercise: ExerciseFile(None if deflated is None else read_source(deflated), problem)
+            for exercise, deflated, problem in rows
+        }
+
+    def sources(self, entry: Entry) -> dict[str, bytes]:
+        """The files that an entry was graded from, by exercise."""
+        choices = self.standing.choices(self.work(entry.student))
+        files = {id_: self.files_of(id_) for id_ in {each.attempt.id for each in choices.values()}}
+        return {
+            name: source
+            for name, choice in choices.items()
+            if choice.source and (source := files[choice.attempt.id][name].source) is not None
+        }
 
     # --- verdicts -------------------------------------------------------------------------------
 
+    @property
+    def standing(self) -> Standing:
+        """What counts by the rules of this moment."""
+        # It changes when another process wrote to the file; we ourselves forget it when it is time.
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if self._standing is None or self._standing[0] != version:
+            self._standing = version, Standing(self, self._connection)
+        return self._standing[1]
+
     def entries(self) -> Iterator[Entry]:
-        """The counted attempt of every student, by student id, one at a time."""
-        for attempt in self.attempts():
-            if attempt.counted:
-                yield self.entry(attempt.id)
+        """What counts of every student, by student id, one at a time; also of who handed in nothing."""
+        for student in self.students():
+            if (entry := self.standing.entry(self.work(student))) is not None:
+                yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """The counted attempt of a student; None where there is no verdict."""
-        for attempt in self.attempts():
-            if attempt.student == student and attempt.counted:
-                return self.entry(attempt.id)
-        return None
+        """What counts of a student; None where there is no such one."""
+        row = self._connection.execute(
+            "SELECT id, name, email, ids FROM students WHERE id = ?", (student,)
+        ).fetchone()
+        return None if row is None else self.standing.entry(self.work(read_student(row)))
 
     def verdicts_of(self, attempt: int) -> dict[str, ExerciseResult]:
         """The verdicts on an attempt, by exercise."""
@@ -187,11 +239,9 @@ class Gradebook:
 
         They are kept, and count in no total.
         """
-        rows = self._connection.execute(
-            "SELECT exercise, count(*) FROM grades WHERE exercise NOT IN"
-            " (SELECT exercise FROM standing) GROUP BY exercise"
-        )
-        return dict(rows.fetchall())
+        exercises = self.fact("exercises").split(",")
+        rows = self._connection.execute("SELECT exercise, count(*) FROM grades GROUP BY exercise")
+        return {exercise: count for exercise, count in rows if exercise not in exercises}
 
     def replaced(self) -> Iterator[Replaced]:
         """The verdicts of the present revision that differ from those before it, by student."""
@@ -205,101 +255,6 @@ class Gradebook:
         for student, number, before, after in rows:
             yield Replaced(student, number, read_result(before), read_result(after))
 
-    def entry(self, attempt: int) -> Entry:
-        """An attempt that has a verdict, with its result."""
-        row = self._connection.execute(
-            "SELECT students.id, name, email, ids, number, submitted_at, late, origin, digest"
-            " FROM attempts JOIN students ON students.id = student WHERE attempts.id = ?",
-            (attempt,),
-        ).fetchone()
-        student = read_student(row)
-        return Entry(
-            student=student,
-            attempt=row[4],
-            submitted_at=row[5],
-            late=bool(row[6]),
-            origin=row[7],
-            result=self._result(attempt, SubmissionInfo(student.id, row[8])),
-        )
 
-    def _result(self, attempt: int, submission: SubmissionInfo) -> Result:
-        rows = self._connection.execute(
-            "SELECT result, graded_at, seed, environments.environment FROM standing"
-            " JOIN environments ON environments.id = standing.environment WHERE attempt = ?",
-            (attempt,),
-        ).fetchall()
-        order = {name: place for place, name in enumerate(self.fact("exercises").split(","))}
-        exercises = sorted(
-            (read_result(row[0]) for row in rows),
-            key=lambda result: (order.get(result.name, len(order)), result.name),
-        )
-        score, max_score = sum_of(exercises)
-        return Result(
-            course=self.course,
-            submission=submission,
-            score=score,
-            max_score=max_score,
-            seed=max(row[2] for row in rows),
-            exercises=tuple(exercises),
-            started_at=min(row[1] for row in rows),
-            duration_seconds=round(sum(result.duration_seconds for result in exercises), 3),
-            environment=_common([read_environment(row[3]) for row in rows]),
-        )
-
-
-def _common(environments: list[Environment]) -> Environment:
-    """The environment of the last one judged, with the walls that held around every one of them.
-
-    One that was settled without being run names no torch, and no walls were needed.
-    """
-    judged = [environment for environment in environments if environment.torch]
-    if not judged:
-        return environments[0]
-    common = set.intersection(*(set(environment.isolation) for environment in judged))
-    walls = tuple(wall for wall in judged[-1].isolation if wall in common)
-    return msgspec.structs.replace(judged[-1], isolation=walls)
-
-
-_course_of = msgspec.json.Decoder(CourseInfo).decode
-_attention_of = msgspec.json.Decoder(tuple[Attention, ...]).decode
-_result_of = msgspec.json.Decoder(ExerciseResult).decode
-_environment_of = msgspec.json.Decoder(Environment).decode
-_ids_of = msgspec.json.Decoder(dict[str, str]).decode
-
-
-def _decoded(decode: Callable[[Any], T], cell: Any) -> T:
-    """The value of a cell; a damaged one is an error of the database, as `connected` tells it."""
-    try:
-        return decode(cell)
-    except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
-        raise sqlite3.DatabaseError(f"a value in it cannot be read ({error})") from error
-
-
-def written_result(result: ExerciseResult) -> bytes:
-    """A result as it stands in `grades.result` and `replaced.result`."""
-    return zlib.compress(msgspec.json.encode(result))
-
-
-def read_result(deflated: bytes) -> ExerciseResult:
-    """The result that was written like this."""
-    return _decoded(_result_of, _decoded(zlib.decompress, deflated))
-
-
-def written_environment(environment: Environment) -> str:
-    """An environment as it stands in `environments`."""
-    return msgspec.json.encode(environment).decode()
-
-
-def read_environment(text: str) -> Environment:
-    """The environment that was written like this."""
-    return _decoded(_environment_of, text)
-
-
-def written_student(student: StudentInfo) -> tuple[str, str, str, str]:
-    """A row of `students`: id, name, email, ids."""
-    return student.id, student.name, student.email, msgspec.json.encode(student.ids).decode()
-
-
-def read_student(row: tuple[Any, ...]) -> StudentInfo:
-    """The student of a row that begins like one of `students`."""
-    return StudentInfo(id=row[0], name=row[1], email=row[2], ids=_decoded(_ids_of, row[3]))
+def _attempt(row: tuple[Any, ...]) -> Attempt:
+    return Attempt(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -17,20 +16,23 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import GraderError
-from grader.gradebook.book import (
-    Attempt,
-    Gradebook,
+from grader.gradebook.book import Gradebook
+from grader.gradebook.cells import (
     read_environment,
     read_result,
     read_student,
     written_environment,
     written_result,
+    written_source,
     written_student,
 )
+from grader.gradebook.corrections import Correction
+from grader.gradebook.policy import read_policy
 from grader.gradebook.review import Attention
+from grader.gradebook.standing import Attempt
 from grader.gradebook.tables import FILE, connected, only_writer
 from grader.gradebook.verdict_key import VerdictKey, source_digest
-from grader.results import Environment, ExerciseResult, Status, StudentInfo, to_json
+from grader.results import Environment, ExerciseResult, Result, Status, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
 
 
@@ -58,27 +60,101 @@ class Keeper(Gradebook):
 
     # --- the grading ----------------------------------------------------------------------------
 
-    def begin(self, course: Course) -> None:
-        """Begin a grading by this course; one that was interrupted goes on, with what it replaced."""
-        self._set_fact("course", msgspec.json.encode(course.info()).decode())
-        self._set_fact("title", course.title)
-        self._set_fact("exercises", ",".join(exercise.id for exercise in course.exercises))
-        if self.fact("finished", "yes") == "yes":
-            self._set_fact("revision", str(self.revision + 1))
-            self._set_fact("finished", "no")
+    def begin(self, course: Course, blank: Result | None = None, policy: str | None = None) -> bool:
+        """Begin a grading by this course; one that was interrupted goes on, with what it replaced.
+
+        `blank` is the result of who handed in nothing; a `policy` takes the place of the one there was.
+        Returns whether the results of all students may be others now, those whom this grading does not
+        come to included.
+        """
+        facts = {
+            "course": msgspec.json.encode(course.info()).decode(),
+            "title": course.title,
+            "exercises": ",".join(exercise.id for exercise in course.exercises),
+        }
+        if blank is not None and not _alike(blank, self.blank):
+            facts["blank"] = msgspec.json.encode(blank).decode()
+        if policy is not None:
+            facts["policy"] = policy
+        is_other = any(self.fact(name) != value for name, value in facts.items())
+        is_other = is_other or self.fact("finished") != "yes" or bool(self.fact("stale"))
+        with self.transaction():
+            for name, value in facts.items():
+                self._set_fact(name, value)
+            if self.fact("finished", "yes") == "yes":
+                self._set_fact("revision", str(self.revision + 1))
+                self._set_fact("finished", "no")
+        return is_other
 
     def assign(self, course: Course) -> None:
         """Grade these exercises of the course from now on, and no others."""
-        self._set_fact("assigned", ",".join(exercise.id for exercise in course.exercises))
+        with self.transaction():
+            self._set_fact("assigned", ",".join(exercise.id for exercise in course.exercises))
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
-        self._set_fact("attention", msgspec.json.encode(attention).decode())
-        self._set_fact("finished", "yes")
+        with self.transaction():
+            self._set_fact("attention", msgspec.json.encode(attention).decode())
+            self._set_fact("finished", "yes")
 
     def _set_fact(self, name: str, value: str) -> None:
+        self._standing = None
         self._connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
-        self._connection.commit()
+
+    # --- rules ----------------------------------------------------------------------------------
+
+    def set_policy(self, text: str) -> None:
+        """Count by this policy from now on, a TOML text; an empty one has no rules. No judge is asked.
+
+        The result of every student is written anew. Raises what `read_policy` raises, before anything is
+        written.
+        """
+        read_policy(text)
+        with self._changed_for(""):
+            self._set_fact("policy", text)
+
+    def correct(self, correction: Correction) -> Correction:
+        """Keep a correction, which is returned with its number and, if it had none, the time of now.
+
+        The results that it changes are written anew.
+        """
+        row = msgspec.to_builtins(correction) | {
+            "id": None,
+            "made_at": correction.made_at or _now(),
+        }
+        with self._changed_for(correction.student):
+            cursor = self._connection.execute(
+                "INSERT INTO corrections VALUES (:id, :student, :exercise, :test, :kind, :points,"
+                " :reason, :comment, :author, :made_at, :judged, :undone_at, :undone_by)",
+                row,
+            )
+        return msgspec.structs.replace(correction, id=cursor.lastrowid, made_at=row["made_at"])
+
+    def undo(self, correction: Correction, author: str = "") -> None:
+        """A correction holds no more; it stays, with who undid it and when."""
+        with self._changed_for(correction.student):
+            self._connection.execute(
+                "UPDATE corrections SET undone_at = ?, undone_by = ? WHERE id = ? AND undone_at = ''",
+                (_now(), author, correction.id),
+            )
+
+    @contextlib.contextmanager
+    def _changed_for(self, student: str) -> Iterator[None]:
+        """Change a rule for a student, or for all if none is named, and then the results that it changes.
+
+        Killed in between, the next grading writes them.
+        """
+        with self.transaction():
+            yield
+            self._set_fact("stale", "yes")
+        for each in [student] if student else [each.id for each in self.students()]:
+            self.write_result(each)
+        self.settled()
+
+    def settled(self) -> None:
+        """The results on the disk are what counts."""
+        with self.transaction():
+            self._set_fact("stale", "")
 
     # --- students and attempts ------------------------------------------------------------------
 
@@ -102,42 +178,72 @@ class Keeper(Gradebook):
             "INSERT OR REPLACE INTO students VALUES (?, ?, ?, ?)", written_student(student)
         )
 
-    def register(self, found: ClassAttempt, submission: Submission, *, counted: bool) -> Attempt:
-        """The row of an attempt, which is the one that the student's same files had before.
+    def register(self, found: ClassAttempt, submission: Submission) -> Attempt:
+        """The row of an attempt, which is the one that the same files of that time had before.
 
-        The same files handed in again get no second verdict; but that attempt counts again. Within a
-        transaction.
+        Found again it is no other attempt, and gets no second verdict; a time that was not known is kept.
+        Within a transaction.
         """
-        student, digest = found.student, submission.info().digest
-        connection = self._connection
-        self.keep_student(student)
-        self._know_again(student.id, submission)
-        if counted:
-            connection.execute(
-                "UPDATE attempts SET counted = 0 WHERE student = ? AND digest != ?",
-                (student.id, digest),
+        student, digest = found.student.id, submission.info().digest
+        self.keep_student(found.student)
+        self._know_again(student, submission)
+        times = {
+            submitted_at: id_
+            for id_, submitted_at in self._connection.execute(
+                "SELECT id, submitted_at FROM attempts WHERE student = ? AND digest = ?"
+                " ORDER BY submitted_at",
+                (student, digest),
             )
-        connection.execute(
-            "INSERT INTO attempts (student, number, digest, counted, submitted_at, late, origin)"
-            " SELECT :student, coalesce(max(number), 0) + 1, :digest, :counted, :submitted_at,"
-            " :late, :origin FROM attempts WHERE student = :student"
-            " ON CONFLICT (student, digest) DO UPDATE SET"
-            " counted = max(counted, excluded.counted), submitted_at = excluded.submitted_at,"
-            " late = excluded.late, origin = excluded.origin",
+        }
+        known = times.get(found.submitted_at, times.get(""))
+        if known is None and not found.submitted_at:
+            known = next(reversed(times.values()), None)
+        id_ = self._new_attempt(found, digest) if known is None else known
+        if known is not None and (found.submitted_at or "" in times):
+            self._connection.execute(
+                "UPDATE attempts SET submitted_at = ?, late = ?, origin = ? WHERE id = ?",
+                (found.submitted_at, found.late, found.origin, known),
+            )
+        self._keep_files(id_, submission)
+        return next(each for each in self.work(found.student).attempts if each.id == id_)
+
+    def _new_attempt(self, found: ClassAttempt, digest: str) -> int:
+        cursor = self._connection.execute(
+            "INSERT INTO attempts (student, number, digest, submitted_at, late, origin)"
+            " SELECT :student, coalesce(max(number), 0) + 1, :digest, :submitted_at, :late, :origin"
+            " FROM attempts WHERE student = :student",
             {
-                "student": student.id,
+                "student": found.student.id,
                 "digest": digest,
-                "counted": counted,
                 "submitted_at": found.submitted_at,
                 "late": found.late,
                 "origin": found.origin,
             },
         )
-        row = connection.execute(
-            "SELECT id, student, number, counted FROM attempts WHERE student = ? AND digest = ?",
-            (student.id, digest),
-        ).fetchone()
-        return Attempt(row[0], row[1], row[2], bool(row[3]))
+        return int(cursor.lastrowid or 0)
+
+    def _keep_files(self, attempt: int, submission: Submission) -> None:
+        for exercise, file in submission.files.items():
+            source = source_digest(file)
+            cursor = self._connection.execute(
+                "INSERT INTO files VALUES (:attempt, :exercise, :source, :problem)"
+                " ON CONFLICT (attempt, exercise) DO UPDATE SET source = :source, problem = :problem"
+                " WHERE source != :source OR problem != :problem",
+                {
+                    "attempt": attempt,
+                    "exercise": exercise,
+                    "source": source,
+                    "problem": file.problem,
+                },
+            )
+            if cursor.rowcount and file.source is not None and not self._has_source(source):
+                self._connection.execute(
+                    "INSERT INTO sources VALUES (?, ?)", (source, written_source(file.source))
+                )
+
+    def _has_source(self, digest: str) -> bool:
+        row = self._connection.execute("SELECT 1 FROM sources WHERE digest = ?", (digest,))
+        return row.fetchone() is not None
 
     def _know_again(self, student: str, submission: Submission) -> None:
         """Give an attempt its digest of today, if it is of these files and the course dropped exercises.
@@ -148,7 +254,7 @@ class Keeper(Gradebook):
         digests = {exercise: source_digest(file) for exercise, file in submission.files.items()}
         attempts: dict[str, dict[str, str]] = {}
         for of_attempt, exercise, source in self._connection.execute(
-            "SELECT digest, exercise, source FROM attempts JOIN grades ON attempt = attempts.id"
+            "SELECT digest, exercise, source FROM attempts JOIN files ON attempt = attempts.id"
             " WHERE student = ? ORDER BY number DESC",
             (student,),
         ):
@@ -188,27 +294,20 @@ class Keeper(Gradebook):
         attempt: Attempt,
         key: VerdictKey,
         seed: int,
-        source: bytes | None,
         result: ExerciseResult,
         environment: Environment,
         *,
         waited_for: bool = False,
     ) -> None:
-        """Keep a verdict with the file that it is about; within a transaction.
+        """Keep a verdict on a file of an attempt; within a transaction.
 
         `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
         judged, and no total without it. A verdict that is there stays until the new one takes its place.
         """
         if not waited_for:
             self._set_aside(attempt, result.name)
-        connection = self._connection
-        if source is not None:
-            connection.execute(
-                "INSERT OR IGNORE INTO sources VALUES (?, ?)",
-                (key.source, zlib.compress(source)),
-            )
         insert = "INSERT OR IGNORE" if waited_for else "INSERT OR REPLACE"
-        connection.execute(
+        self._connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course,"
             " :grader, :seed, :status, :score, :max_score, :graded_at, :environment, :result)",
             {
@@ -257,12 +356,11 @@ class Keeper(Gradebook):
             },
         )
 
-    def write_result(self, attempt: Attempt) -> None:
-        """Write the result of an attempt that counts as JSON, whole or not at all."""
-        if not attempt.counted:
+    def write_result(self, student: str) -> None:
+        """Write the result that counts of a student as JSON, whole or not at all."""
+        if (entry := self.entry_of(student)) is None:
             return
-        entry = self.entry(attempt.id)
-        path = self.folder / "results" / f"{safe_name(attempt.student)}.json"
+        path = self.folder / "results" / f"{safe_name(student)}.json"
         text = to_json(entry.result)
         if path.is_file() and path.read_bytes() == text:
             return
@@ -270,6 +368,13 @@ class Keeper(Gradebook):
         with _writing(path):
             draft.write_bytes(text)
             draft.replace(path)
+
+
+def _alike(blank: Result, before: Result | None) -> bool:
+    """Whether two results of nobody differ in their times alone."""
+    return before is not None and blank == msgspec.structs.replace(
+        before, started_at=blank.started_at
+    )
 
 
 @contextlib.contextmanager

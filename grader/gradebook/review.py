@@ -86,10 +86,8 @@ def _reasons(
 ) -> Iterator[tuple[Reason, int, str]]:
     if result.status is Status.UNJUDGED:
         yield Reason.FAULT, 0, result.message
-    if handed.seems_misnamed:
-        yield Reason.MISNAMED, 0, handed.problem if handed.source is None else result.message
-    elif handed.source is None and handed.path is not None:
-        yield Reason.UNREADABLE, 0, handed.problem
+    if (problem := _problem(handed)) is not None:
+        yield problem, 0, handed.problem if handed.source is None else result.message
     if handed.source is not None and not _is_text(handed.source):
         yield Reason.UNREADABLE, 0, result.message
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
@@ -108,6 +106,21 @@ def _reasons(
                 ways[names[0]],
                 f"names {shown}: a way around what forbids operators",
             )
+
+
+def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:
+    """An entry for a file that cannot be read, where one of an earlier attempt counts instead."""
+    if handed.source is None and (problem := _problem(handed)) is not None:
+        what = f"{handed.problem} Until then the file of an earlier attempt counts."
+        yield Attention(problem, student, exercise.id, what)
+
+
+def _problem(handed: ExerciseFile) -> Reason | None:
+    """Why something was handed in that we cannot take for the file of the exercise."""
+    # One that the gradebook kept has its problem, and the rest is forgotten.
+    if handed.seems_misnamed or (handed.source is not None and handed.problem):
+        return Reason.MISNAMED
+    return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
 
 
 def nothing_found(

@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.errors import GraderError
+from grader.gradebook import format1
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FILE = "gradebook.sqlite"
+_KNOWN = (format1.FORMAT_VERSION, FORMAT_VERSION)
 _LOCK = "batch.lock"
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 _NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
-_TABLES = """
+TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE students (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, ids TEXT NOT NULL
@@ -26,14 +28,20 @@ CREATE TABLE attempts (
     student TEXT NOT NULL REFERENCES students (id),
     number INTEGER NOT NULL,        -- from 1, in the order in which they were found
     digest TEXT NOT NULL,           -- of the submission
-    counted INTEGER NOT NULL,       -- 1 for the newest one of a student
-    submitted_at TEXT NOT NULL,
-    late INTEGER NOT NULL,
+    submitted_at TEXT NOT NULL,     -- in UTC, empty where it is not known
+    late INTEGER NOT NULL,          -- as the platform says
     origin TEXT NOT NULL,
     UNIQUE (student, number),
-    UNIQUE (student, digest)
+    UNIQUE (student, digest, submitted_at)
 );
 CREATE TABLE sources (digest TEXT PRIMARY KEY, deflated BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE files (                -- what was handed in, judged or not
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    source TEXT NOT NULL,           -- digest of the file, empty if there is none
+    problem TEXT NOT NULL,          -- why there is none
+    PRIMARY KEY (attempt, exercise)
+) WITHOUT ROWID;
 CREATE TABLE environments (id INTEGER PRIMARY KEY, environment TEXT NOT NULL UNIQUE);
 CREATE TABLE grades (
     attempt INTEGER NOT NULL REFERENCES attempts (id),
@@ -60,12 +68,21 @@ CREATE TABLE replaced (
     result BLOB NOT NULL,
     PRIMARY KEY (revision, attempt, exercise)
 ) WITHOUT ROWID;
-"""
-
-# The part of `grades` that counts: the verdicts on exercises that the course of the last grading has.
-_STANDING = """
-CREATE TEMP VIEW standing AS SELECT * FROM grades WHERE instr(
-    (SELECT ',' || value || ',' FROM facts WHERE name = 'exercises'), ',' || exercise || ',')
+CREATE TABLE corrections (          -- what a person changed; it stays when it is undone
+    id INTEGER PRIMARY KEY,
+    student TEXT NOT NULL,          -- empty for the whole class
+    exercise TEXT NOT NULL,
+    test TEXT NOT NULL,             -- empty for the whole exercise
+    kind TEXT NOT NULL,
+    points REAL NOT NULL,
+    reason TEXT NOT NULL,
+    comment TEXT NOT NULL,
+    author TEXT NOT NULL,
+    made_at TEXT NOT NULL,
+    judged REAL,                    -- what the judge gave then, for one student
+    undone_at TEXT NOT NULL,        -- empty while it holds
+    undone_by TEXT NOT NULL
+);
 """
 
 
@@ -98,30 +115,51 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
+    connection = None
     try:
         connection = _opened(file, create=create)
         connection.execute("PRAGMA busy_timeout = 10000")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-        if create and (is_new or version == FORMAT_VERSION):
+        if version == format1.FORMAT_VERSION:
+            _check(connection, file)
+        if create and (is_new or version in _KNOWN):
             connection.execute("PRAGMA journal_mode = WAL")
             # A verdict that was told stays, also when the power goes.
             connection.execute("PRAGMA synchronous = FULL")
             if is_new:
                 connection.executescript(
-                    f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION}; COMMIT;"
+                    f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT_VERSION}; COMMIT;"
                 )
                 version = FORMAT_VERSION
-    except sqlite3.DatabaseError as error:
-        raise _unusable(file, error) from error
-    if version == FORMAT_VERSION:
-        connection.execute(_STANDING)
-    else:
+        if version == format1.FORMAT_VERSION:
+            connection = _of_today(connection, file, create=create)
+            version = FORMAT_VERSION
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _unusable(file, error) from error
+        raise
+    if version != FORMAT_VERSION:
         connection.close()
         raise GraderError(
-            f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
+            f"The gradebook {file} has format {version}, this grader reads up to {FORMAT_VERSION}; "
             "use the grader that wrote it."
         )
+    return connection
+
+
+def _of_today(connection: sqlite3.Connection, file: Path, *, create: bool) -> sqlite3.Connection:
+    """A gradebook of format 1 in today's: the file itself to write to it, a copy that goes to read it."""
+    if create:
+        format1.keep_copy(connection, file)
+    else:
+        with contextlib.closing(connection) as before:
+            # On the disk where it grows large: an empty name is a database of its own.
+            connection = sqlite3.connect("")
+            before.backup(connection)
+    format1.migrate(connection, TABLES, FORMAT_VERSION)
     return connection
 
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rich.console import Console
 from rich.text import Text
@@ -27,9 +27,6 @@ from grader.gradebook.review import Attention, Group, Reason, grouped
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
-
-if TYPE_CHECKING:
-    from grader.gradebook import Attempt
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 # Marks side by side; those of a longer course stand closer, chapter by chapter.
@@ -58,16 +55,16 @@ class BatchDisplay(BatchProgress):
     def __exit__(self, *_: object) -> None:
         self._bar.__exit__()
 
-    def begin(self, attempts: int) -> None:
+    def begin(self, students: int) -> None:
         """Begin to count."""
-        self._total = attempts
-        self._is_shown = self._bar.start("", attempts)
+        self._total = students
+        self._is_shown = self._bar.start("", students)
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """Say who is being judged."""
         self._bar.describe(f"{clean(student, 30)}: {result.name}")
 
-    def done(self, attempt: Attempt) -> None:  # noqa: ARG002  # as inherited
+    def done(self, student: str) -> None:  # noqa: ARG002  # as inherited
         """One more is graded."""
         self._done += 1
         self._bar.advance()

@@ -101,7 +101,7 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
 def with_progress(book: Gradebook, text: str) -> Iterator[Entry]:
     """The entries of a gradebook, with a line of how far the work on them is."""
     with ProgressBar("students", timed=True) as bar:
-        bar.start(text, sum(attempt.counted for attempt in book.attempts()))
+        bar.start(text, len(book.students()))
         for entry in book.entries():
             yield entry
             bar.advance()

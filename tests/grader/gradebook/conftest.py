@@ -27,16 +27,17 @@ class School:
     def __init__(self, course: Course, results: Path) -> None:
         self.course, self.results = course, results
 
-    def hand_in(
-        self, book: Keeper, student: str, source: bytes, *, counted: bool = True
-    ) -> Attempt:
+    def hand_in(self, book: Keeper, student: str, source: bytes, at: str = "") -> Attempt:
         """Register the one file of a student."""
         found = ClassAttempt(
-            student=StudentInfo(id=student), origin=f"{student}.zip", path=Path(student)
+            student=StudentInfo(id=student),
+            submitted_at=at,
+            origin=f"{student}.zip",
+            path=Path(student),
         )
         submission = Submission(student, {"task": ExerciseFile(source)})
         with book.transaction():
-            return book.register(found, submission, counted=counted)
+            return book.register(found, submission)
 
     def keep(
         self,
@@ -51,18 +52,18 @@ class School:
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
         with book.transaction():
-            book.keep(attempt, key_of(source), 0, source, judged, environment)
+            book.keep(attempt, key_of(source), 0, judged, environment)
 
     def wait_for(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a verdict is waited for."""
         with book.transaction():
             open_one = result(Status.UNJUDGED, 0)
-            book.keep(attempt, key_of(source), 0, source, open_one, HERE, waited_for=True)
+            book.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
 
     def fault(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a fault of ours left it unjudged."""
         with book.transaction():
-            book.keep(attempt, key_of(source), 0, source, result(Status.UNJUDGED, 0), HERE)
+            book.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
 
 
 def key_of(source: bytes) -> VerdictKey:

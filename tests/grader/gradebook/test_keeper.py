@@ -39,15 +39,32 @@ def test_where_nothing_can_be_written_it_is_said(school: School) -> None:
         pass
 
 
-def test_the_same_files_are_the_same_attempt_and_count_again(school: School) -> None:
+def test_the_same_files_are_the_same_attempt(school: School) -> None:
     with Keeper.open(school.results) as book:
         first = school.hand_in(book, "ann", b"x = 1\n")
         second = school.hand_in(book, "ann", b"x = 2\n")
         again = school.hand_in(book, "ann", b"x = 1\n")
-        older = school.hand_in(book, "ann", b"x = 2\n", counted=False)
-    assert [each.number for each in (first, second, again, older)] == [1, 2, 1, 2]
+    assert [each.number for each in (first, second, again)] == [1, 2, 1]
     assert again == first
-    assert not older.counted
+
+
+def test_the_same_files_of_another_time_are_another_attempt(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        first = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        later = school.hand_in(book, "ann", b"x = 1\n", "2026-03-03T10:00:00Z")
+        again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        undated = school.hand_in(book, "ann", b"x = 1\n")
+    assert [each.number for each in (first, later, again)] == [1, 2, 1]
+    assert undated.number == 2, "it is one of those that are known"
+
+
+def test_a_time_that_was_not_known_is_kept(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        school.hand_in(book, "ann", b"x = 1\n")
+        again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        undated = school.hand_in(book, "ann", b"x = 1\n")
+    assert again.number == 1 and again.submitted_at == "2026-03-01T10:00:00Z"
+    assert undated == again
 
 
 def test_a_transaction_that_fails_keeps_nothing(school: School) -> None:
@@ -120,12 +137,10 @@ def test_behind_a_fault_of_ours_stands_the_last_verdict(school: School) -> None:
 def test_the_result_of_what_counts_is_written(school: School) -> None:
     with Keeper.open(school.results) as book:
         book.begin(school.course)
-        attempt = school.hand_in(book, "a/nn", b"x = 1\n")
-        school.keep(book, attempt, 7.5)
-        book.write_result(attempt)
-        other = school.hand_in(book, "bob", b"x = 1\n", counted=False)
-        school.keep(book, other, 10)
-        book.write_result(other)
+        later, earlier = "2026-03-02T10:00:00Z", "2026-03-01T10:00:00Z"
+        school.keep(book, school.hand_in(book, "a/nn", b"x = 1\n", later), 7.5)
+        school.keep(book, school.hand_in(book, "a/nn", b"x = 2\n", earlier), 10)
+        book.write_result("a/nn")
     (written,) = (school.results / "results").iterdir()
     assert json.loads(written.read_bytes())["score"] == 7.5
 
@@ -181,48 +196,52 @@ def test_a_student_is_one_student_whatever_the_id(school: School) -> None:
             assert entry.result.score == number
             assert book.sources(entry) == {"task": f"x = {number}\n".encode()}
             assert book.entry_of(entry.student.id) == entry
-        for attempt in book.attempts():
-            book.write_result(attempt)
+        for student in book.students():
+            book.write_result(student.id)
     written = list((school.results / "results").iterdir())
     assert len(written) == len(ODD_IDS)
     assert {json.loads(path.read_bytes())["submission"]["name"] for path in written} == set(ODD_IDS)
     assert list(school.results.parent.rglob("*.part")) == []
 
 
-def test_attempts_are_numbered_by_student_and_one_of_them_counts(school: School) -> None:
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_the_newest_attempt_counts_in_whatever_order_they_come(
+    school: School, *, is_dated: bool
+) -> None:
     chance = random.Random(0)
     first_seen: dict[str, list[int]] = {"ann": [], "bob": [], "cem": []}
-    newest: dict[str, int] = {}
     with Keeper.open(school.results) as book:
         book.begin(school.course)
         for _ in range(200):
             student, content = chance.choice(list(first_seen)), chance.randrange(12)
-            counted = chance.random() < 0.5
             source = f"x = {content}\n".encode()
-            attempt = school.hand_in(book, student, source, counted=counted)
+            at = f"2026-03-{content + 1:02}T10:00:00Z" if is_dated else ""
+            attempt = school.hand_in(book, student, source, at)
             if content not in first_seen[student]:
                 first_seen[student].append(content)
             number = first_seen[student].index(content) + 1
-            if counted:
-                newest[student] = number
             assert (attempt.student, attempt.number) == (student, number)
-            assert attempt.counted == (newest.get(student) == number)
             school.keep(book, attempt, content % 11, source)
-        kept = [(attempt.student, attempt.number, attempt.counted) for attempt in book.attempts()]
+        kept = [(attempt.student, attempt.number) for attempt in book.attempts()]
         assert kept == [
-            (student, number, newest[student] == number)
+            (student, number)
             for student, contents in first_seen.items()
             for number in range(1, len(contents) + 1)
         ]
-        assert [entry.attempt for entry in book.entries()] == [newest[name] for name in first_seen]
+        for entry in book.entries():
+            seen = first_seen[entry.student.id]
+            newest = max(seen) if is_dated else seen[-1]
+            assert entry.attempt == seen.index(newest) + 1
+            assert book.sources(entry) == {"task": f"x = {newest}\n".encode()}
         assert book.attempt_counts() == {name: len(seen) for name, seen in first_seen.items()}
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "INSERT INTO attempts VALUES (9, 'ann', 1, 'other', 1, '', 0, '')",
-        "INSERT INTO attempts SELECT 9, student, 9, digest, 1, '', 0, '' FROM attempts",
+        "INSERT INTO attempts VALUES (9, 'ann', 1, 'other', '', 0, '')",
+        "INSERT INTO attempts SELECT 9, student, 9, digest, submitted_at, 0, '' FROM attempts",
+        "INSERT INTO files SELECT * FROM files",
         "INSERT INTO grades SELECT * FROM grades",
         "INSERT INTO students SELECT * FROM students",
         "INSERT INTO sources SELECT * FROM sources",
@@ -248,14 +267,14 @@ def test_a_result_that_cannot_be_written_leaves_the_one_before(school: School) -
         book.begin(school.course)
         attempt = school.hand_in(book, "ann", b"x = 1\n")
         school.keep(book, attempt, 4)
-        book.write_result(attempt)
+        book.write_result("ann")
         (path,) = (school.results / "results").iterdir()
         before = path.read_bytes()
         school.keep(book, attempt, 10)
         path.with_suffix(".part").mkdir()
         with pytest.raises(GraderError, match=r"ann\.json cannot be written.*is kept"):
-            book.write_result(attempt)
+            book.write_result("ann")
         assert path.read_bytes() == before
         path.with_suffix(".part").rmdir()
-        book.write_result(attempt)
+        book.write_result("ann")
         assert json.loads(path.read_bytes())["score"] == 10

@@ -72,7 +72,7 @@ class School(NamedTuple):
         file = (results or self.results) / "gradebook.sqlite"
         with contextlib.closing(sqlite3.connect(file)) as connection:
             rows = connection.execute(
-                "SELECT student, number, counted, digest, exercise, key, source, course, grader,"
+                "SELECT student, number, digest, exercise, key, source, course, grader,"
                 " seed, status, score, max_score, result"
                 " FROM grades JOIN attempts ON attempts.id = attempt ORDER BY student, number"
             ).fetchall()

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from grader.gradebook import Keeper
-from grader.gradebook.book import written_result
+from grader.gradebook.cells import written_result
 from grader.results import Outcome, Status
 
 from .conftest import HALF, RIGHT, SOURCES, School, run
@@ -42,7 +42,7 @@ def test_a_class_is_graded_and_what_needs_an_eye_is_told(school: School) -> None
     assert scores(school) == EXPECTED
     assert "7 submissions: 5 exercises judged, 2 settled" in done.stdout
     assert "odd code" in done.stdout and "task: line 2 uses os._exit (fay)" in done.stdout
-    assert "timeout" in done.stdout and "cem task" in done.stdout
+    assert "timeout" in done.stdout and "task: " in done.stdout and "(cem)" in done.stdout
     assert "Traceback" not in done.stderr
     written = json.loads((school.results / "results" / "bob.json").read_text())
     assert written["score"] == 7.5 and written["submission"]["name"] == "bob"
@@ -104,15 +104,16 @@ def test_a_file_that_another_student_handed_in_needs_no_second_judgment(school: 
     assert scores(school)["ivy"] == EXPECTED["bob"]
 
 
-def test_going_back_to_an_earlier_file_counts(school: School) -> None:
+def test_an_older_download_takes_nothing_away(school: School) -> None:
     shutil.rmtree(school.submissions / "cem")
     school.batch()
     school.hand_in("ann", HALF)
-    school.batch()
+    done = school.batch()
     assert scores(school)["ann"] == (7.5, Status.PARTIAL)
     school.hand_in("ann", RIGHT)
-    assert "0 exercises judged" in school.batch().stdout
-    assert scores(school)["ann"] == (10.0, Status.PASSED)
+    done = school.batch()
+    assert "0 exercises judged" in done.stdout
+    assert scores(school)["ann"] == (7.5, Status.PARTIAL), "it was found last"
 
 
 def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Path) -> None:
@@ -272,3 +273,19 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     # Nothing stands in the way of grading them behind what there is.
     assert school.batch().returncode == 0
     assert scores(school) == EXPECTED
+
+
+def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_again(
+    school: School,
+) -> None:
+    stub = (school.course / "exercises" / "one" / "task.py").read_text()
+    school.hand_in("hal", stub)
+    (school.submissions / "hal" / "one" / "task_solution.py").write_text(RIGHT)
+    told = "task: one/task.py is still the stub. Handed in besides: task_solution.py"
+    for done in (school.batch(), run(school.command("regrade", str(school.results)))):
+        assert "1 misnamed" in done.stdout
+        assert told in " ".join(done.stdout.split())
+    # What changed comes before what there is to look at.
+    assert done.stdout.index("0 gained, 0 lost") < done.stdout.index("To look at:")
+    message = school.entries()["hal"].result.exercises[0].message
+    assert message.endswith("Only task.py is judged: put the code there.")

@@ -1,0 +1,344 @@
+"""What stands for a student: of every exercise the attempt that counts, and the points after all rules.
+
+An attempt without a file for an exercise leaves that exercise as it was. No order of commands decides: attempts
+are ordered by their times, and where one has none, by when they were found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from grader.gradebook.cells import read_environment, read_result
+from grader.gradebook.corrections import Correction, Kind, corrected, rejudged
+from grader.gradebook.policy import Counted, HandedIn
+from grader.judge.scoring import sum_of
+from grader.results import (
+    Entry,
+    Environment,
+    ExerciseResult,
+    Mark,
+    Outcome,
+    Result,
+    Status,
+    StudentInfo,
+    SubmissionInfo,
+)
+
+if TYPE_CHECKING:
+    from grader.gradebook.book import Gradebook
+
+NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
+_REGRADE = "Not judged yet: `grade regrade` judges it."
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A submission as the gradebook knows it; the number counts from 1, in the order of being found."""
+
+    id: int
+    student: str
+    number: int
+    submitted_at: str = ""
+    late: bool = False
+    origin: str = ""
+    digest: str = ""
+
+
+class Verdict(NamedTuple):
+    """The points of one exercise of an attempt, None without a verdict, and what there was to earn."""
+
+    score: float | None
+    worth: float
+
+
+class Work(NamedTuple):
+    """All that a student handed in: attempts, oldest first; digests of files and verdicts by exercise."""
+
+    student: StudentInfo
+    attempts: tuple[Attempt, ...]
+    files: dict[str, dict[int, str]]
+    verdicts: dict[str, dict[int, Verdict]]
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether times order the attempts: every one of them has one, or there is but one."""
+        return len(self.attempts) < 2 or all(attempt.submitted_at for attempt in self.attempts)
+
+    def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
+        """The attempts with a file for an exercise, oldest first, and its digest."""
+        files = self.files.get(exercise, {})
+        return [(each, files[each.id]) for each in self.attempts if each.id in files]
+
+    def judged_as(self, exercise: str, attempt: int) -> int | None:
+        """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
+        files, verdicts = self.files.get(exercise, {}), self.verdicts.get(exercise, {})
+        if attempt in verdicts:
+            return attempt
+        for other, source in files.items():
+            if source == files[attempt] and other in verdicts and verdicts[other].score is not None:
+                return other
+        return None
+
+
+class Choice(NamedTuple):
+    """The attempt that counts for an exercise; the one that has its verdict, if there is one.
+
+    What is `counted` of it, and since when its file is there; None where there is no file at all.
+    """
+
+    attempt: Attempt
+    judged_as: int | None
+    source: str = ""
+    counted: Counted | None = None
+    submitted_at: str = ""
+
+
+class _Row(NamedTuple):
+    """A verdict as it stands in the gradebook."""
+
+    result: ExerciseResult
+    graded_at: str
+    seed: int
+    environment: Environment
+
+
+class Standing:
+    """The rules of a class, read once, and what stands by them, one student at a time."""
+
+    def __init__(self, book: Gradebook, connection: sqlite3.Connection) -> None:
+        self._book, self._connection = book, connection
+        self._exercises = tuple(filter(None, book.fact("exercises").split(",")))
+        self._has_policy = bool(book.fact("policy"))
+        self._unfinished = bool(book.unfinished)
+        self._policy = book.policy
+        self._corrections = [each for each in book.corrections() if not each.undone_at]
+        self._environments: dict[int, Environment] = {}
+
+    @functools.cached_property
+    def _blank(self) -> Result | None:
+        return self._book.blank
+
+    @functools.cached_property
+    def _blanks(self) -> dict[str, ExerciseResult]:
+        return {each.name: each for each in self._blank.exercises} if self._blank else {}
+
+    # --- which attempt ---------------------------------------------------------------------------
+
+    def choices(self, work: Work) -> dict[str, Choice]:
+        """By exercise the attempt that counts; without those of which there is neither file nor verdict."""
+        chosen = ((name, self._choice(work, name)) for name in self._exercises)
+        return {name: choice for name, choice in chosen if choice is not None}
+
+    def needed(self, work: Work, exercise: str) -> list[Attempt]:
+        """The attempts with a file for an exercise that have to be judged before it is told what counts."""
+        if not (files := self._handed_in(work, exercise)):
+            return []
+        numbers = self._policy.needed(work.student, exercise, self._worth(work, exercise), files)
+        return [each for each, _ in work.sources(exercise) if each.number in numbers]
+
+    def _choice(self, work: Work, exercise: str) -> Choice | None:
+        files = self._handed_in(work, exercise)
+        if not files:
+            verdicts = work.verdicts.get(exercise, {})
+            judged = [each for each in work.attempts if each.id in verdicts]
+            return Choice(judged[-1], judged[-1].id) if judged else None
+        worth = self._worth(work, exercise)
+        counted = self._policy.counted(work.student, exercise, worth, files)
+        since = {each.attempt: each.submitted_at for each in files}
+        attempt, source = next(
+            pair for pair in work.sources(exercise) if pair[0].number == counted.attempt
+        )
+        judged_as = work.judged_as(exercise, attempt.id)
+        return Choice(attempt, judged_as, source, counted, since[attempt.number])
+
+    def _handed_in(self, work: Work, exercise: str) -> list[HandedIn]:
+        """The files for an exercise, oldest first; an unchanged one is there since it first was."""
+        first: dict[str, Attempt] = {}
+        files = []
+        score_of = self._scores(work, exercise)
+        for attempt, source in work.sources(exercise):
+            since = first.setdefault(source, attempt)
+            judged = score_of(work.judged_as(exercise, attempt.id))
+            files.append(HandedIn(attempt.number, since.submitted_at, since.late, judged))
+        return files
+
+    def _scores(self, work: Work, exercise: str) -> Callable[[int | None], float | None]:
+        """The points of an attempt's verdict, after the tests that were dropped or given."""
+        verdicts = work.verdicts.get(exercise, {})
+        held = self._held(work.student.id, exercise)
+        changed = any(each.kind in (Kind.DROP, Kind.GIVE) for each in held)
+
+        def score(attempt: int | None) -> float | None:
+            if attempt is None or verdicts[attempt].score is None or not changed:
+                return None if attempt is None else verdicts[attempt].score
+            (row,) = self._rows(attempt, [exercise]).values()
+            return rejudged(row.result, held).score
+
+        return score
+
+    def _worth(self, work: Work, exercise: str) -> float:
+        verdicts = work.verdicts.get(exercise, {})
+        if verdicts:
+            return verdicts[max(verdicts)].worth
+        blank = self._blanks.get(exercise)
+        return blank.max_score if blank is not None else 0.0
+
+    def _held(self, student: str, exercise: str) -> list[Correction]:
+        return [
+            each
+            for each in self._corrections
+            if each.exercise == exercise and each.student in ("", student)
+        ]
+
+    # --- what it is worth ------------------------------------------------------------------------
+
+    def entry(self, work: Work) -> Entry | None:
+        """What counts for a student; None where nothing is known of the course."""
+        choices = self.choices(work)
+        rows = self._verdicts(choices)
+        exercises = [
+            found
+            for name in self._exercises
+            if (found := self._exercise(work, name, choices.get(name), rows.get(name))) is not None
+        ]
+        if not exercises:
+            return None
+        counting = {choice.attempt.id for choice in choices.values()}
+        shown = [each for each in work.attempts if each.id in counting] or work.attempts
+        about = shown[-1] if shown else Attempt(0, work.student.id, 0)
+        return Entry(
+            student=work.student,
+            attempt=about.number,
+            submitted_at=about.submitted_at,
+            late=about.late,
+            origin=about.origin,
+            result=self._result(
+                SubmissionInfo(work.student.id, _digest(about, choices)), exercises, rows.values()
+            ),
+        )
+
+    def _exercise(
+        self, work: Work, exercise: str, choice: Choice | None, row: _Row | None
+    ) -> ExerciseResult | None:
+        result = row.result if row is not None else self._nothing(exercise, choice)
+        held = self._held(work.student.id, exercise)
+        if result is None or not (held or self._has_policy):
+            return result
+        judged = rejudged(result, held)
+        is_judged = result.status is not Status.UNJUDGED
+        counted = choice.counted if choice is not None and is_judged else None
+        points = counted.points if counted is not None else judged.score
+        after = corrected(points, result.max_score, held)
+        if not is_judged:
+            if not after.final:
+                return result
+            judged = msgspec.structs.replace(judged, status=_status(after.points, result))
+        mark = Mark(
+            judged=result.score,
+            reasons=(*(counted.reasons if counted is not None else ()), *after.reasons),
+            comment=after.comment,
+            attempt=choice.attempt.number if choice is not None else 0,
+            submitted_at=choice.submitted_at if choice is not None else "",
+        )
+        return msgspec.structs.replace(judged, score=after.points, mark=mark)
+
+    def _nothing(self, exercise: str, choice: Choice | None) -> ExerciseResult | None:
+        """Where there is no verdict: nothing was handed in, or it is not judged yet."""
+        blank = self._blanks.get(exercise)
+        if blank is None or (choice is None and not self._unfinished):
+            return blank
+        message = NOT_YET if self._unfinished else _REGRADE
+        tests = tuple(
+            msgspec.structs.replace(test, outcome=Outcome.SKIPPED, message=message)
+            for test in blank.tests
+        )
+        return msgspec.structs.replace(
+            blank, status=Status.UNJUDGED, tests=tests, message=message, settled=False
+        )
+
+    def _result(
+        self, submission: SubmissionInfo, exercises: list[ExerciseResult], rows: Iterable[_Row]
+    ) -> Result:
+        score, max_score = sum_of(exercises)
+        verdicts, blank = list(rows), self._blank
+        if not verdicts:
+            assert blank is not None, "it is what the exercises are of"
+            verdicts = [_Row(exercises[0], blank.started_at, blank.seed, blank.environment)]
+        return Result(
+            course=self._book.course,
+            submission=submission,
+            score=score,
+            max_score=max_score,
+            seed=max(row.seed for row in verdicts),
+            exercises=tuple(exercises),
+            started_at=min(row.graded_at for row in verdicts),
+            duration_seconds=round(sum(result.duration_seconds for result in exercises), 3),
+            environment=_common([row.environment for row in verdicts]),
+        )
+
+    def _verdicts(self, choices: Mapping[str, Choice]) -> dict[str, _Row]:
+        """The verdict that counts of each exercise, where there is one."""
+        of_attempts: dict[int, list[str]] = {}
+        for name, choice in choices.items():
+            if choice.judged_as is not None:
+                of_attempts.setdefault(choice.judged_as, []).append(name)
+        rows: dict[str, _Row] = {}
+        for attempt, names in of_attempts.items():
+            rows |= self._rows(attempt, names)
+        return {name: rows[name] for name in choices if name in rows}
+
+    def _rows(self, attempt: int, exercises: Sequence[str]) -> dict[str, _Row]:
+        rows = self._connection.execute(
+            "SELECT exercise, result, graded_at, seed, environment FROM grades WHERE attempt = ?",
+            (attempt,),
+        )
+        return {
+            exercise: _Row(read_result(result), graded_at, seed, self._environment(environment))
+            for exercise, result, graded_at, seed, environment in rows
+            if exercise in exercises
+        }
+
+    def _environment(self, number: int) -> Environment:
+        if number not in self._environments:
+            (text,) = self._connection.execute(
+                "SELECT environment FROM environments WHERE id = ?", (number,)
+            ).fetchone()
+            self._environments[number] = read_environment(text)
+        return self._environments[number]
+
+
+def _digest(about: Attempt, choices: Mapping[str, Choice]) -> str:
+    """The digest of the files that count: the attempt's own, where they are all of one attempt."""
+    handed = {name: choice for name, choice in choices.items() if choice.source}
+    if all(choice.attempt.id == about.id for choice in handed.values()):
+        return about.digest
+    digest = hashlib.sha256()
+    for name, choice in sorted(choices.items()):
+        source = bytes.fromhex(choice.source) if choice.source else hashlib.sha256().digest()
+        digest.update(name.encode() + b"\0" + source)
+    return digest.hexdigest()
+
+
+def _status(points: float, result: ExerciseResult) -> Status:
+    """The status of what a person gave points for, and no judge."""
+    if points >= result.max_score:
+        return Status.PASSED
+    return Status.PARTIAL if points > 0 else Status.FAILED
+
+
+def _common(environments: list[Environment]) -> Environment:
+    """The environment of the last one judged, with the walls that held around every one of them.
+
+    One that was settled without being run names no torch, and no walls were needed.
+    """
+    judged = [environment for environment in environments if environment.torch]
+    if not judged:
+        return environments[0]
+    common = set.intersection(*(set(environment.isolation) for environment in judged))
+    walls = tuple(wall for wall in judged[-1].isolation if wall in common)
+    return msgspec.structs.replace(judged[-1], isolation=walls)
