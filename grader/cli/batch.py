@@ -218,7 +218,9 @@ def _pool(
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
-        return ClusterPool(course, options["scheduler"], grading)
+        return ClusterPool(
+            course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
+        )
     from grader.judge.pool import LocalPool
 
     return LocalPool(course, options["jobs"], grading)
