@@ -270,17 +270,15 @@ def nothing_handed_in(
     course: Course, exercises: Iterable[Exercise], options: GradingOptions
 ) -> Result:
     """The result of somebody of a class who handed in nothing."""
-    message = "Nothing was handed in."
-    results = tuple(
-        score_alike(
-            exercise,
-            tests_of(course, exercise, options.suites),
-            Outcome.NOT_IMPLEMENTED,
-            message,
-            settled=True,
-        )
-        for exercise in exercises
-    )
+    results = []
+    for exercise in exercises:
+        # A hint is for who tried.
+        tests = [
+            msgspec.structs.replace(test, hint="")
+            for test in tests_of(course, exercise, options.suites)
+        ]
+        end = Outcome.NOT_IMPLEMENTED, "Nothing was handed in."
+        results.append(score_alike(exercise, tests, *end, settled=True))
     score, max_score = sum_of(results)
     return Result(
         course=course.info(),
@@ -288,7 +286,7 @@ def nothing_handed_in(
         score=score,
         max_score=max_score,
         seed=options.seed,
-        exercises=results,
+        exercises=tuple(results),
         started_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         duration_seconds=0.0,
         environment=environment_of("", ()),

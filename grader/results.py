@@ -169,10 +169,11 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one student with its result: what exports and reports are written from.
+    """What counts of one student: what exports and reports are written from.
 
-    `attempt` counts from 1 in the order of handing in; `submitted_at` is ISO 8601 in UTC, empty where
-    it is not known; `origin` is where in the download it was found.
+    The newest attempt of which something counts is told: `attempt` counts from 1 in the order of being
+    found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty where it
+    is not known; `origin` is where in the download it was found.
     """
 
     student: StudentInfo
@@ -181,6 +182,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     origin: str = ""
     result: Result
+
+    @property
+    def absent(self) -> bool:
+        """Whether the student handed in nothing at all."""
+        return self.attempt == 0
 
 
 def to_json(result: Result) -> bytes:

@@ -1,8 +1,9 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts and points in words."""
+"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, points and likely names in words."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Mapping
 
 LONGEST_TEXT = 120
 
@@ -37,3 +38,18 @@ def counted(count: int, singular: str, plural: str | None = None) -> str:
 def number(value: float) -> str:
     """Points as a person writes them: 15, 7.5, 0.33."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
+    """Which of the known names may be meant; `also` has other words for some of them."""
+    from difflib import get_close_matches
+
+    words = {text.casefold(): text for text in known}
+    for text, meant in (also or {}).items():
+        words.setdefault(text.casefold(), meant)
+    close = [words[match] for match in get_close_matches(name.casefold(), words, n=3, cutoff=0.5)]
+    if found := list(dict.fromkeys(close)):
+        return f"Did you mean {' or '.join(map(repr, found))}?"
+    names = list(dict.fromkeys(words.values()))
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."

@@ -82,7 +82,9 @@ def _pool_options(command: Any) -> Any:
     help="Grade this exercise and no others; give it once for each. RESULTS remembers which.",
 )
 @click.option(
-    "--all-attempts", is_flag=True, help="Grade older attempts too, not the newest alone."
+    "--all-attempts",
+    is_flag=True,
+    help="Grade older attempts too, not those alone that may count.",
 )
 @_pool_options
 def batch(
@@ -134,7 +136,7 @@ def batch(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, download.missing)
+        _show(book, summary, book.absent())
         show_attention(open_console(sys.stdout), summary.attention, book.names())
     _exit(summary)
 
@@ -239,7 +241,7 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_class(console, book.entries())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
-    show_summary(console, summary)
+    show_summary(console, summary, book.names())
 
 
 def _exit(summary: BatchSummary) -> None:

@@ -50,7 +50,6 @@ def report(results: Path, folder: Path, show: bool) -> None:
             similarity=read_similar(results),
             title=book.fact("title"),
             attempts=book.attempt_counts(),
-            absent=book.absent(),
             attention=book.attention(),
         )
     count = f"{written.students} student{'' if written.students == 1 else 's'}"

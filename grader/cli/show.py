@@ -36,7 +36,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
         owner = find_student(book.students(), student)
         entry = book.entry_of(owner.id)
     if entry is None:
-        raise SubmissionError(f"{owner.id} handed in nothing that was graded.")
+        raise SubmissionError(f"Nothing is graded here yet: `grade batch -o {results}` does.")
     graded = [exercise.name for exercise in entry.result.exercises]
     if unknown := [name for name in exercises if name not in graded]:
         raise SubmissionError(f"{unknown[0]} was not graded here; there is {', '.join(graded)}.")

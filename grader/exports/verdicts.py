@@ -47,6 +47,11 @@ def overall(result: Result) -> Status:
     return statuses.pop() if len(statuses) == 1 else Status.FAILED
 
 
+def standing(entry: Entry) -> str:
+    """One word for all exercises of a student; a word of its own where nothing was handed in."""
+    return "nothing_handed_in" if entry.absent else overall(entry.result).value
+
+
 def explanation(test: TestResult) -> str:
     """The explanation of a test for the student: the message, the place, and the hint."""
     return plain(explained(test))

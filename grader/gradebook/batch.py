@@ -17,7 +17,7 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
-from grader.gradebook.policy import read_policy
+from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import (
     Attention,
     Reason,
@@ -34,8 +34,6 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
 from grader.results import Environment, ExerciseResult, Outcome, Status, StudentInfo
 from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
-
-POLICY = "policy.toml"
 
 
 class BatchProgress:
@@ -54,8 +52,8 @@ class BatchProgress:
 class BatchSummary(msgspec.Struct, frozen=True):
     """The verdicts of a batch that were new and those that were there, and what to look at.
 
-    `undated` are students of whose attempts one has no time, so that the one found last counts; of what
-    the `older` ones handed in, the gradebook knew something newer.
+    `undated` are students with several files for an exercise and an attempt without a time, so that the
+    one found last counts; of the `older` ones the gradebook has a newer attempt than the download.
     """
 
     attempts: int
@@ -172,7 +170,7 @@ class _Batch:
         self._attention: list[Attention] = list(unreadable)
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
-        self._policy = policy_of(course)
+        self._policy = policy_of(course, book.fact("policy_file"))
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
         self._in_stubs = {
             e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
@@ -232,7 +230,7 @@ class _Batch:
         known = {each.id for each in there}
         wanted = known if all_attempts else set[int]()
         newest = work.attempts[-1]
-        if not work.is_dated:
+        if work.has_versions and not work.is_dated:
             self._undated.append(student.id)
         if newest.id not in known:
             self._older.append(student.id)
@@ -397,19 +395,6 @@ def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
         )
         if tests or was.score != now.score:
             yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
-
-
-def policy_of(course: Course) -> str | None:
-    """The text of the policy beside the course's manifest; None where there is none.
-
-    Raises what `read_policy` raises for one that is not in order.
-    """
-    path = course.folder / POLICY
-    if not path.is_file():
-        return None
-    text = path.read_text(encoding="utf-8")
-    read_policy(text)
-    return text
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:

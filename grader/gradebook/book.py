@@ -27,7 +27,8 @@ from grader.gradebook.cells import (
     read_student,
 )
 from grader.gradebook.corrections import Correction
-from grader.gradebook.policy import Policy, read_policy
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import Attempt, Standing, Verdict, Work
 from grader.gradebook.tables import FILE, connected
@@ -109,7 +110,11 @@ class Gradebook:
     @property
     def policy(self) -> Policy:
         """The policy of the class, which may have no rules."""
-        return read_policy(self.fact("policy"))
+        if not (text := self.fact("policy")):
+            return Policy()
+        blank = self.blank
+        exercises = blank.exercises if blank is not None else ()
+        return read_policy(text, {each.name: each.chapter for each in exercises})
 
     @property
     def blank(self) -> Result | None:

@@ -7,12 +7,13 @@ points that are final.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from grader.judge.scoring import rounded
-from grader.results import ExerciseResult
+from grader.judge.scoring import rescored, rounded
+from grader.results import ExerciseResult, Status
+from grader.text import number
 
 
 class Kind(enum.Enum):
@@ -55,20 +56,88 @@ class Corrected(msgspec.Struct, frozen=True):
     final: bool = False
 
 
+def holding(
+    corrections: Iterable[Correction], student: str, exercise: str, result: ExerciseResult | None
+) -> list[Correction]:
+    """Those of these corrections that hold for a student's exercise, in the order in which they were made.
+
+    What is for the whole class is for a file that was judged: who handed in nothing gets no point by it.
+    """
+    is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
+    return [
+        each
+        for each in corrections
+        if each.exercise == exercise
+        and not each.undone_at
+        and (each.student == student or (each.student == "" and is_judged))
+    ]
+
+
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
     """What the judge would have given without the dropped tests, and with the given ones passed."""
-    del corrections
-    return result
+    names = {test.name for test in result.tests}
+    messages: dict[Kind, dict[str, str]] = {Kind.DROP: {}, Kind.GIVE: {}}
+    for each in corrections:
+        if each.kind in messages and each.test in names:
+            messages[each.kind][each.test] = _sentence(_words(each), each.reason)
+    if result.settled or result.status is Status.UNJUDGED or not any(messages.values()):
+        return result
+    return rescored(result, messages[Kind.DROP], messages[Kind.GIVE])
+
+
+def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
+    """A sentence for each test that is dropped or given, and was not passed or not dropped before."""
+    names = {test.name for test in result.tests}
+    return tuple(
+        _sentence(f"{each.test}: {_words(each)}", each.reason)
+        for each in corrections
+        if each.kind in (Kind.DROP, Kind.GIVE) and each.test in names
+    )
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """The points of an exercise that is `worth` so many, after what was added and what is final."""
-    reasons, final = [], False
-    for correction in sorted(corrections, key=lambda each: each.kind is Kind.POINTS):
-        if correction.kind is Kind.ADD:
-            points += correction.points
-        elif correction.kind is Kind.POINTS:
-            points, final = correction.points, True
-        reasons.append(correction.reason)
-    comment = " ".join(each.comment for each in corrections if each.comment)
-    return Corrected(rounded(min(max(points, 0.0), worth)), tuple(reasons), comment, final)
+    """The points of an exercise that is `worth` so many, after what was added and what is final.
+
+    Of several that set the points the last one holds, and what was added stands for nothing beside it.
+    """
+    final = next((each for each in reversed(corrections) if each.kind is Kind.POINTS), None)
+    added = [each for each in corrections if each.kind is Kind.ADD]
+    standing = added if final is None else [final]
+    points = points + sum(each.points for each in added) if final is None else final.points
+    reasons = tuple(_sentence(_words(each), each.reason) for each in standing)
+    about = [
+        each for each in corrections if each.kind in (Kind.DROP, Kind.GIVE) or each in standing
+    ]
+    comment = " ".join(each.comment for each in about if each.comment)
+    return Corrected(rounded(min(max(points, 0.0), worth)), reasons, comment, final is not None)
+
+
+def correction_words(correction: Correction) -> str:
+    """What a correction does, in a few words: set to 8 points; test_zero given."""
+    match correction.kind:
+        case Kind.DROP:
+            return f"{correction.test} dropped"
+        case Kind.GIVE:
+            return f"{correction.test} given"
+    words = _words(correction)
+    return words[0].lower() + words[1:] if words[0].isalpha() else words
+
+
+def _words(correction: Correction) -> str:
+    amount = number(abs(correction.points))
+    points = f"{amount} {'point' if amount == '1' else 'points'}"
+    match correction.kind:
+        case Kind.POINTS:
+            return f"Set to {points}"
+        case Kind.ADD:
+            return f"{points} {'added' if correction.points >= 0 else 'taken off'}"
+        case Kind.DROP:
+            return "dropped, counts for nobody"
+        case Kind.GIVE:
+            return "given to all"
+
+
+def _sentence(words: str, reason: str) -> str:
+    reason = reason.strip()
+    end = "" if reason.endswith((".", "!", "?")) else "."
+    return f"{words}: {reason}{end}" if reason else f"{words}."

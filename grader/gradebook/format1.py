@@ -152,6 +152,7 @@ def _emptied(result: ExerciseResult) -> ExerciseResult:
             score=0.0,
             duration_seconds=0.0,
             message=NOTHING,
+            hint="",
             place=None,
             printed="",
             refused=False,

@@ -27,7 +27,7 @@ from grader.gradebook.cells import (
     written_student,
 )
 from grader.gradebook.corrections import Correction
-from grader.gradebook.policy import read_policy
+from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import Attempt
 from grader.gradebook.tables import FILE, connected, only_writer
@@ -103,15 +103,17 @@ class Keeper(Gradebook):
 
     # --- rules ----------------------------------------------------------------------------------
 
-    def set_policy(self, text: str) -> None:
+    def set_policy(self, text: str, file: str = "") -> None:
         """Count by this policy from now on, a TOML text; an empty one has no rules. No judge is asked.
 
-        The result of every student is written anew. Raises what `read_policy` raises, before anything is
+        It comes from `file`, which stands against a policy beside the course from now on. The result of every
+        student is written anew. Raises what `read_policy` raises, before anything is
         written.
         """
         read_policy(text)
         with self._changed_for(""):
             self._set_fact("policy", text)
+            self._set_fact("policy_file", file)
 
     def correct(self, correction: Correction) -> Correction:
         """Keep a correction, which is returned with its number and, if it had none, the time of now.

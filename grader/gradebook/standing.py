@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from grader.gradebook.cells import read_environment, read_result
-from grader.gradebook.corrections import Correction, Kind, corrected, rejudged
+from grader.gradebook.corrections import (
+    Correction,
+    Kind,
+    corrected,
+    holding,
+    of_tests,
+    rejudged,
+)
 from grader.gradebook.policy import Counted, HandedIn
 from grader.judge.scoring import sum_of
 from grader.results import (
@@ -66,8 +73,13 @@ class Work(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether times order the attempts: every one of them has one, or there is but one."""
-        return len(self.attempts) < 2 or all(attempt.submitted_at for attempt in self.attempts)
+        """Whether every attempt has a time, by which they are in order."""
+        return all(attempt.submitted_at for attempt in self.attempts)
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether there are several files for one exercise, and a rule says which of them counts."""
+        return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
         """The attempts with a file for an exercise, oldest first, and its digest."""
@@ -136,13 +148,13 @@ class Standing:
 
     def needed(self, work: Work, exercise: str) -> list[Attempt]:
         """The attempts with a file for an exercise that have to be judged before it is told what counts."""
-        if not (files := self._handed_in(work, exercise)):
+        if not (files := self.handed_in(work, exercise)):
             return []
         numbers = self._policy.needed(work.student, exercise, self._worth(work, exercise), files)
         return [each for each, _ in work.sources(exercise) if each.number in numbers]
 
     def _choice(self, work: Work, exercise: str) -> Choice | None:
-        files = self._handed_in(work, exercise)
+        files = self.handed_in(work, exercise)
         if not files:
             verdicts = work.verdicts.get(exercise, {})
             judged = [each for each in work.attempts if each.id in verdicts]
@@ -156,7 +168,7 @@ class Standing:
         judged_as = work.judged_as(exercise, attempt.id)
         return Choice(attempt, judged_as, source, counted, since[attempt.number])
 
-    def _handed_in(self, work: Work, exercise: str) -> list[HandedIn]:
+    def handed_in(self, work: Work, exercise: str) -> list[HandedIn]:
         """The files for an exercise, oldest first; an unchanged one is there since it first was."""
         first: dict[str, Attempt] = {}
         files = []
@@ -164,20 +176,21 @@ class Standing:
         for attempt, source in work.sources(exercise):
             since = first.setdefault(source, attempt)
             judged = score_of(work.judged_as(exercise, attempt.id))
-            files.append(HandedIn(attempt.number, since.submitted_at, since.late, judged))
+            files.append(HandedIn(attempt.number, since.submitted_at, since.late, judged, source))
         return files
 
     def _scores(self, work: Work, exercise: str) -> Callable[[int | None], float | None]:
         """The points of an attempt's verdict, after the tests that were dropped or given."""
         verdicts = work.verdicts.get(exercise, {})
-        held = self._held(work.student.id, exercise)
+        held = [each for each in self._corrections if each.exercise == exercise]
         changed = any(each.kind in (Kind.DROP, Kind.GIVE) for each in held)
 
         def score(attempt: int | None) -> float | None:
             if attempt is None or verdicts[attempt].score is None or not changed:
                 return None if attempt is None else verdicts[attempt].score
             (row,) = self._rows(attempt, [exercise]).values()
-            return rejudged(row.result, held).score
+            held_here = holding(held, work.student.id, exercise, row.result)
+            return rejudged(row.result, held_here).score
 
         return score
 
@@ -187,13 +200,6 @@ class Standing:
             return verdicts[max(verdicts)].worth
         blank = self._blanks.get(exercise)
         return blank.max_score if blank is not None else 0.0
-
-    def _held(self, student: str, exercise: str) -> list[Correction]:
-        return [
-            each
-            for each in self._corrections
-            if each.exercise == exercise and each.student in ("", student)
-        ]
 
     # --- what it is worth ------------------------------------------------------------------------
 
@@ -226,7 +232,7 @@ class Standing:
         self, work: Work, exercise: str, choice: Choice | None, row: _Row | None
     ) -> ExerciseResult | None:
         result = row.result if row is not None else self._nothing(exercise, choice)
-        held = self._held(work.student.id, exercise)
+        held = holding(self._corrections, work.student.id, exercise, result)
         if result is None or not (held or self._has_policy):
             return result
         judged = rejudged(result, held)
@@ -240,7 +246,11 @@ class Standing:
             judged = msgspec.structs.replace(judged, status=_status(after.points, result))
         mark = Mark(
             judged=result.score,
-            reasons=(*(counted.reasons if counted is not None else ()), *after.reasons),
+            reasons=(
+                *of_tests(held, result),
+                *(counted.reasons if counted is not None else ()),
+                *after.reasons,
+            ),
             comment=after.comment,
             attempt=choice.attempt.number if choice is not None else 0,
             submitted_at=choice.submitted_at if choice is not None else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -81,14 +81,13 @@ def score_exercise(
     settled: bool = False,
 ) -> ExerciseResult:
     """An exercise: its points times the earned share of its tests' weights."""
-    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
     worth = worth_of(exercise)
     return ExerciseResult(
         name=exercise.id,
         title=exercise.title,
         chapter=exercise.chapter,
         status=_status([test.outcome for test in tests]),
-        score=points(earned, total, worth),
+        score=_earned(tests, worth),
         max_score=worth,
         duration_seconds=round(seconds, 4),
         message=message,
@@ -123,6 +122,67 @@ def kept(tests: Iterable[TestResult]) -> float:
 def rounded(score: float) -> float:
     """Points as they are shown, in hundredths."""
     return round(score, 2)
+
+
+def lessened(score: float, percent: float) -> float:
+    """Points less so many per cent of them, to the nearest hundredth, half of one upward."""
+    if percent <= 0:
+        return score
+    return _hundredth(hundredths(score) * (10_000 - hundredths(min(percent, 100))), 10_000)
+
+
+def average_of(scores: Sequence[float]) -> float:
+    """The mean of points, to the nearest hundredth, half of one upward."""
+    return _hundredth(sum(map(hundredths, scores)), len(scores))
+
+
+def _hundredth(amount: int, parts: int) -> float:
+    """`amount / parts` hundredths of a point, in integers: no half is lost to the last bit of a float."""
+    return (2 * amount + parts) // (2 * parts) / 100
+
+
+def rescored(
+    result: ExerciseResult, dropped: Mapping[str, str], given: Mapping[str, str]
+) -> ExerciseResult:
+    """The exercise as if it had not the dropped tests, and as if the given ones had passed.
+
+    Both have the message to show instead, by the name of the test. A dropped test stays, and weighs nothing.
+    """
+    tests = []
+    for test in result.tests:
+        if test.name in dropped:
+            test = msgspec.structs.replace(
+                test,
+                outcome=Outcome.SKIPPED,
+                score=0.0,
+                max_score=0.0,
+                message=dropped[test.name],
+                hint="",
+                place=None,
+            )
+        elif test.name in given:
+            message = "" if test.outcome is Outcome.PASSED else given[test.name]
+            test = msgspec.structs.replace(
+                test, outcome=Outcome.PASSED, score=test.max_score, message=message, hint=""
+            )
+        tests.append(test)
+    outcomes = [test.outcome for test in tests if test.name not in dropped]
+    return msgspec.structs.replace(
+        result, tests=tuple(tests), score=_earned(tests, result.max_score), status=_status(outcomes)
+    )
+
+
+def as_judged(result: ExerciseResult) -> ExerciseResult:
+    """The exercise with the points of its tests alone, without what a policy or a person made of them."""
+    if result.mark is None or not result.tests:
+        return result
+    return msgspec.structs.replace(result, score=_earned(result.tests, result.max_score))
+
+
+def _earned(tests: Iterable[TestResult], worth: float) -> float:
+    results = tuple(tests)
+    earned, total = sum(test.score for test in results), sum(test.max_score for test in results)
+    return points(earned, total, worth)
 
 
 def _status(outcomes: list[Outcome]) -> Status:

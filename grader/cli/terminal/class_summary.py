@@ -76,17 +76,19 @@ class BatchDisplay(BatchProgress):
 def show_class(console: Console, entries: Iterable[Entry]) -> None:
     """Print a line a student and the class's mean; of a large class only the mean.
 
-    The mean is over those who are judged: what a fault of ours left open is no zero.
+    The mean is over those who handed something in and are judged: what a fault of ours left open is no zero.
     """
     scores: list[float] = []
     lines: list[Text] = []
-    students = 0
+    students = absent = 0
     chapters: dict[str, None] = {}
     for entry in entries:
         students += 1
         if len(entry.result.exercises) > _MOST_MARKS:
             chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
-        if not _is_open(entry):
+        if entry.absent:
+            absent += 1
+        elif not _is_open(entry):
             scores.append(entry.result.score)
         if len(lines) < _SHOWN_STUDENTS:
             lines.append(_line(console, entry))
@@ -96,11 +98,12 @@ def show_class(console: Console, entries: Iterable[Entry]) -> None:
             print_lines(console, hang(console, Text(), Text(text, "dim")))
         print_lines(console, iter(lines))
     text = counted(students, "student")
-    if students > len(scores):
-        text += f", {students - len(scores)} without a final score"
+    if open_ones := students - len(scores) - absent:
+        text += f", {open_ones} without a final score"
     if scores:
         mean, middle = statistics.mean(scores), statistics.median(scores)
         text += f", mean {mean:.1f}, median {middle:.1f}"
+        text += " of those who handed something in" if absent else ""
     if students:
         print_lines(console, iter([Text(text, "bold")]))
     if students > _SHOWN_STUDENTS:
@@ -139,9 +142,8 @@ def _line(console: Console, entry: Entry) -> Text:
     score = f"{earned:>7} / {number(result.max_score)}"
     room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
-    return Text.assemble(
-        score, "   ", cells, "   ", name, (" late", "yellow") if entry.late else ""
-    )
+    remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
+    return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
 
 
 def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
@@ -155,13 +157,15 @@ def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
     return " ".join(chapters.values())
 
 
-def show_summary(console: Console, summary: BatchSummary) -> None:
-    """Print how much was done."""
+def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:
+    """Print how much was done, and by which rule attempts count; `names` are the students', by id."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     print_lines(console, iter([Text(done)]))
+    for text in _order_notes(summary, names):
+        print_lines(console, hang(console, Text(), Text(text)))
 
 
 def show_attention(
@@ -194,6 +198,26 @@ def _group(console: Console, group: Group, names: Mapping[str, str]) -> Iterator
         who = f"{len(group.students)} students: {who}"
     text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
     return hang(console, prefix, Text(text))
+
+
+def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[str]:
+    """By which rule an attempt counts where no time says it, and who has newer ones than this download."""
+    if summary.undated:
+        yield (
+            f"Not every attempt has a time of handing in ({_listed(summary.undated, names)}): of each "
+            "exercise the file that was found last counts."
+        )
+    if summary.older:
+        yield (
+            f"The gradebook has a newer attempt than this download ({_listed(summary.older, names)}): "
+            "the order in which downloads are graded changes nothing."
+        )
+
+
+def _listed(students: Sequence[str], names: Mapping[str, str]) -> str:
+    listed = ", ".join(called(student, names) for student in students[:_SHOWN_MISSING])
+    more = len(students) - _SHOWN_MISSING
+    return listed + (f" and {more} more" if more > 0 else "")
 
 
 def show_changes(

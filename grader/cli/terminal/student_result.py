@@ -50,7 +50,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 def _lines(console: Console, entry: Entry, chosen: Sequence[str]) -> Iterator[Text]:
     student, result = entry.student, entry.result
     name = f"  {clean(student.name, 60)}" if student.name and student.name != student.id else ""
-    facts = [f"attempt {entry.attempt}"]
+    facts = ["handed in nothing" if entry.absent else f"attempt {entry.attempt}"]
     facts += [clean(entry.submitted_at, 40)] if entry.submitted_at else []
     facts += ["late"] if entry.late else []
     yield Text.assemble((clean(student.id, 60), "bold"), name, "  ", (", ".join(facts), "dim"))

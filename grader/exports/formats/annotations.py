@@ -31,6 +31,9 @@ def render(entry: Entry, options: Options) -> bytes:
     A file is named as it lies in the repository: below `options.submission`, where it is there.
     """
     exercises = entry.result.exercises
+    if entry.absent:
+        nothing = _Note(entry.result.course.name, "Nothing was handed in.", None)
+        return f"{_command('error', nothing, Path())}\n".encode()
     notes = [_notes(exercise) for exercise in exercises if is_judged(exercise)]
     # The first of each exercise, then the second of each: ten must not all be about the first one.
     errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]

@@ -8,7 +8,7 @@ from typing import IO
 
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
-from grader.exports.verdicts import is_judged, left_open, overall, total
+from grader.exports.verdicts import is_judged, left_open, standing, total
 from grader.results import Entry, ExerciseResult
 from grader.text import number
 
@@ -58,7 +58,7 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         *[earned.get(column, "") for column in columns],
         "" if whole is None else number(whole),
         number(entry.result.max_score if out_of is None else out_of),
-        overall(entry.result).value,
+        standing(entry),
         entry.origin,
     ]
 

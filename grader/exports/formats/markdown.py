@@ -25,14 +25,17 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
     """The summary of one result."""
 
     def written(limit: int) -> bytes:
-        return "".join(f"{line}\n" for line in _lines(entry.result, limit)).encode()
+        return "".join(f"{line}\n" for line in _lines(entry, limit)).encode()
 
     return fitted(written, _MOST_BYTES)
 
 
-def _lines(result: Result, limit: int) -> Iterator[str]:
+def _lines(entry: Entry, limit: int) -> Iterator[str]:
+    result = entry.result
     yield f"## {_heading(result)}"
     yield ""
+    if entry.absent:
+        yield from ("Nothing was handed in.", "")
     yield "| exercise | points | |"
     yield "| --- | ---: | --- |"
     for exercise in result.exercises:

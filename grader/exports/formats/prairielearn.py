@@ -56,7 +56,8 @@ def _share(result: Result) -> float:
 
 
 def _messages(result: Result, limit: int) -> list[str]:
-    return [shortened(e.message, limit) for e in result.exercises if e.message]
+    messages = dict.fromkeys(e.message for e in result.exercises if e.message)
+    return [shortened(message, limit) for message in messages]
 
 
 def _test(exercise: ExerciseResult, test: TestResult, share: Share, limit: int) -> dict[str, Any]:

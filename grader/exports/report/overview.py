@@ -20,7 +20,7 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The class in numbers; shares are of the points there are, and of final scores only."""
+    """Those of the class who handed something in; shares are of the points there are, of final scores only."""
 
     students: int
     final: int
@@ -89,7 +89,7 @@ def figures(tally: Tally) -> Figures:
     """The key figures of the class."""
     shares = [row.share for row in tally.final]
     return Figures(
-        students=len(tally.rows),
+        students=sum(not row.absent for row in tally.rows),
         final=len(shares),
         untouched=sum(row.untouched for row in tally.rows),
         full=sum(share >= 1 for share in shares),

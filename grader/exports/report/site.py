@@ -15,7 +15,7 @@ from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import CourseInfo, Entry, StudentInfo
+from grader.results import CourseInfo, Entry
 
 _SHOWN_ATTENTION = 200
 # Exercises side by side in the table of students; more of them are folded into chapters.
@@ -41,7 +41,6 @@ def write_report(
     similarity: Similarity | None = None,
     title: str = "",
     attempts: Mapping[str, int] | None = None,
-    absent: Sequence[StudentInfo] = (),
     attention: Sequence[Attention] = (),
     done: Callable[[int], None] = lambda _: None,
 ) -> Written:
@@ -54,7 +53,6 @@ def write_report(
         similarity: the alike pairs, if they were looked for.
         title: of the course.
         attempts: by student id how many attempts there were; by default the entry's own.
-        absent: students who handed in nothing.
         attention: the entries of the batch that a person should look at.
         done: is called with the number of students that are written.
 
@@ -74,7 +72,7 @@ def write_report(
             for count, entry in enumerate(entries, start=1):
                 site.add(entry)
                 done(count)
-            site.finish(absent)
+            site.finish()
             _replace(folder, draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -141,7 +139,7 @@ class _Site:
             attention=self._attention_of.get(student.id, []),
         )
 
-    def finish(self, absent: Sequence[StudentInfo]) -> None:
+    def finish(self) -> None:
         """Write the pages of the class."""
         course = self._course or CourseInfo(name="", version="", digest="")
         views = [ExerciseView(self.tally, tally) for tally in self.tally.exercises.values()]
@@ -174,7 +172,6 @@ class _Site:
             rows=self.tally.rows,
             pairs=pairs,
             similarity=self._similarity,
-            absent=absent,
             attention=by_student(self._attention, _SHOWN_ATTENTION),
             places=len(self._attention),
             to_look_at=self._attention_of.keys(),

@@ -37,6 +37,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: str
     late: bool
     alike: int
+    absent: bool = False
 
     @property
     def unjudged(self) -> int:
@@ -50,8 +51,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untouched(self) -> bool:
-        """Whether no exercise was attempted."""
-        return all(cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values())
+        """Whether something was handed in, and no exercise attempted."""
+        return not self.absent and all(
+            cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
+        )
 
 
 def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
@@ -149,19 +152,22 @@ class Tally:
             submitted_at=entry.submitted_at,
             late=entry.late,
             alike=alike,
+            absent=entry.absent,
         )
         for exercise in result.exercises:
             if exercise.name not in self.exercises:
                 self.exercises[exercise.name] = ExerciseTally(exercise)
             is_there = files is None or exercise.name in files
+            if entry.absent:
+                continue
             self.exercises[exercise.name].add(len(self.rows), exercise, is_there=is_there)
         self.rows.append(row)
         return row
 
     @property
     def final(self) -> list[Row]:
-        """The rows whose score is final: nothing in them waits for a person."""
-        return [row for row in self.rows if not row.unjudged]
+        """The rows whose score is final: nothing in them waits for a person, and something was handed in."""
+        return [row for row in self.rows if not row.unjudged and not row.absent]
 
     def paired(self, tally: TestTally) -> Iterator[tuple[float, float]]:
         """A pair a student: 1 for a passed test, and all of the student's other points."""

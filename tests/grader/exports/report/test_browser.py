@@ -13,7 +13,7 @@ from grader.exports.report import write_report
 from grader.exports.report.render import shown
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity
-from grader.results import Status, StudentInfo
+from grader.results import Status
 from tests.grader.exports.report.classes import (
     a_class,
     a_long_course,
@@ -52,7 +52,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(a_pair("s0000", "s0001"),)),
-        absent=[StudentInfo(id="nobody", name="Nobody Here")],
         attention=[Attention(Reason.TIMEOUT, name, "glu", name) for name in HOSTILE],
         title="A course",
     )

@@ -13,7 +13,7 @@ from grader.errors import GraderError, SubmissionError
 from grader.exports.report import write_report
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import Entry, Status, StudentInfo
+from grader.results import Entry, Status
 from tests.grader.exports.report.classes import (
     SOURCE,
     a_class,
@@ -149,10 +149,31 @@ def test_a_staff_page_has_everything(tmp_path: Path) -> None:
     assert "glu-5" in page.ids
 
 
+def an_absent_one() -> Entry:
+    nothing = an_exercise("con", "nn", settled=True, message="Nothing was handed in.")
+    return an_entry("zed", [nothing], name="Zed N.", attempt=0)
+
+
+def test_who_handed_in_nothing_has_pages_and_is_in_no_figure(tmp_path: Path) -> None:
+    def nothing(_: Entry) -> dict[str, bytes]:
+        return {}
+
+    ada = an_entry("ada", [an_exercise("con", "pf")])
+    write_report([ada, an_absent_one()], tmp_path, sources=nothing)
+    index = Page(tmp_path / "staff" / "index.html").text
+    for figure in ("Students 1", "Mean 50 %", "Not handed in 1", "Nothing written 0"):
+        assert figure in index
+    for page in ("students", "staff/students"):
+        text = Page(tmp_path / page / "zed.html").text
+        assert "Nothing was handed in." in text and "0 of 10" in text
+        assert "Attempt 0" not in text
+
+
 def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
     class_of = [
         *a_class(7),
         *(an_entry(name, [an_exercise("con", "pf")], name=name) for name in HOSTILE),
+        an_absent_one(),
     ]
     pair = a_pair("s0001", HOSTILE[0], "con")
     write_report(
@@ -160,7 +181,6 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
         tmp_path,
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(pair,)),
-        absent=[StudentInfo(id="zed", name="Zed N.")],
         attention=[
             Attention(Reason.FORGER, HOSTILE[0], "con", "line 3 imports ctypes"),
             Attention(Reason.FAULT, "s0002", "con", "told where the verdicts are"),

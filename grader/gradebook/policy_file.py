@@ -1,0 +1,360 @@
+"""The file of a policy, `policy.toml`: how it is read, and one sentence on the first thing that is wrong with it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.course.manifest import MANIFEST, Course, load_course
+from grader.errors import GraderError
+from grader.gradebook.policy import Due, Extension, Late, Policy, Rules, Step
+from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
+from grader.results import StudentInfo
+from grader.text import nearest
+
+POLICY_FILE = "policy.toml"
+
+# What to write, by key; of the keys of `steps` as a whole.
+_EXAMPLES = {
+    "timezone": 'timezone = "Europe/Warsaw"',
+    "attempts": 'attempts = "newest", "best" or "average"',
+    "max_attempts": "max_attempts = 5",
+    "late": "[late] with per_day = 10 below it",
+    "grace": 'grace = "15 minutes"',
+    "per_day": "per_day = 10, in per cent",
+    "at_most": "at_most = 50, in per cent",
+    "steps": 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]',
+    "after": 'after = "3 days"',
+    "lose": "lose = 50, in per cent",
+    "closes": 'closes = "7 days"',
+    "due": "[[due]] with at = 2026-10-12T23:59:00 below it",
+    "at": "at = 2026-10-12T23:59:00",
+    "exercises": 'exercises = ["strides", "relu"]',
+    "chapters": 'chapters = ["tensors"]',
+    "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
+    "student": 'student = "zoe"',
+    "students": 'students = ["zoe", "kim"]',
+    "section": 'section = "B"',
+    "until": "until = 2026-10-15T23:59:00",
+    "by": 'by = "2 days"',
+    "reason": 'reason = "ill"',
+}
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "": Rules,
+    "late": Late,
+    "steps": Step,
+    "due": Due,
+    "extension": Extension,
+}
+_AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
+_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+class PolicyError(GraderError):
+    """A policy cannot be taken as it is: whoever wrote it has to mend it."""
+
+    exit_code = 2
+
+
+def read_policy(
+    text: str, chapters: Mapping[str, str] | None = None, *, file: str = "the policy"
+) -> Policy:
+    """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
+
+    Raises PolicyError with the file, the key, and what to write.
+    """
+    try:
+        rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"{file}: {_not_toml(str(error), text)}") from error
+    except msgspec.ValidationError as error:
+        raise PolicyError(f"{file}: {_explained(str(error))}") from error
+    for complaint in _complaints(rules):
+        raise PolicyError(f"{file}: {complaint}")
+    return Policy(rules, dict(chapters or {}))
+
+
+def policy_of(course: Course, other: str = "") -> str | None:
+    """The text of the policy beside the course's manifest; None where there is none, or an `other` file holds.
+
+    Raises PolicyError for one that is not in order.
+    """
+    path = course.folder / POLICY_FILE
+    if not path.is_file() or (other and Path(other) != path.resolve()):
+        return None
+    text, _ = policy_from(path, {each.id: each.chapter for each in course.exercises})
+    return text
+
+
+def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
+    """The text and the policy of a file, which may name these exercises and those of a course beside it.
+
+    Raises PolicyError.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
+        raise PolicyError(f"{path} cannot be read: {reason}.") from error
+    known = dict(chapters)
+    if (manifest := path.with_name(MANIFEST)).is_file():
+        # A class may have been given some of the exercises alone.
+        known |= {each.id: each.chapter for each in load_course(manifest).exercises}
+    policy = read_policy(text, known, file=str(path))
+    check_names(policy, str(path), known.keys(), known.values())
+    return text, policy
+
+
+def check_names(
+    policy: Policy, file: str, exercises: Collection[str], chapters: Collection[str]
+) -> None:
+    """Raise PolicyError where the policy names an exercise or a chapter that is none of these.
+
+    Or where one that is in `policy.chapters` is due twice.
+    """
+    tables: list[tuple[str, Due | Extension]] = [
+        *((f"[[due]] {number}", each) for number, each in enumerate(policy.rules.due, 1)),
+        *(
+            (f"[[extension]] {number}", each)
+            for number, each in enumerate(policy.rules.extension, 1)
+        ),
+    ]
+    for where, table in tables:
+        for key, names, known in (
+            ("exercises", table.exercises, exercises),
+            ("chapters", table.chapters, chapters),
+        ):
+            for name in names:
+                if name not in known:
+                    kind = key.removesuffix("s")
+                    raise PolicyError(
+                        f"{file}: `{key}` of {where} names {name!r}, which is no {kind} of this course. "
+                        f"{nearest(name, known)}"
+                    )
+    for exercise, chapter in policy.chapters.items():
+        if twice := _due_twice(policy.rules.due, exercise, chapter):
+            raise PolicyError(f"{file}: {twice}")
+
+
+def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
+    """A sentence about each student and section that an extension names and nobody has."""
+    known = list(students)
+    ids = [student.id for student in known]
+    sections = sorted({s.ids["section"] for s in known if s.ids.get("section")})
+    for number, extension in enumerate(policy.rules.extension, 1):
+        for name in filter(None, (extension.student, *extension.students)):
+            if name not in ids:
+                key = "student" if name == extension.student else "students"
+                yield (
+                    f"`{key}` of [[extension]] {number} names {name!r}, and no student here has that id. "
+                    f"{nearest(name, ids, also=_known_as(known))}"
+                )
+        if extension.section and extension.section not in sections:
+            advice = (
+                nearest(extension.section, sections) if sections else "A --roster has sections."
+            )
+            yield (
+                f"`section` of [[extension]] {number} is {extension.section!r}, and no student here is "
+                f"in it. {advice}"
+            )
+
+
+def odd_times(policy: Policy) -> list[str]:
+    """How the local times are read that a change of the clocks leaves out or brings twice."""
+    times = [each.at for each in policy.rules.due]
+    times += [each.until for each in policy.rules.extension if each.until is not None]
+    return [text for text in (oddity(time, policy.zone) for time in times) if text]
+
+
+def _known_as(students: Sequence[StudentInfo]) -> dict[str, str]:
+    """Names and addresses of students, with their ids."""
+    texts = ((text, s.id) for s in students for text in (s.name, s.email) if text)
+    return {text: f"{student}" for text, student in texts}
+
+
+# --- what the decoder says ------------------------------------------------------------------------
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    if kind is not Span:
+        raise NotImplementedError(f"{kind} in a policy")
+    if not isinstance(value, str):
+        raise ValueError(f"Expected a length of time, got {value!r}")
+    return read_span(value)
+
+
+def _not_toml(error: str, text: str) -> str:
+    """The parser's words, with the line, and what a time needs."""
+    place = _TOML_PLACE.search(error)
+    if place is None:
+        return f"this is no TOML: {error}."
+    line = text.splitlines()[int(place[1]) - 1].strip() if text.splitlines() else ""
+    advice = ""
+    if re.search(r"\d{4}-\d\d?-\d\d?", line):
+        advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
+    reason = error[: place.start()].rstrip(" (")
+    return f"line {place[1]} is no TOML: {reason}, in `{line}`.{advice}"
+
+
+def _explained(error: str) -> str:
+    """The decoder's words with the table and the key in the place of a path, and what to write."""
+    found = _AT.search(error)
+    what, path = (error[: found.start()], found["path"]) if found else (error, "")
+    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
+        where = f" of {_where(path)}" if path else ""
+        advice = _key_advice(unknown["key"], _table_of(path))
+        return f"there is no key `{unknown['key']}`{where}. {advice}"
+    if (missing := re.fullmatch(r"Object missing required field `(.*)`", what)) is not None:
+        where = f"{_where(path)} " if path else ""
+        return f"{where}needs `{missing[1]}`. Write {_EXAMPLES[missing[1]]}."
+    key, table = _key_and_table(path)
+    of = f" of {table}" if table else ""
+    example = f" Write {_EXAMPLES[key]}." if key in _EXAMPLES else ""
+    return f"`{key}`{of}: {_plain(what)}.{example}"
+
+
+def _key_advice(key: str, table: str) -> str:
+    """Where an unknown key belongs, or which ones of its table may be meant."""
+    elsewhere = [f"[{name}]" for name, kind in _TABLES.items() if key in kind.__struct_fields__]
+    if elsewhere:
+        return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
+    return nearest(key, sorted(_TABLES[table].__struct_fields__))
+
+
+def _plain(what: str) -> str:
+    """The decoder's words without its types."""
+    for word, plain in (
+        (" | null", ""),
+        ("`datetime`", "a time"),
+        ("`date`", "a date without a time"),
+        ("`time`", "a time without a date"),
+        ("`array`", "a list"),
+        ("`object`", "a table"),
+        ("`float`", "a number"),
+        ("`int`", "a whole number"),
+        ("`str`", "a text in quotes"),
+        ("`bool`", "true or false"),
+        ("Invalid RFC3339 encoded datetime", "this is no time"),
+    ):
+        what = what.replace(word, plain)
+    return what[0].lower() + what[1:]
+
+
+def _parts(path: str) -> list[tuple[str, int | None]]:
+    """The keys of a decoder's path with the number, from 0, of those that are lists."""
+    found = re.findall(r"(\w+)(?:\[(\d+|\.\.\.)\])?", path)
+    return [(key, int(index) if index.isdigit() else None) for key, index in found]
+
+
+def _table_of(path: str) -> str:
+    tables = [key for key, _ in _parts(path) if key in _TABLES]
+    return tables[-1] if tables else ""
+
+
+def _where(path: str) -> str:
+    """A table as its author finds it: [late], [[due]] 2."""
+    words = []
+    for key, index in _parts(path):
+        words.append(f"[[{key}]] {index + 1}" if index is not None else f"[{key}]")
+    return " in ".join(reversed(words))
+
+
+def _key_and_table(path: str) -> tuple[str, str]:
+    parts = _parts(path)
+    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
+    key = parts[-1][0] if parts else ""
+    is_step = len(parts) > 1 and parts[-2][0] == "steps"
+    table = path.rsplit(".", 1)[0] if "." in path else ""
+    return key, ("steps" if is_step else _where(table)) if table else ""
+
+
+# --- what no decoder sees -------------------------------------------------------------------------
+
+
+def _complaints(rules: Rules) -> Iterator[str]:
+    if rules.timezone:
+        try:
+            read_zone(rules.timezone)
+        except ValueError as error:
+            yield f"`timezone`: {error} Write {_EXAMPLES['timezone']}."
+    yield from _late_complaints("[late]", rules.late)
+    if rules.late != Late() and not rules.due:
+        yield (
+            "[late] has rules, and nothing is due. Write a table [[due]] with "
+            f"{_EXAMPLES['at']}, or leave [late] out."
+        )
+    for number, due in enumerate(rules.due, 1):
+        where = f"[[due]] {number}"
+        yield from _time_complaints(rules, where, "at", due.at)
+        if due.late is not None:
+            yield from _late_complaints(f"[due.late] of {where}", due.late)
+    for number, extension in enumerate(rules.extension, 1):
+        yield from _extension_complaints(rules, f"[[extension]] {number}", extension)
+
+
+def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
+    if time.tzinfo is None and not rules.timezone:
+        yield (
+            f"`{key}` of {where} is a local time, and no time zone is named. Write "
+            f"{_EXAMPLES['timezone']} at the top of the file, or the time with its offset: "
+            f"{time.isoformat()}+02:00."
+        )
+        return
+    try:
+        instant(time, read_zone(rules.timezone) if rules.timezone else None)
+    except OverflowError:
+        yield f"`{key}` of {where}: the year {time.year} is out of range."
+
+
+def _late_complaints(where: str, late: Late) -> Iterator[str]:
+    if late.per_day is not None and late.steps:
+        yield f"{where} has `per_day` and `steps`; keep one of them."
+    lost = (late.per_day or 0, late.at_most, *(step.lose for step in late.steps))
+    if any(math.isnan(percent) for percent in lost):
+        yield f"{where} loses what is no number. Write {_EXAMPLES['per_day']}."
+    if late.at_most < 100 and late.per_day is None:
+        yield f"{where} has `at_most` without `per_day`. Write {_EXAMPLES['per_day']}, or leave it out."
+    afters = [step.after for step in late.steps]
+    if afters != sorted(set(afters)):
+        yield f"`steps` of {where} are not in order. Write {_EXAMPLES['steps']}."
+    if late.closes is not None and late.closes < late.grace:
+        yield f"{where} `closes` before the `grace` is over; make `closes` longer."
+
+
+def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
+    if not (extension.student or extension.students or extension.section):
+        yield (
+            f"{where} is for nobody. Write {_EXAMPLES['student']}, {_EXAMPLES['students']} or "
+            f"{_EXAMPLES['section']}."
+        )
+    if (extension.until is None) == (extension.by is None):
+        both = "neither" if extension.until is None else "both"
+        yield (
+            f"{where} has {both} of `until` and `by`. Write {_EXAMPLES['until']} or {_EXAMPLES['by']}."
+        )
+    if extension.until is not None:
+        yield from _time_complaints(rules, where, "until", extension.until)
+    if not rules.due:
+        yield f"{where} extends nothing, for nothing is due. Write {_EXAMPLES['due']}."
+
+
+def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:
+    """Two sets that name an exercise in the same way: by its name, its chapter, or as one of all."""
+    by_name = [number for number, each in enumerate(sets, 1) if exercise in each.exercises]
+    by_chapter = [number for number, each in enumerate(sets, 1) if chapter in each.chapters]
+    of_all = [n for n, each in enumerate(sets, 1) if not each.exercises and not each.chapters]
+    named = by_name or by_chapter or of_all
+    if len(named) < 2:
+        return ""
+    which = " and ".join(f"[[due]] {number}" for number in named[:2])
+    return (
+        f"{exercise!r} is due twice, by {which}. Name its `exercises` or `chapters` in one of them."
+    )
