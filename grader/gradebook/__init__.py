@@ -4,7 +4,7 @@
 `keeper` writes the gradebook, `book` reads it; `tables` is its file, `cells` are the values in it, `format1` is
 the file of before. `policy` says which attempt counts and how much of it, `corrections` are what a person
 changed, and `standing` is what counts by both. `review` lists what a person should look at,
-`odd_code` among it; `similarity` finds alike files by their `fingerprints`.
+`odd_code` among it; `similarity` finds alike files by their `fingerprints`. `merge` makes one of several.
 """
 
 from grader.gradebook.book import Gradebook, Replaced

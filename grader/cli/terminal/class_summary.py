@@ -37,6 +37,7 @@ _SHOWN_STUDENTS = 40
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _SHOWN_MISSING = 5
+_SHOWN_CONFLICTS = 50
 # Of an exercise; all that are kept are in the file and in the report.
 _SHOWN_PAIRS = 20
 
@@ -245,6 +246,28 @@ def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> 
 
 def _word(outcome: Outcome | None) -> str:
     return outcome.value.replace("_", " ") if outcome is not None else "absent"
+
+
+def show_merged(console: Console, merged: Merged, folder: Path, names: Mapping[str, str]) -> None:
+    """Print what a merge brought, and what the gradebooks disagree on; `names` are the students', by id."""
+    new = (
+        counted(merged.students, "student"),
+        counted(merged.attempts, "attempt"),
+        counted(merged.verdicts, "verdict"),
+        counted(merged.corrections, "correction"),
+    )
+    text = f"{clean(str(folder), 1000)}: {', '.join(new)} new."
+    print_lines(console, iter([Text(text)]))
+    if merged.conflicts:
+        heading = f"They disagree in {counted(len(merged.conflicts), 'place')}:"
+        print_lines(console, iter([Text(heading, "bold")]))
+    for conflict in merged.conflicts[:_SHOWN_CONFLICTS]:
+        who = called(conflict.student, names) if conflict.student else "the whole class"
+        text = f"{who} {conflict.exercise}".rstrip()
+        text += f": {clean(conflict.what, 400)}; kept: {clean(conflict.kept, 200)}."
+        print_lines(console, hang(console, Text("  "), Text(text)))
+    if (more := len(merged.conflicts) - _SHOWN_CONFLICTS) > 0:
+        print_lines(console, iter([Text(f"  and {more} more", "dim")]))
 
 
 def show_similarity(
