@@ -1,4 +1,4 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, points and likely names in words."""
+"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, points, likely names in words."""
 
 from __future__ import annotations
 

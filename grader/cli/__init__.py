@@ -11,6 +11,7 @@ from __future__ import annotations
 import click
 
 from grader import __version__
+from grader.cli.adjust import adjust
 from grader.cli.audit import audit
 from grader.cli.author import new, pack, release, stub
 from grader.cli.batch import batch, regrade
@@ -21,6 +22,7 @@ from grader.cli.export import export
 from grader.cli.merge import merge
 from grader.cli.package import package
 from grader.cli.plot import plot
+from grader.cli.policy import policy
 from grader.cli.report import report
 from grader.cli.run import run
 from grader.cli.show import show
@@ -47,6 +49,8 @@ def main() -> None:
 
 
 main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
-main.add_family("For instructors", batch, regrade, show, report, similar, export, merge, package)
+main.add_family(
+    "For instructors", batch, regrade, policy, adjust, show, report, similar, export, merge, package
+)
 main.add_family("For authors", new, stub, verify, release, pack)
 main.add_family("For whoever must trust it", doctor, audit, schema)

@@ -12,6 +12,7 @@ import click
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    anonymous_option,
     course_option,
     isolation_option,
     known_exercises,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 def _pool_options(command: Any) -> Any:
     """The options of commands that have many exercises judged."""
     for option in (
+        anonymous_option,
         click.option(
             "--scheduler",
             metavar="ADDRESS",
@@ -117,18 +119,23 @@ def batch(
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
     from grader.submissions import find_class, read_roster
+    from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
     download = find_class(submissions, course, roster)
-    for note in download.notes:
+    for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
+    if options["anonymous"] and download.notes:
+        left_out = counted(len(download.notes), "note")
+        click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = _grading_options(options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
-        BatchDisplay() as display,
+        BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises:
             book.assign(course)
@@ -136,8 +143,14 @@ def batch(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, book.absent())
-        show_attention(open_console(sys.stdout), summary.attention, book.names())
+        if not options["anonymous"]:
+            _show(book, summary, book.absent())
+            show_attention(open_console(sys.stdout), summary.attention, book.names())
+    if options["anonymous"]:
+        with AnonymousBook.open(results) as hidden:
+            shown = hidden.summary(summary)
+            _show(hidden, shown, hidden.absent())
+            show_attention(open_console(sys.stdout), shown.attention, {})
     _exit(summary)
 
 
@@ -181,6 +194,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import changes
     from grader.gradebook.batch import regrade as grade_again
 
@@ -190,15 +204,23 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
-        BatchDisplay() as display,
+        BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(book.replaced()))
         console = open_console(sys.stdout)
-        _show(book, summary)
-        show_changes(console, differences, book.names())
-        show_attention(console, summary.attention, book.names())
+        if not options["anonymous"]:
+            _show(book, summary)
+            show_changes(console, differences, book.names())
+            show_attention(console, summary.attention, book.names())
+    if options["anonymous"]:
+        with AnonymousBook.open(results) as hidden:
+            shown = hidden.summary(summary)
+            differences = [hidden.change(each) for each in differences]
+            _show(hidden, shown)
+            show_changes(console, differences, {})
+            show_attention(console, shown.attention, {})
     if json_file is not None:
         import msgspec
 
@@ -236,12 +258,21 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
         show_summary,
     )
     from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.corrections import show_outdated
+    from grader.gradebook.anonymous import AnonymousBook
+    from grader.gradebook.policy_file import unknown_students
+    from grader.text import clean
 
     console = open_console(sys.stdout)
     show_class(console, book.entries())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
+    if isinstance(book, AnonymousBook):  # both name students
+        return
+    show_outdated(console, book)
+    for note in unknown_students(book.policy, book.students()):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
 
 
 def _exit(summary: BatchSummary) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import course_option, open_course, results_argument
+from grader.cli.options import anonymous_option, course_option, open_course, results_argument
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
@@ -30,7 +30,8 @@ from grader.cli.options import course_option, open_course, results_argument
     show_default=True,
     help="Keep at most so many pairs of each exercise, the most alike.",
 )
-def similar(results: Path, course_path: Path, threshold: float, most: int) -> None:
+@anonymous_option
+def similar(results: Path, course_path: Path, threshold: float, most: int, anonymous: bool) -> None:
     """Find pairs of students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
     Compares runs of code whatever its names, numbers, comments and layout; what the stub gave and
@@ -50,7 +51,7 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
-    from grader.gradebook.batch import refuse_other_course
+    from grader.gradebook.belonging import refuse_other_course
     from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
@@ -66,4 +67,10 @@ def similar(results: Path, course_path: Path, threshold: float, most: int) -> No
         )
         names = book.names()
     path = write_similar(results, similarity)
+    if anonymous:
+        from grader.gradebook.anonymous import AnonymousBook
+
+        # The file is the gradebook's own, as it is: the report reads it.
+        with AnonymousBook.open(results) as hidden:
+            similarity, names = hidden.similarity(similarity), hidden.names()
     show_similarity(open_console(sys.stdout), similarity, path, names)

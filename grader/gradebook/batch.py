@@ -8,32 +8,31 @@ download, `regrade` from the gradebook; the rest is the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
-from grader.errors import SubmissionError
-from grader.gradebook import Attempt, Gradebook, Keeper, Replaced
+from grader.gradebook import Attempt, Keeper, Replaced
+from grader.gradebook.asking import Asking, ToJudge
+from grader.gradebook.belonging import refuse_other_course, refuse_other_ids
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
     most_pressing_first,
-    nothing_found,
-    passed_over,
     suspicious_in,
 )
-from grader.gradebook.standing import NOT_YET, Work
+from grader.gradebook.standing import NOT_YET
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import environment_of, nothing_handed_in, settle, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
-from grader.results import Environment, ExerciseResult, Outcome, Status, StudentInfo
-from grader.submissions import ClassAttempt, ClassDownload, ExerciseFile, read_attempt
+from grader.results import Environment, ExerciseResult, Outcome, Status
+from grader.submissions import ClassDownload, ExerciseFile
 
 
 class BatchProgress:
@@ -80,14 +79,6 @@ class ScoreChange(msgspec.Struct, frozen=True):
     tests: tuple[tuple[str, Outcome | None, Outcome | None], ...]
 
 
-class _Asked(NamedTuple):
-    """The files of one student that need a verdict, and those that cannot be read and count for nothing."""
-
-    student: str
-    files: list[tuple[Attempt, Exercise, ExerciseFile]]
-    passed_over: list[tuple[Exercise, ExerciseFile]]
-
-
 class _Question(NamedTuple):
     """A file that needs a verdict, and the key of that verdict."""
 
@@ -123,9 +114,9 @@ def batch(
             book.keep_student(student)
     students = itertools.groupby(download.attempts, key=lambda found: found.student.id)
 
-    def read() -> Iterator[_Asked]:
+    def read() -> Iterator[ToJudge]:
         for _, attempts in students:
-            yield grading.handed_in(list(attempts), all_attempts=all_attempts)
+            yield grading.asking.handed_in(list(attempts), all_attempts=all_attempts)
 
     return grading.run(read(), len({found.student.id for found in download.attempts}))
 
@@ -152,7 +143,7 @@ def regrade(
     grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
-    return grading.run(map(grading.kept, students), len(students))
+    return grading.run(map(grading.asking.kept, students), len(students))
 
 
 class _Batch:
@@ -176,6 +167,7 @@ class _Batch:
             e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
+        self.asking = Asking(book, course, self._exercises)
         # By the number of the task; and how many tasks each student waits for.
         self._open: dict[int, _Question] = {}
         self._missing: dict[str, int] = {}
@@ -189,7 +181,7 @@ class _Batch:
         self._not_yet = {e.id: self._unjudged(e, NOT_YET) for e in self._exercises}
         self._here, self._torch = environment_of("", ()), version_of("torch")
 
-    def run(self, students: Iterator[_Asked], total: int) -> BatchSummary:
+    def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
         blank = nothing_handed_in(self._course, self._exercises, self._options)
         is_other = self._book.begin(self._course, blank, self._policy)
         self._progress.begin(total)
@@ -213,87 +205,7 @@ class _Batch:
             tuple(self._older),
         )
 
-    def handed_in(self, found: Sequence[ClassAttempt], *, all_attempts: bool) -> _Asked:
-        """Keep what one student handed in, and ask what may count of it and of what was there before."""
-        student, known = found[0].student, set[int]()
-        there: list[Attempt] = []
-        without: dict[int, dict[str, ExerciseFile]] = {}
-        for each in found:
-            submission = read_attempt(each, self._course)
-            attempt = self._book.register(each, submission)
-            there.append(attempt)
-            # Without the sources, which are in the gradebook now.
-            without[attempt.id] = {
-                name: file for name, file in submission.files.items() if file.source is None
-            }
-        work = self._book.work(student)
-        known = {each.id for each in there}
-        wanted = known if all_attempts else set[int]()
-        newest = work.attempts[-1]
-        if work.has_versions and not work.is_dated:
-            self._undated.append(student.id)
-        if newest.id not in known:
-            self._older.append(student.id)
-        asked = self._asked(work, wanted, without)
-        last = next(each for each in reversed(work.attempts) if each.id in known)
-        files = without[last.id]
-        if len(files) == len(self._course.exercises):
-            self._attention += nothing_found(student.id, self._exercises, files)
-        answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == last.id}
-        passed_over = [
-            (exercise, files[exercise.id])
-            for exercise in self._exercises
-            if exercise.id in files and exercise.id not in answered
-        ]
-        return _Asked(student.id, asked, passed_over)
-
-    def kept(self, student: StudentInfo) -> _Asked:
-        """Ask again what the gradebook has of a student: what was judged, and what may count."""
-        work = self._book.work(student)
-        judged = {attempt for verdicts in work.verdicts.values() for attempt in verdicts}
-        return _Asked(student.id, self._asked(work, judged, {}, again=True), [])
-
-    def _asked(
-        self,
-        work: Work,
-        wanted: set[int],
-        without: Mapping[int, Mapping[str, ExerciseFile]],
-        *,
-        again: bool = False,
-    ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
-        """The files of these attempts and those that may count; where there is none, the newest attempt."""
-        newest = work.attempts[-1]
-        pairs: list[tuple[Attempt, Exercise]] = []
-        for exercise in self._exercises:
-            needed = {each.id for each in self._book.standing.needed(work, exercise.id)}
-            if again:
-                wanted_here = {
-                    each for each in wanted if each in work.verdicts.get(exercise.id, {})
-                }
-            else:
-                wanted_here = wanted
-            with_file = [
-                attempt
-                for attempt, _ in work.sources(exercise.id)
-                if attempt.id in needed | wanted_here
-            ]
-            pairs += [(attempt, exercise) for attempt in with_file or [newest]]
-        kept = {attempt.id: self._book.files_of(attempt.id) for attempt, _ in pairs}
-        return [
-            (attempt, exercise, self._file(exercise, kept[attempt.id], without.get(attempt.id, {})))
-            for attempt, exercise in sorted(pairs, key=lambda pair: pair[0].number)
-        ]
-
-    def _file(
-        self,
-        exercise: Exercise,
-        kept: Mapping[str, ExerciseFile],
-        without: Mapping[str, ExerciseFile],
-    ) -> ExerciseFile:
-        missing = ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
-        return without.get(exercise.id) or kept.get(exercise.id, missing)
-
-    def _tasks(self, students: Iterator[_Asked]) -> Iterator[Task]:
+    def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
         while True:
             # All verdicts that need no judge are synced to the disk together.
             with self._book.transaction():
@@ -305,11 +217,12 @@ class _Batch:
                 self._complete(asked.student)
             yield from tasks
 
-    def _open_tasks(self, asked: _Asked) -> Iterator[Task]:
+    def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
         """The files of a student that have to be judged; the others' verdicts are kept here."""
         self._students.add(asked.student)
-        for exercise, file in asked.passed_over:
-            self._attention += passed_over(asked.student, exercise, file)
+        self._attention += asked.attention
+        self._undated += [asked.student] * asked.is_undated
+        self._older += [asked.student] * asked.is_older
         for attempt, exercise, file in asked.files:
             self._attempts.add(attempt.id)
             key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
@@ -395,42 +308,3 @@ def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
         )
         if tests or was.score != now.score:
             yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
-
-
-def refuse_other_course(book: Gradebook, course: Course) -> None:
-    """Raise SubmissionError for the gradebook of another course: the points of both would be added up."""
-    if book.fact("course") and book.course.name != course.name:
-        raise SubmissionError(
-            f"{book.folder} is the gradebook of the course {book.course.name}, and this course is "
-            f"{course.name}: name another folder, or the course with --course."
-        )
-
-
-def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
-    """Raise SubmissionError where most of a class are there under other ids, as without the roster of before.
-
-    They would be in the gradebook twice. A few who seem to be may be others, with a like number.
-    """
-    counts = book.attempt_counts()
-    students = {found.student.id: found.student for found in download.attempts}
-    new = {name: student for name, student in students.items() if name not in counts}
-    if not counts or 2 * len(new) <= len(students):
-        return
-    ids = {name: s.id for s in book.students() if s.id in counts for name in _names_of(s)}
-    other_ids = {name: ids[name] for name in new if name in ids}
-    for name, student in new.items():
-        for other in _names_of(student) & set(counts):
-            other_ids[name] = other
-    if 2 * len(other_ids) > len(students):
-        name, other = next(iter(other_ids.items()))
-        raise SubmissionError(
-            f"{len(other_ids)} of these {len(students)} students are in {book.folder} under another id, such "
-            f"as {name} under {other}, and would be there twice: grade with the same --roster as before, "
-            "or into a new folder."
-        )
-
-
-def _names_of(student: StudentInfo) -> set[str]:
-    """Names under which another list may have a student."""
-    ids = {value for kind, value in student.ids.items() if kind != "section"}
-    return {name for name in (*ids, student.email, student.name) if name}

@@ -30,8 +30,9 @@ from grader.gradebook.corrections import Correction
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
-from grader.gradebook.standing import Attempt, Standing, Verdict, Work
+from grader.gradebook.standing import ClassStanding
 from grader.gradebook.tables import FILE, connected
+from grader.gradebook.work import Attempt, Verdict, Work
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
 from grader.submissions import ExerciseFile
 
@@ -51,7 +52,7 @@ class Gradebook:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         self._connection = connection
-        self._standing: tuple[int, Standing] | None = None
+        self._standing: tuple[int, ClassStanding] | None = None
 
     @classmethod
     @contextlib.contextmanager
@@ -211,12 +212,12 @@ class Gradebook:
     # --- verdicts -------------------------------------------------------------------------------
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ClassStanding:
         """What counts by the rules of this moment."""
         # It changes when another process wrote to the file; we ourselves forget it when it is time.
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if self._standing is None or self._standing[0] != version:
-            self._standing = version, Standing(self, self._connection)
+            self._standing = version, ClassStanding(self, self._connection)
         return self._standing[1]
 
     def entries(self) -> Iterator[Entry]:

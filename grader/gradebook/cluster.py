@@ -16,6 +16,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,6 @@ from typing import Any
 import dask.config
 import msgspec
 from distributed import Client, Future, Worker, WorkerPlugin, as_completed, get_worker
-from distributed.client import CancelledError
 from distributed.scheduler import KilledWorker
 
 from grader.course.manifest import Course, load_course

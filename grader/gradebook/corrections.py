@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from grader.judge.scoring import rescored, rounded
-from grader.results import ExerciseResult, Status
+from grader.results import Entry, ExerciseResult, Outcome, Status
 from grader.text import number
 
 
@@ -23,6 +23,9 @@ class Kind(enum.Enum):
     ADD = "add"
     DROP = "drop"
     GIVE = "give"
+
+
+_OF_TESTS = (Kind.DROP, Kind.GIVE)
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,24 +77,26 @@ def holding(
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
-    """What the judge would have given without the dropped tests, and with the given ones passed."""
+    """The points and the status without the dropped tests, and with the given ones passed."""
     names = {test.name for test in result.tests}
-    messages: dict[Kind, dict[str, str]] = {Kind.DROP: {}, Kind.GIVE: {}}
-    for each in corrections:
-        if each.kind in messages and each.test in names:
-            messages[each.kind][each.test] = _sentence(_words(each), each.reason)
-    if result.settled or result.status is Status.UNJUDGED or not any(messages.values()):
+    tests = {kind: {c.test for c in corrections if c.kind is kind} & names for kind in _OF_TESTS}
+    if result.settled or result.status is Status.UNJUDGED or not any(tests.values()):
         return result
-    return rescored(result, messages[Kind.DROP], messages[Kind.GIVE])
+    return rescored(result, tests[Kind.DROP], tests[Kind.GIVE])
 
 
 def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
-    """A sentence for each test that is dropped or given, and was not passed or not dropped before."""
-    names = {test.name for test in result.tests}
+    """A sentence for each test that is dropped, or given and was not passed, by its title."""
+    # The name of a hidden test is not for students.
     return tuple(
-        _sentence(f"{each.test}: {_words(each)}", each.reason)
+        _sentence(f"“{test.title}” is {_words(each)}", each.reason)
         for each in corrections
-        if each.kind in (Kind.DROP, Kind.GIVE) and each.test in names
+        for test in result.tests
+        if each.test == test.name
+        and (
+            each.kind is Kind.DROP
+            or (each.kind is Kind.GIVE and test.outcome is not Outcome.PASSED)
+        )
     )
 
 
@@ -104,12 +109,31 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
     added = [each for each in corrections if each.kind is Kind.ADD]
     standing = added if final is None else [final]
     points = points + sum(each.points for each in added) if final is None else final.points
-    reasons = tuple(_sentence(_words(each), each.reason) for each in standing)
-    about = [
-        each for each in corrections if each.kind in (Kind.DROP, Kind.GIVE) or each in standing
-    ]
+    # A comment alone changes nothing, and needs no reason.
+    told = [each for each in standing if each.kind is Kind.POINTS or each.points or each.reason]
+    reasons = tuple(_sentence(_words(each), each.reason) for each in told)
+    about = [each for each in corrections if each.kind in _OF_TESTS or each in standing]
     comment = " ".join(each.comment for each in about if each.comment)
     return Corrected(rounded(min(max(points, 0.0), worth)), reasons, comment, final is not None)
+
+
+def outdated(
+    corrections: Iterable[Correction], entries: Iterable[Entry]
+) -> list[tuple[Correction, float]]:
+    """The corrections of single students that hold and whose exercise is judged otherwise by now, with how."""
+    about = {each.exercise for each in corrections if each.judged is not None}
+    judged = {
+        (entry.student.id, each.name): each.score if each.mark is None else each.mark.judged
+        for entry in entries
+        for each in entry.result.exercises
+        if each.name in about and each.status is not Status.UNJUDGED
+    }
+    pairs = [
+        (each, judged.get((each.student, each.exercise)))
+        for each in corrections
+        if each.judged is not None and not each.undone_at
+    ]
+    return [(each, now) for each, now in pairs if now is not None and now != each.judged]
 
 
 def correction_words(correction: Correction) -> str:
@@ -118,7 +142,9 @@ def correction_words(correction: Correction) -> str:
         case Kind.DROP:
             return f"{correction.test} dropped"
         case Kind.GIVE:
-            return f"{correction.test} given"
+            return f"{correction.test} given to all"
+        case Kind.ADD if not correction.points:
+            return "a comment"
     words = _words(correction)
     return words[0].lower() + words[1:] if words[0].isalpha() else words
 
@@ -132,7 +158,7 @@ def _words(correction: Correction) -> str:
         case Kind.ADD:
             return f"{points} {'added' if correction.points >= 0 else 'taken off'}"
         case Kind.DROP:
-            return "dropped, counts for nobody"
+            return "dropped and counts for nobody"
         case Kind.GIVE:
             return "given to all"
 

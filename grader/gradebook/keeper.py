@@ -29,9 +29,9 @@ from grader.gradebook.cells import (
 from grader.gradebook.corrections import Correction
 from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
-from grader.gradebook.standing import Attempt
 from grader.gradebook.tables import FILE, connected, only_writer
 from grader.gradebook.verdict_key import VerdictKey, source_digest
+from grader.gradebook.work import Attempt
 from grader.results import Environment, ExerciseResult, Result, Status, StudentInfo, to_json
 from grader.submissions import ClassAttempt, Submission, safe_name
 

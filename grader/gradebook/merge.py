@@ -180,6 +180,12 @@ class _Merging(Keeper):
         wanted = {}
         own = self.fact("exercises").split(",")
         more = [name for name in facts["exercises"].split(",") if name not in own]
+        if set(own) != set(facts["exercises"].split(",")):
+            what = (
+                f"{self.folder} is about {','.join(own)}; {other.folder} about {facts['exercises']}"
+            )
+            kept = "all of them; who is in one of the two alone has nothing for the rest"
+            self._conflicts.append(Conflict("", "", what.replace(",", ", "), kept))
         if more:
             wanted["exercises"] = ",".join([*own, *more])
             if self.fact("assigned") and facts.get("assigned"):

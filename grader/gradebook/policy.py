@@ -288,7 +288,7 @@ class Policy(msgspec.Struct, frozen=True):
     def _why_none(self, newest: Weighed, deadline: Deadline | None) -> str:
         if deadline is None or not newest.is_closed:
             # The first attempts are never beyond their number: they came too late.
-            return "Nothing was handed in in time."
+            return "Nothing was handed in on time."
         closes = span_words(max(deadline.rules.closes or _NONE, deadline.rules.grace))
         return (
             f"Handed in {span_words(newest.late or _NONE)} late ({due_words(deadline, self.zone)}): "
@@ -324,11 +324,12 @@ def _lateness_words(
     chosen: Weighed, deadline: Deadline | None, zone: datetime.tzinfo | None
 ) -> list[str]:
     time = submitted(chosen.file.submitted_at)
-    if deadline is None or time is None or time <= deadline.due:
+    # Of no points nothing is lost.
+    if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:
         return []
     due = due_words(deadline, zone)
     if not chosen.late:
-        return [f"Handed in in time ({due})."]
+        return [f"Handed in on time ({due})."]
     late = f"Handed in {span_words(chosen.late)} late ({due})"
     if chosen.late <= deadline.rules.grace:
         return [f"{late}, within {span_words(deadline.rules.grace)} of grace."]

@@ -1,4 +1,4 @@
-"""The file of a policy, `policy.toml`: how it is read, and one sentence on the first thing that is wrong with it."""
+"""The file of a policy, `policy.toml`: how it is read, and a sentence on the first thing that is wrong."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ import msgspec
 
 from grader.gradebook.cells import read_environment, read_result
 from grader.gradebook.corrections import (
-    Correction,
     Kind,
     corrected,
     holding,
@@ -24,6 +23,7 @@ from grader.gradebook.corrections import (
     rejudged,
 )
 from grader.gradebook.policy import Counted, HandedIn
+from grader.gradebook.work import Attempt, Work
 from grader.judge.scoring import sum_of
 from grader.results import (
     Entry,
@@ -33,7 +33,6 @@ from grader.results import (
     Outcome,
     Result,
     Status,
-    StudentInfo,
     SubmissionInfo,
 )
 
@@ -42,59 +41,6 @@ if TYPE_CHECKING:
 
 NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 _REGRADE = "Not judged yet: `grade regrade` judges it."
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """A submission as the gradebook knows it; the number counts from 1, in the order of being found."""
-
-    id: int
-    student: str
-    number: int
-    submitted_at: str = ""
-    late: bool = False
-    origin: str = ""
-    digest: str = ""
-
-
-class Verdict(NamedTuple):
-    """The points of one exercise of an attempt, None without a verdict, and what there was to earn."""
-
-    score: float | None
-    worth: float
-
-
-class Work(NamedTuple):
-    """All that a student handed in: attempts, oldest first; digests of files and verdicts by exercise."""
-
-    student: StudentInfo
-    attempts: tuple[Attempt, ...]
-    files: dict[str, dict[int, str]]
-    verdicts: dict[str, dict[int, Verdict]]
-
-    @property
-    def is_dated(self) -> bool:
-        """Whether every attempt has a time, by which they are in order."""
-        return all(attempt.submitted_at for attempt in self.attempts)
-
-    @property
-    def has_versions(self) -> bool:
-        """Whether there are several files for one exercise, and a rule says which of them counts."""
-        return any(len(set(files.values())) > 1 for files in self.files.values())
-
-    def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
-        """The attempts with a file for an exercise, oldest first, and its digest."""
-        files = self.files.get(exercise, {})
-        return [(each, files[each.id]) for each in self.attempts if each.id in files]
-
-    def judged_as(self, exercise: str, attempt: int) -> int | None:
-        """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
-        files, verdicts = self.files.get(exercise, {}), self.verdicts.get(exercise, {})
-        if attempt in verdicts:
-            return attempt
-        for other, source in files.items():
-            if source == files[attempt] and other in verdicts and verdicts[other].score is not None:
-                return other
-        return None
 
 
 class Choice(NamedTuple):
@@ -110,7 +56,7 @@ class Choice(NamedTuple):
     submitted_at: str = ""
 
 
-class _Row(NamedTuple):
+class _Kept(NamedTuple):
     """A verdict as it stands in the gradebook."""
 
     result: ExerciseResult
@@ -119,7 +65,7 @@ class _Row(NamedTuple):
     environment: Environment
 
 
-class Standing:
+class ClassStanding:
     """The rules of a class, read once, and what stands by them, one student at a time."""
 
     def __init__(self, book: Gradebook, connection: sqlite3.Connection) -> None:
@@ -229,7 +175,7 @@ class Standing:
         )
 
     def _exercise(
-        self, work: Work, exercise: str, choice: Choice | None, row: _Row | None
+        self, work: Work, exercise: str, choice: Choice | None, row: _Kept | None
     ) -> ExerciseResult | None:
         result = row.result if row is not None else self._nothing(exercise, choice)
         held = holding(self._corrections, work.student.id, exercise, result)
@@ -272,13 +218,13 @@ class Standing:
         )
 
     def _result(
-        self, submission: SubmissionInfo, exercises: list[ExerciseResult], rows: Iterable[_Row]
+        self, submission: SubmissionInfo, exercises: list[ExerciseResult], rows: Iterable[_Kept]
     ) -> Result:
         score, max_score = sum_of(exercises)
         verdicts, blank = list(rows), self._blank
         if not verdicts:
             assert blank is not None, "it is what the exercises are of"
-            verdicts = [_Row(exercises[0], blank.started_at, blank.seed, blank.environment)]
+            verdicts = [_Kept(exercises[0], blank.started_at, blank.seed, blank.environment)]
         return Result(
             course=self._book.course,
             submission=submission,
@@ -291,24 +237,24 @@ class Standing:
             environment=_common([row.environment for row in verdicts]),
         )
 
-    def _verdicts(self, choices: Mapping[str, Choice]) -> dict[str, _Row]:
+    def _verdicts(self, choices: Mapping[str, Choice]) -> dict[str, _Kept]:
         """The verdict that counts of each exercise, where there is one."""
         of_attempts: dict[int, list[str]] = {}
         for name, choice in choices.items():
             if choice.judged_as is not None:
                 of_attempts.setdefault(choice.judged_as, []).append(name)
-        rows: dict[str, _Row] = {}
+        rows: dict[str, _Kept] = {}
         for attempt, names in of_attempts.items():
             rows |= self._rows(attempt, names)
         return {name: rows[name] for name in choices if name in rows}
 
-    def _rows(self, attempt: int, exercises: Sequence[str]) -> dict[str, _Row]:
+    def _rows(self, attempt: int, exercises: Sequence[str]) -> dict[str, _Kept]:
         rows = self._connection.execute(
             "SELECT exercise, result, graded_at, seed, environment FROM grades WHERE attempt = ?",
             (attempt,),
         )
         return {
-            exercise: _Row(read_result(result), graded_at, seed, self._environment(environment))
+            exercise: _Kept(read_result(result), graded_at, seed, self._environment(environment))
             for exercise, result, graded_at, seed, environment in rows
             if exercise in exercises
         }

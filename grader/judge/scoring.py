@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -142,46 +142,25 @@ def _hundredth(amount: int, parts: int) -> float:
 
 
 def rescored(
-    result: ExerciseResult, dropped: Mapping[str, str], given: Mapping[str, str]
+    result: ExerciseResult, dropped: Collection[str], given: Collection[str]
 ) -> ExerciseResult:
-    """The exercise as if it had not the dropped tests, and as if the given ones had passed.
+    """The points and the status if the exercise had not the dropped tests, and the given ones had passed.
 
-    Both have the message to show instead, by the name of the test. A dropped test stays, and weighs nothing.
+    The tests stay as the judge ended them: what is said of them is true.
     """
-    tests = []
-    for test in result.tests:
-        if test.name in dropped:
-            test = msgspec.structs.replace(
-                test,
-                outcome=Outcome.SKIPPED,
-                score=0.0,
-                max_score=0.0,
-                message=dropped[test.name],
-                hint="",
-                place=None,
-            )
-        elif test.name in given:
-            message = "" if test.outcome is Outcome.PASSED else given[test.name]
-            test = msgspec.structs.replace(
-                test, outcome=Outcome.PASSED, score=test.max_score, message=message, hint=""
-            )
-        tests.append(test)
-    outcomes = [test.outcome for test in tests if test.name not in dropped]
-    return msgspec.structs.replace(
-        result, tests=tuple(tests), score=_earned(tests, result.max_score), status=_status(outcomes)
-    )
+    tests = [
+        msgspec.structs.replace(test, outcome=Outcome.PASSED, score=test.max_score)
+        if test.name in given
+        else test
+        for test in result.tests
+        if test.name not in dropped
+    ]
+    score, status = _earned(tests, result.max_score), _status([test.outcome for test in tests])
+    return msgspec.structs.replace(result, score=score, status=status)
 
 
-def as_judged(result: ExerciseResult) -> ExerciseResult:
-    """The exercise with the points of its tests alone, without what a policy or a person made of them."""
-    if result.mark is None or not result.tests:
-        return result
-    return msgspec.structs.replace(result, score=_earned(result.tests, result.max_score))
-
-
-def _earned(tests: Iterable[TestResult], worth: float) -> float:
-    results = tuple(tests)
-    earned, total = sum(test.score for test in results), sum(test.max_score for test in results)
+def _earned(tests: Sequence[TestResult], worth: float) -> float:
+    earned, total = sum(test.score for test in tests), sum(test.max_score for test in tests)
     return points(earned, total, worth)
 
 

@@ -185,6 +185,11 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
     return (Section(tuple(notes)),) if notes else ()
 
 
+def remarks(exercise: ExerciseResult) -> str:
+    """What else there is to say of the points, as lines of text."""
+    return plain(block for section in _remarks(exercise) for block in section.blocks)
+
+
 def fault(exercise: ExerciseResult) -> Section:
     """The section about the file as a whole."""
     place = exercise.tests[0].place if exercise.tests else None

@@ -58,7 +58,7 @@ def _block_lines(
             prefix = Text(f"{_INDENT}{marks_for(console).arrow} ")
             yield from hang(console, prefix, Text(clean(text, LONGEST_LINE), "italic"))
         case Note(text):
-            yield Text.assemble(_INDENT, (text, "dim"))
+            yield from hang(console, Text(_INDENT), Text(clean(text, LONGEST_LINE), "dim"))
 
 
 def printed_lines(console: Console, text: str, indent: str, most: int) -> Iterator[Text]:

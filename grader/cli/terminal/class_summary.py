@@ -23,6 +23,7 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
+from grader.gradebook.merge import Merged
 from grader.gradebook.review import Attention, Group, Reason, grouped
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
@@ -45,7 +46,8 @@ _SHOWN_PAIRS = 20
 class BatchDisplay(BatchProgress):
     """Progress on stderr with rate and time left; a line for every tenth where that is no terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, anonymous: bool = False) -> None:
+        self._anonymous = anonymous
         self._bar = ProgressBar("graded", timed=True)
         self._is_shown = False
         self._total = self._done = 0
@@ -63,7 +65,8 @@ class BatchDisplay(BatchProgress):
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """Say who is being judged."""
-        self._bar.describe(f"{clean(student, 30)}: {result.name}")
+        who = "" if self._anonymous else f"{clean(student, 30)}: "
+        self._bar.describe(f"{who}{result.name}")
 
     def done(self, student: str) -> None:  # noqa: ARG002  # as inherited
         """One more is graded."""

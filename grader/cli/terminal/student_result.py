@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.blocks import section_lines
-from grader.cli.terminal.console import marks_for, outcome_mark, print_lines, status_words
+from grader.cli.terminal.blocks import LONGEST_LINE, section_lines
+from grader.cli.terminal.console import hang, marks_for, outcome_mark, print_lines, status_words
 from grader.errors import SubmissionError
 from grader.judge.scoring import shares
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status, StudentInfo
-from grader.student.blocks import Section, every_test, fault
-from grader.text import clean, counted, number
+from grader.student.blocks import Section, every_test, fault, remarks
+from grader.text import clean, counted, nearest, number
 
 _SHOWN_STUDENTS = 5
 
@@ -30,12 +30,36 @@ def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise SubmissionError(f"No student here has {wanted!r} in the id, the name or the email.")
+        raise SubmissionError(
+            f"No student here has {wanted!r} in the id, the name or the email. {_near(students, wanted)}"
+        )
     names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
     more = f" and {len(matches) - _SHOWN_STUDENTS} more" if matches[_SHOWN_STUDENTS:] else ""
     raise SubmissionError(
         f"{wanted!r} may be {counted(len(matches), 'student')}: {names}{more}. Name the id."
     )
+
+
+def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
+    """The student of this very id, name or email: what changes points is not for one who only may be meant.
+
+    Raises SubmissionError with those that are near.
+    """
+    matches = [student for student in students if student.id == wanted] or [
+        s for s in students if wanted.casefold() in [text.casefold() for text in _texts(s)]
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(student.id for student in matches[:_SHOWN_STUDENTS])
+        raise SubmissionError(f"{wanted!r} is the name of more than one: {names}. Name the id.")
+    raise SubmissionError(f"There is no student {wanted!r} here. {_near(students, wanted)}")
+
+
+def _near(students: Sequence[StudentInfo], wanted: str) -> str:
+    also = {text: s.id for s in students for text in (s.name, s.email) if text}
+    also |= {part: s.id for s in students for part in s.name.split()}
+    return nearest(wanted, [student.id for student in students], also)
 
 
 def _texts(student: StudentInfo) -> tuple[str, ...]:
@@ -73,6 +97,8 @@ def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
         sections = every_test(exercise, exercise.tests)
         for section, share in zip(sections, shares(exercise), strict=True):
             yield from _test(console, section, share.missed)
+    for line in remarks(exercise).splitlines():
+        yield from hang(console, Text("      "), Text(clean(line, LONGEST_LINE), "dim"))
 
 
 def _test(console: Console, section: Section, cost: float) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""Plain CSV: a row a submission, a column an exercise, the total, and whether anybody has to look."""
+"""Plain CSV: a row a student, a column an exercise, the total, what the judge gave, and why that is not all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import codecs
 from collections.abc import Iterable
 from typing import IO
 
+import msgspec
+
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.verdicts import is_judged, left_open, standing, total
+from grader.judge.scoring import scaled, sum_of
 from grader.results import Entry, ExerciseResult
 from grader.text import number
 
 _BEFORE = ("student", "name", "email", "attempt", "submitted_at", "late")
-_AFTER = ("total", "max_score", "status", "origin")
+_AFTER = ("total", "max_score", "judged", "status", "origin", "remarks")
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
@@ -58,9 +61,35 @@ def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
         *[earned.get(column, "") for column in columns],
         "" if whole is None else number(whole),
         number(entry.result.max_score if out_of is None else out_of),
+        "" if whole is None else number(_judged(entry, out_of)),
         standing(entry),
         entry.origin,
+        _remarks(entry),
     ]
+
+
+def _judged(entry: Entry, out_of: float | None) -> float:
+    """The points of the judge alone, where a policy or a person made others of them."""
+    exercises = [
+        msgspec.structs.replace(e, score=e.mark.judged) if e.mark is not None else e
+        for e in entry.result.exercises
+    ]
+    result = msgspec.structs.replace(entry.result, score=sum_of(exercises)[0])
+    return result.score if out_of is None else scaled(result, out_of)
+
+
+def _remarks(entry: Entry) -> str:
+    remarks = ["Nothing was handed in."] if entry.absent else []
+    return " ".join(filter(None, [*remarks, *map(_remark, entry.result.exercises)]))
+
+
+def _remark(exercise: ExerciseResult) -> str:
+    """Why the points of an exercise are not those of the judge, and what else was said of it."""
+    mark = exercise.mark
+    if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
+        return ""
+    texts = (f"{exercise.name}: judged {number(mark.judged)}.", *mark.reasons, mark.comment)
+    return " ".join(filter(None, texts))
 
 
 FORMAT = ClassFormat("a row a student, a column an exercise", write, ("out_of", "excel"))

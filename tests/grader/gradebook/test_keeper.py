@@ -196,8 +196,8 @@ def test_a_student_is_one_student_whatever_the_id(school: School) -> None:
             assert entry.result.score == number
             assert book.sources(entry) == {"task": f"x = {number}\n".encode()}
             assert book.entry_of(entry.student.id) == entry
-        for student in book.students():
-            book.write_result(student.id)
+        for each in book.students():
+            book.write_result(each.id)
     written = list((school.results / "results").iterdir())
     assert len(written) == len(ODD_IDS)
     assert {json.loads(path.read_bytes())["submission"]["name"] for path in written} == set(ODD_IDS)

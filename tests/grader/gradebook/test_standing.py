@@ -1,4 +1,4 @@
-"""Which attempt counts for an exercise, whatever the order in which downloads come, and who handed in nothing."""
+"""Which attempt counts for an exercise, in whatever order downloads come, and who handed in nothing."""
 
 from __future__ import annotations
 
@@ -35,19 +35,17 @@ class Class:
         self.blank = nothing_handed_in(self.course, exercises, grading_options())
         book.begin(self.course, self.blank)
 
-    def hand_in(self, at: str = "", *, judged: bool = True, **points: float | None) -> Attempt:
-        """Hand in files of so many points; None is a file that is missing."""
-        files = {
-            name: ExerciseFile(None, f"one/{name}.py is missing.")
-            if points.get(name) is None
-            else ExerciseFile(b"points = %d\n" % points[name])
-            for name in ("a", "b")
+    def hand_in(self, at: str = "", *, judged: bool = True, **points: int) -> Attempt:
+        """Hand in files of so many points."""
+        files = {name: ExerciseFile(None, f"one/{name}.py is missing.") for name in ("a", "b")}
+        files |= {
+            name: ExerciseFile(f"points = {worth}\n".encode()) for name, worth in points.items()
         }
         found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=at, path=Path("ann"))
         with self.book.transaction():
             attempt = self.book.register(found, Submission("ann", files))
             for name, worth in points.items():
-                if judged and worth is not None:
+                if judged:
                     status = Status.PASSED if worth == 10 else Status.PARTIAL
                     key = key_of(files[name].source or b"")
                     self.book.keep(attempt, key, 0, result(status, worth, name), HERE)

@@ -1,0 +1,327 @@
+"""`grade adjust`: points that a person changes, of one student or, by a test, of all."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import results_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grader.cli.terminal.corrections import Effect
+    from grader.gradebook import Gradebook, Keeper
+    from grader.gradebook.corrections import Correction
+    from grader.results import ExerciseResult
+
+_LONGEST = 1000
+
+
+@click.command(cls=Command, short_help="Change points by hand, with a reason.")
+@results_argument
+@click.argument("names", nargs=-1, metavar="[STUDENT] [EXERCISE]")
+@click.option(
+    "--points", type=float, metavar="N", help="Count so many points, whatever the rest says."
+)
+@click.option(
+    "--add", type=float, metavar="N", help="Add so many points; fewer than 0 are taken off."
+)
+@click.option("--drop", metavar="TEST", help="With --all: let this test count for nobody.")
+@click.option("--give", metavar="TEST", help="With --all: give this test to all who were judged.")
+@click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
+@click.option(
+    "--reason", metavar="TEXT", default="", help="Why; students read it, and so does every output."
+)
+@click.option("--comment", metavar="TEXT", default="", help="A remark for the student, also alone.")
+@click.option("--author", metavar="NAME", help="Who decides this. By default your login name.")
+@click.option("--undo", is_flag=True, help="Take back the newest of these corrections that holds.")
+@click.option(
+    "--number", type=int, metavar="N", help="With --undo: the one with this number in --list."
+)
+@click.option(
+    "--list", "listed", is_flag=True, help="Show every correction, also those taken back."
+)
+def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
+    """Change the points of STUDENT for EXERCISE, or of the whole class by a test, and say why.
+
+    RESULTS is the folder that `grade batch` wrote. Dropped and given tests change what the judge gave; then
+    comes the policy, then --add, and last --points, which is final. All of it stays between 0 and the
+    points of the exercise. A correction holds when the class is judged again, and stands with its reason in
+    every output. Nothing is deleted: what is taken back stays in --list.
+
+    \b
+    Examples:
+      grade adjust results zoe relu --points 8 --reason "shown in the lab"
+      grade adjust results zoe relu --add -1 --reason "copied the tests" --comment "See me."
+      grade adjust results zoe relu --undo
+      grade adjust results --all relu --give test_inplace --reason "the text did not say it"
+      grade adjust results --list
+    """
+    from grader.gradebook import Gradebook, Keeper
+
+    _refuse_mixtures(names, options)
+    # A folder without a gradebook must not get one.
+    with Gradebook.open(results) as book:
+        if options["listed"]:
+            _list(book)
+            return
+    author = options["author"] or _login()
+    with Keeper.open(results) as keeper:
+        tell_unfinished(keeper)
+        if options["undo"]:
+            _undo(keeper, names, options, author)
+        else:
+            _correct(keeper, names, options, author)
+
+
+def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Raise a usage error for options that mean nothing together."""
+    changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
+    of_test = options["drop"] is not None or options["give"] is not None
+    is_numbered = options["undo"] and options["number"] is not None
+    wanted = 0 if options["listed"] or is_numbered else 1 if options["for_all"] else 2
+    if options["listed"] and (changes or options["undo"]):
+        raise click.UsageError("--list shows and changes nothing: give it alone.")
+    if len(changes) > 1:
+        raise click.UsageError(f"Only one at a time of --{' and --'.join(changes)}.")
+    if options["number"] is not None and not options["undo"]:
+        raise click.UsageError("--number is for --undo.")
+    if options["for_all"] and options["points"] is not None:
+        raise click.UsageError(
+            "--points is for one student; for all there are --add, --drop and --give."
+        )
+    if of_test and not options["for_all"]:
+        raise click.UsageError(
+            "A test is dropped or given for the whole class: add --all, and no STUDENT."
+        )
+    if len(names) != wanted:
+        what = {0: "no names", 1: "EXERCISE alone with --all", 2: "STUDENT and EXERCISE"}[wanted]
+        raise click.UsageError(f"Name {what}; here: {' '.join(names) or 'nothing'}.")
+    if options["listed"] or options["undo"]:
+        return
+    if not changes and not options["comment"].strip():
+        raise click.UsageError(
+            "Say what to change: --points, --add, --drop, --give, --comment or --undo."
+        )
+    if changes and not options["reason"].strip():
+        raise click.UsageError('Say why with --reason "…": it stands beside the points.')
+    if any(
+        options[name] is not None and not math.isfinite(options[name]) for name in ("points", "add")
+    ):
+        raise click.UsageError("Points are a number.")
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError) as error:
+        raise click.UsageError(
+            "You have no login name here: name yourself with --author."
+        ) from error
+
+
+def _list(book: Gradebook) -> None:
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.corrections import show_corrections, show_outdated
+
+    tell_unfinished(book)
+    console, corrections, names = open_console(sys.stdout), book.corrections(), book.names()
+    show_corrections(console, corrections, names, book.policy.zone)
+    show_outdated(console, book)
+
+
+def _target(
+    book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
+) -> tuple[str, ExerciseResult]:
+    """The student's id, empty for all, and the exercise as somebody has it who handed in nothing."""
+    from grader.cli.terminal.student_result import named_student
+    from grader.errors import SubmissionError
+    from grader.text import nearest
+
+    student = "" if options["for_all"] else named_student(book.students(), names[0]).id
+    blank = book.blank
+    exercises = {each.name: each for each in blank.exercises} if blank is not None else {}
+    # As a shell completes it, or a person writes it: chapter/exercise.py.
+    name = Path(names[-1].removesuffix(".py")).name
+    if name not in exercises:
+        raise SubmissionError(f"{names[-1]!r} was not graded here. {nearest(name, exercises)}")
+    return student, exercises[name]
+
+
+def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
+    from grader.gradebook.corrections import Correction, Kind
+    from grader.judge.scoring import rounded
+
+    student, exercise = _target(keeper, names, options)
+    kind = next(
+        (kind for kind in Kind if options[kind.value] is not None),
+        Kind.ADD,
+    )
+    test, points = "", 0.0
+    if kind in (Kind.DROP, Kind.GIVE):
+        test = options[kind.value]
+        _check_test(keeper.corrections(), exercise, kind, test)
+    else:
+        points = rounded(options[kind.value] or 0.0)
+        _check_points(exercise, kind, points)
+        _check_final(keeper.corrections(), student, exercise.name, kind, points)
+    correction = Correction(
+        student=student,
+        exercise=exercise.name,
+        test=test,
+        kind=kind,
+        points=points,
+        reason=_one_line(options["reason"]),
+        comment=_one_line(options["comment"]),
+        author=_one_line(author),
+        judged=_judged(keeper, student, exercise.name),
+    )
+    effect = _show_change(keeper, correction, lambda: keeper.correct(correction))
+    if kind is Kind.DROP and effect.lost:
+        click.echo("--give in its place would take points from nobody.", err=True)
+
+
+def _check_points(exercise: ExerciseResult, kind: Any, points: float) -> None:
+    from grader.gradebook.corrections import Kind
+    from grader.text import number
+
+    worth = exercise.max_score
+    if kind is Kind.POINTS and not 0 <= points <= worth:
+        raise click.UsageError(
+            f"{exercise.name} is worth {number(worth)} points: --points is from 0 to {number(worth)}."
+        )
+    if kind is Kind.ADD and abs(points) > worth:
+        raise click.UsageError(
+            f"{exercise.name} is worth {number(worth)} points: --add is at most that, up or down."
+        )
+
+
+def _check_final(
+    corrections: Sequence[Correction], student: str, exercise: str, kind: Any, points: float
+) -> None:
+    """Refuse to add what would count for nothing."""
+    from grader.errors import SubmissionError
+    from grader.gradebook.corrections import Kind, holding
+    from grader.text import number
+
+    final = [
+        each for each in holding(corrections, student, exercise, None) if each.kind is Kind.POINTS
+    ]
+    if student and kind is Kind.ADD and points and final:
+        raise SubmissionError(
+            f"{student} has {number(final[-1].points)} points for {exercise}, by number {final[-1].id}, "
+            f"which is final: give other --points, or take it back with --undo --number {final[-1].id}."
+        )
+
+
+def _check_test(
+    corrections: Sequence[Correction], exercise: ExerciseResult, kind: Any, test: str
+) -> None:
+    from grader.errors import SubmissionError
+    from grader.gradebook.corrections import Kind
+    from grader.text import nearest
+
+    tests = [each.name for each in exercise.tests]
+    if test not in tests:
+        raise SubmissionError(f"{exercise.name} has no test {test!r}. {nearest(test, tests)}")
+    holding = [
+        each
+        for each in corrections
+        if not each.undone_at and each.exercise == exercise.name and each.test
+    ]
+    for each in holding:
+        if each.test == test:
+            done = "dropped" if each.kind is Kind.DROP else "given"
+            raise SubmissionError(
+                f"{test} is {done} already, by number {each.id}: take that back first, with --undo "
+                f"--number {each.id}."
+            )
+    dropped = {each.test for each in holding if each.kind is Kind.DROP}
+    if kind is Kind.DROP and not set(tests) - dropped - {test}:
+        raise SubmissionError(
+            f"{test} is the last test of {exercise.name} that counts: take the exercise out of course.toml "
+            "instead, or give it with --give."
+        )
+
+
+def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
+    """What the judge gave a student; None for all, and where there is no verdict."""
+    from grader.results import Status
+
+    entry = book.entry_of(student) if student else None
+    for each in entry.result.exercises if entry is not None else ():
+        if each.name == exercise and each.status is not Status.UNJUDGED:
+            return each.score if each.mark is None else each.mark.judged
+    return None
+
+
+def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
+    from grader.errors import SubmissionError
+
+    holding = [each for each in keeper.corrections() if not each.undone_at]
+    if options["number"] is not None:
+        matches = [each for each in holding if each.id == options["number"]]
+        where = f"with the number {options['number']}"
+    else:
+        student, exercise = _target(keeper, names, options)
+        test = options["drop"] or options["give"]
+        matches = [
+            each
+            for each in holding
+            if each.student == student
+            and each.exercise == exercise.name
+            and (test is None or each.test == test)
+        ]
+        where = f"of {student or 'all'} for {exercise.name}"
+    if not matches:
+        raise SubmissionError(f"No correction {where} holds; --list shows all.")
+    undone = matches[-1]
+    _show_change(keeper, undone, lambda: keeper.undo(undone, _one_line(author)), undone=True)
+    if others := [str(each.id) for each in matches[:-1]]:
+        click.echo(f"There still holds: {', '.join(others)} of --list.", err=True)
+
+
+def _show_change(
+    keeper: Keeper, correction: Correction, change: Any, *, undone: bool = False
+) -> Effect:
+    """Make a change, and print what it changes: a student's points and total, or those of the class."""
+    from grader.cli.terminal.console import called, open_console
+    from grader.cli.terminal.corrections import Effect, points_of, show_effect
+    from grader.gradebook.corrections import correction_words
+    from grader.text import clean, number
+
+    names = keeper.names()
+
+    def entries() -> Any:
+        one = keeper.entry_of(correction.student) if correction.student else None
+        return keeper.entries() if not correction.student else [one] if one is not None else []
+
+    before = points_of(entries(), correction.exercise)
+    change()
+    after = points_of(entries(), correction.exercise)
+    words = clean(correction_words(correction), _LONGEST)
+    who = called(correction.student, names) if correction.student else "all"
+    click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}")
+    if not correction.student:
+        return show_effect(open_console(sys.stdout), before, after, names)
+    was, now = before[correction.student], after[correction.student]
+    stays = "as before, " if was == now else f"{'open' if was.is_open else number(was.score)} to "
+    open_ = (
+        "not judged, and so open" if now.is_open else f"{number(now.score)} of {number(now.worth)}"
+    )
+    click.echo(f"{stays}{open_} points")
+    return Effect(now.score > was.score, now.score < was.score, now.is_open)
+
+
+def _one_line(text: str) -> str:
+    from grader.text import clean
+
+    return clean(" ".join(text.split()), _LONGEST)

@@ -1,0 +1,133 @@
+"""`grade policy`: the rules by which a class's attempts count."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import exercises_argument, results_argument
+
+
+@click.command(
+    cls=Command, short_help="Show or set due times, penalties, and which attempt counts."
+)
+@results_argument
+@exercises_argument
+@click.option(
+    "--file",
+    "file",
+    metavar="TOML",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Count by this policy from now on. An empty file has no rules.",
+)
+@click.option(
+    "--explain",
+    "student",
+    metavar="STUDENT",
+    help="Say of every exercise of this student what counts, and why.",
+)
+@click.option("--toml", is_flag=True, help="Print the policy as it was written.")
+def policy(
+    results: Path, exercises: tuple[str, ...], file: Path | None, student: str | None, toml: bool
+) -> None:
+    """Show by which policy the attempts of a class count, or set another one.
+
+    RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read a policy.toml
+    that stands beside course.toml; with --file it is that file instead, until another one is named.
+    docs/instructors.md has every key. No file is judged again by it: the points follow at once.
+
+    \b
+    Examples:
+      grade policy results
+      grade policy results --file week1.toml
+      grade policy results --explain zoe
+      grade policy results strides --explain zoe
+    """
+    if sum((file is not None, student is not None, toml)) > 1:
+        raise click.UsageError("Only one of --file, --explain and --toml at a time.")
+    if exercises and student is None:
+        raise click.UsageError("EXERCISE is for --explain STUDENT.")
+    if file is not None:
+        _set(results, file)
+    elif student is not None:
+        _explain(results, student, exercises)
+    else:
+        _show(results, toml=toml)
+
+
+def _show(results: Path, *, toml: bool) -> None:
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.policy import show_policy
+    from grader.gradebook import Gradebook
+    from grader.gradebook.policy_file import unknown_students
+
+    with Gradebook.open(results) as book:
+        text, rules, students = book.fact("policy"), book.policy, book.students()
+        names, file = (
+            [name for name in book.fact("exercises").split(",") if name],
+            book.fact("policy_file"),
+        )
+    if toml:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    if not text.strip():
+        click.echo(
+            "There is no policy: of each exercise the newest attempt counts, with all of its points. "
+            "--file names one; docs/instructors.md says what it may have."
+        )
+        return
+    show_policy(open_console(sys.stdout), rules, names)
+    if file:
+        _say(f"From {file}, which --file named.")
+    for note in unknown_students(rules, students):
+        _say(note)
+
+
+def _set(results: Path, file: Path) -> None:
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.corrections import points_of, show_effect
+    from grader.cli.terminal.policy import show_policy
+    from grader.gradebook import Gradebook, Keeper
+    from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
+
+    with Gradebook.open(results) as book:
+        chapters, students = dict(book.policy.chapters), book.students()
+    text, rules = policy_from(file, chapters)
+    for complaint in unknown_students(rules, students):
+        raise PolicyError(f"{file}: {complaint}")
+    console = open_console(sys.stdout)
+    with Keeper.open(results) as keeper:
+        before, names = points_of(keeper.entries()), keeper.names()
+        keeper.set_policy(text, str(file.resolve()))
+        show_policy(console, keeper.policy, list(chapters))
+        effect = show_effect(console, before, points_of(keeper.entries()), names)
+        tell_unfinished(keeper)
+    if effect.waiting:
+        _say("What may count by this policy and was never judged, `grade regrade` judges.")
+
+
+def _explain(results: Path, student: str, exercises: tuple[str, ...]) -> None:
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.policy import show_explanation
+    from grader.cli.terminal.student_result import find_student
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+    from grader.text import nearest
+
+    with Gradebook.open(results) as book:
+        tell_unfinished(book)
+        owner = find_student(book.students(), student)
+        graded = [name for name in book.fact("exercises").split(",") if name]
+        if unknown := [name for name in exercises if name not in graded]:
+            near = nearest(unknown[0], graded)
+            raise SubmissionError(f"{unknown[0]!r} was not graded here. {near}")
+        show_explanation(open_console(sys.stdout), book, owner, exercises)
+
+
+def _say(text: str) -> None:
+    from grader.text import clean
+
+    click.echo(clean(text, 1000), err=True)

@@ -1,0 +1,132 @@
+"""Corrections of points: every one of a class, and what they come to after a grading."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import called, hang, print_lines
+from grader.gradebook import Gradebook
+from grader.gradebook.corrections import Correction, correction_words, outdated
+from grader.gradebook.times import local, submitted
+from grader.judge.scoring import sum_of
+from grader.results import Entry, Status
+from grader.text import clean, counted, number
+
+_LONGEST = 500
+_SHOWN = 20
+
+
+def correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
+    """What a correction does, why, by whom and when, and whether it still holds."""
+    words = correction_words(correction)
+    if correction.reason:
+        words += f": {correction.reason}"
+    if correction.comment:
+        words += f' (comment: "{correction.comment}")'
+    by = f"  {correction.author}, {_time(correction.made_at, zone)}"
+    if correction.judged is not None:
+        by += f", when {number(correction.judged)} was judged"
+    if correction.undone_at:
+        by += f"; undone by {correction.undone_by}, {_time(correction.undone_at, zone)}"
+    style = "strike dim" if correction.undone_at else ""
+    return Text.assemble((clean(words, _LONGEST), style), (clean(by, _LONGEST), "dim"))
+
+
+def _time(text: str, zone: datetime.tzinfo | None) -> str:
+    time = submitted(text)
+    return local(time, zone) if time is not None else ""
+
+
+def show_corrections(
+    console: Console,
+    corrections: Sequence[Correction],
+    names: Mapping[str, str],
+    zone: datetime.tzinfo | None,
+) -> None:
+    """Print every correction with its number, also those that were undone."""
+    for each in corrections:
+        who = called(each.student, names) if each.student else "all"
+        prefix = Text.assemble((f"{each.id:>4}", "bold"), f"  {who} {each.exercise}: ")
+        body = Text.assemble(prefix, correction_line(each, zone))
+        print_lines(console, hang(console, Text(), body))
+    if not corrections:
+        print_lines(console, iter([Text("No points were adjusted.")]))
+
+
+class Points(NamedTuple):
+    """The points of a student, of how many, and whether something is not judged."""
+
+    score: float
+    worth: float
+    is_open: bool
+
+
+class Effect(NamedTuple):
+    """How many students gained, lost, and have something that is not judged."""
+
+    gained: int
+    lost: int
+    waiting: int
+
+
+def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]:
+    """The points of each student, of one exercise or in all."""
+    points = {}
+    for entry in entries:
+        about = [each for each in entry.result.exercises if exercise in ("", each.name)]
+        is_open = any(each.status is Status.UNJUDGED for each in about)
+        points[entry.student.id] = Points(*sum_of(about), is_open)
+    return points
+
+
+def show_effect(
+    console: Console,
+    before: Mapping[str, Points],
+    after: Mapping[str, Points],
+    names: Mapping[str, str],
+) -> Effect:
+    """Print whose points changed, those who lost first."""
+    changed = [(after[name].score - was.score, name) for name, was in before.items()]
+    changed = sorted((gain, name) for gain, name in changed if gain and not after[name].is_open)
+    for gain, name in changed[:_SHOWN]:
+        was, now = before[name], after[name]
+        line = f"{called(name, names)}: {number(was.score)} to {number(now.score)} of {number(now.worth)}"
+        prefix = Text.assemble("  ", (f"{gain:+7.2f}", "green" if gain > 0 else "red"), "  ")
+        print_lines(console, hang(console, prefix, Text(line)))
+    if (more := len(changed) - _SHOWN) > 0:
+        print_lines(console, iter([Text(f"  and {counted(more, 'more student')}", "dim")]))
+    gained = sum(gain > 0 for gain, _ in changed)
+    waiting = sum(points.is_open for points in after.values())
+    text = f"{gained} gained, {len(changed) - gained} lost, "
+    text += f"{len(before) - len(changed) - waiting} as before"
+    text += f", {waiting} not judged." if waiting else "."
+    print_lines(console, iter([Text(text, "bold")]))
+    return Effect(gained, len(changed) - gained, waiting)
+
+
+def show_outdated(console: Console, book: Gradebook) -> None:
+    """Print the corrections of what is judged otherwise by now, each with the points of the judge."""
+    corrections = [each for each in book.corrections() if each.judged is not None]
+    students = sorted({each.student for each in corrections if not each.undone_at})
+    entries = [entry for entry in map(book.entry_of, students) if entry is not None]
+    if not (pairs := outdated(corrections, entries)):
+        return
+    names = book.names()
+    text = "Adjusted before, and judged otherwise by now:"
+    print_lines(console, iter([Text(""), Text(text, "bold")]))
+    for correction, judged in pairs[:_SHOWN]:
+        body = (
+            f"{called(correction.student, names)} {correction.exercise}: judged "
+            f"{number(correction.judged or 0.0)} when it was adjusted ({correction_words(correction)}), "
+            f"{number(judged)} now"
+        )
+        print_lines(console, hang(console, Text("  "), Text(clean(body, _LONGEST))))
+    if (more := len(pairs) - _SHOWN) > 0:
+        print_lines(console, iter([Text(f"  and {more} more", "dim")]))
+    text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
+    print_lines(console, hang(console, Text(), Text(text, "dim")))

@@ -1,0 +1,196 @@
+"""A policy in words, and what it made of each exercise of a student."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from grader.cli.terminal.console import hang, print_lines
+from grader.cli.terminal.corrections import correction_line
+from grader.gradebook import Gradebook
+from grader.gradebook.corrections import Correction, holding
+from grader.gradebook.policy import (
+    CountedAttempt,
+    Deadline,
+    Due,
+    Extension,
+    HandedIn,
+    Late,
+    Policy,
+    Weighed,
+    due_words,
+)
+from grader.gradebook.policy_file import odd_times
+from grader.gradebook.times import instant, local, span_words, submitted
+from grader.results import Entry, ExerciseResult, Status, StudentInfo
+from grader.text import clean, counted, number
+
+_COUNTS = {
+    CountedAttempt.NEWEST: "The newest attempt counts",
+    CountedAttempt.BEST: "The attempt with the most points counts",
+    CountedAttempt.AVERAGE: "The average of all attempts counts",
+}
+_LONGEST = 500
+
+
+def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> None:
+    """Print the rules in words, and when each of these exercises is due."""
+    print_lines(console, _policy_lines(console, policy, exercises))
+
+
+def _policy_lines(console: Console, policy: Policy, exercises: Sequence[str]) -> Iterator[Text]:
+    yield from hang(console, Text(), Text(_first_words(policy)))
+    sets = [policy.due(exercise) for exercise in exercises]
+    for due in policy.rules.due:
+        names = [name for name, its in zip(exercises, sets, strict=True) if its is due]
+        yield Text()
+        yield from _due_lines(console, policy, due, names)
+    undated = [name for name, its in zip(exercises, sets, strict=True) if its is None]
+    if policy.rules.due and undated:
+        yield Text()
+        yield from hang(console, Text("Never due: "), Text(", ".join(undated)))
+    if policy.rules.extension:
+        yield Text()
+    for extension in policy.rules.extension:
+        yield from hang(console, Text("  "), Text(_extension_words(policy, extension)))
+    for text in odd_times(policy):
+        yield from hang(console, Text(), Text(text, "yellow"))
+
+
+def _first_words(policy: Policy) -> str:
+    words = _COUNTS[policy.rules.attempts]
+    if policy.rules.max_attempts is not None:
+        words += f", of the first {policy.rules.max_attempts}"
+    zone = f" Times are those of {policy.rules.timezone}." if policy.rules.timezone else ""
+    return f"{words}.{zone}"
+
+
+def _due_lines(console: Console, policy: Policy, due: Due, names: Sequence[str]) -> Iterator[Text]:
+    at = local(instant(due.at, policy.zone), policy.zone)
+    shown = ", ".join(names) if names else "no exercise of this class"
+    yield from hang(console, Text.assemble((f"Due {at}", "bold"), "  "), Text(shown))
+    late = policy.rules.late if due.late is None else due.late
+    yield from hang(console, Text("  "), Text(_late_words(late), "dim"))
+
+
+def _late_words(late: Late) -> str:
+    words = []
+    if late.per_day is not None:
+        most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
+        words.append(f"{number(late.per_day)} % lost for each day begun{most}")
+    for step in late.steps:
+        after = f"more than {span_words(step.after)} late" if step.after else "late"
+        words.append(f"{number(step.lose)} % lost when {after}")
+    if not words:
+        words.append("lateness costs nothing")
+    if late.grace:
+        words.append(f"grace of {span_words(late.grace)}")
+    if late.closes is not None:
+        words.append(f"closed when more than {span_words(max(late.closes, late.grace))} late")
+    return "; ".join(words)
+
+
+def _extension_words(policy: Policy, extension: Extension) -> str:
+    students = [*filter(None, (extension.student, *extension.students))]
+    who = ", ".join([*students, *([f"section {extension.section}"] if extension.section else [])])
+    what = ", ".join((*extension.exercises, *extension.chapters)) or "everything"
+    if extension.until is not None:
+        end = f"until {local(instant(extension.until, policy.zone), policy.zone)}"
+    else:
+        end = f"by {span_words(extension.by)}" if extension.by is not None else ""
+    reason = f": {extension.reason}" if extension.reason else ""
+    return clean(f"Extension for {who}, {what}, {end}{reason}", _LONGEST)
+
+
+def show_explanation(
+    console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
+) -> None:
+    """Print of these exercises (all, if there are none) every attempt, what is due when, and the points."""
+    print_lines(console, _explanation(console, book, student, exercises))
+
+
+def _explanation(
+    console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
+) -> Iterator[Text]:
+    entry, work, policy = book.entry_of(student.id), book.work(student), book.policy
+    if entry is None:
+        return
+    name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
+    yield Text.assemble((clean(student.id, 60), "bold"), name)
+    yield from hang(console, Text(), Text(_first_words(policy), "dim"))
+    if not work.is_dated:
+        text = "An attempt has no timestamp: the attempt found last is the newest."
+        yield from hang(console, Text(), Text(text, "yellow"))
+    corrections = book.corrections()
+    for result in entry.result.exercises:
+        if exercises and result.name not in exercises:
+            continue
+        files = book.standing.handed_in(work, result.name)
+        held = holding(corrections, student.id, result.name, result)
+        yield Text()
+        yield from _exercise_lines(console, policy, student, result, files, held)
+    yield Text()
+    yield Text.assemble("Total: ", (_total(entry), "bold"))
+
+
+def _total(entry: Entry) -> str:
+    result = entry.result
+    if any(exercise.status is Status.UNJUDGED for exercise in result.exercises):
+        return "open, for something is not judged"
+    return f"{number(result.score)} of {number(result.max_score)} points"
+
+
+def _exercise_lines(
+    console: Console,
+    policy: Policy,
+    student: StudentInfo,
+    result: ExerciseResult,
+    files: Sequence[HandedIn],
+    corrections: Sequence[Correction],
+) -> Iterator[Text]:
+    is_open = result.status is Status.UNJUDGED
+    points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
+    yield Text.assemble((result.name, "bold"), f"  {points}")
+    deadline = policy.deadline(student, result.name)
+    if deadline is not None:
+        yield from hang(
+            console, Text("  "), Text(clean(due_words(deadline, policy.zone), _LONGEST))
+        )
+    counting = result.mark.attempt if result.mark is not None else 0
+    for weighed in policy.weighed(student, result.name, files):
+        mark = ">" if weighed.file.attempt == counting else " "
+        words = _attempt_words(policy, weighed, deadline)
+        yield from hang(console, Text(f"  {mark} attempt {weighed.file.attempt}  "), Text(words))
+    if not files:
+        yield Text("    nothing was handed in")
+    for correction in corrections:
+        yield from hang(console, Text("    "), correction_line(correction, policy.zone))
+    if result.mark is not None:
+        # What is said with it in every output.
+        for reason in filter(None, (*result.mark.reasons, result.mark.comment)):
+            yield from hang(console, Text("    | "), Text(clean(reason, _LONGEST), "dim"))
+
+
+def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> str:
+    time = submitted(weighed.file.submitted_at)
+    words = [local(time, policy.zone) if time is not None else "no timestamp, so never late"]
+    if weighed.late:
+        words.append(f"{span_words(weighed.late)} late")
+        if deadline is not None and weighed.late <= deadline.rules.grace:
+            words.append("within the grace")
+    elif deadline is not None and time is not None:
+        words.append("on time")
+    if weighed.file.late and not weighed.late:
+        words.append("the platform calls it late, which costs nothing here")
+    if weighed.is_closed:
+        words.append("too late to count")
+    if weighed.is_beyond:
+        words.append(f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}")
+    if weighed.file.judged is None:
+        return ", ".join([*words, "not judged"])
+    words.append(f"judged {number(weighed.file.judged)}")
+    if weighed.lost and weighed.may_count:
+        words.append(f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost")
+    return ", ".join(words)

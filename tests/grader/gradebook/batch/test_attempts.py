@@ -1,0 +1,186 @@
+"""Several downloads into one gradebook, through the real commands: what counts, and which rule was used."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grader.gradebook import Gradebook, Keeper
+from grader.results import Entry, Status
+
+PLAIN = Path(__file__).parents[2] / "courses" / "plain"
+SOLUTIONS = PLAIN / "solutions"
+GREETING = (SOLUTIONS / "text" / "greeting.py").read_text()
+WRONG = GREETING.replace("Hello", "Hallo")
+MEAN = (SOLUTIONS / "arrays" / "running_mean.py").read_text()
+ROSTER = "id,name\nada,Ada Lovelace\nzed,Zed Zulu\n"
+
+
+class Term:
+    """The plain course, a gradebook of it, and downloads to come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.course, self.results = folder / "course", folder / "results"
+        shutil.copytree(PLAIN, self.course)
+        self._folder = folder
+
+    def download(self, name: str, files: dict[str, str], at: str = "") -> Path:
+        """What Ada handed in: a folder of folders or, with a time, what Gradescope exports."""
+        folder = self._folder / name
+        for file, source in files.items():
+            path = folder / (f"submission_{name[1:]}" if at else "ada") / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source)
+        if at:
+            (folder / "submission_metadata.yml").write_text(
+                f"---\nsubmission_{name[1:]}:\n  :submitters:\n  - :name: Ada Lovelace\n"
+                f"    :sid: ada\n    :email: ada@uni.edu\n  :created_at: {at} 10:00:00.000000000 Z\n"
+            )
+        return folder
+
+    def grade(self, *arguments: str | Path) -> str:
+        """What a command prints that ends well, on one line."""
+        done = subprocess.run(
+            [sys.executable, "-m", "grader.cli", *map(str, arguments)],
+            cwd=self.course,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    def batch(self, download: Path, *options: str | Path) -> str:
+        return self.grade("batch", download, "-o", self.results, *options)
+
+    def rows(self) -> dict[str, dict[str, str]]:
+        """The rows of the class as a spreadsheet has them."""
+        out = self._folder / "grades.csv"
+        self.grade("export", self.results, "--format", "csv", "-o", out)
+        return {row["student"]: row for row in csv.DictReader(io.StringIO(out.read_text()))}
+
+    def ada(self) -> Entry:
+        with Gradebook.open(self.results) as book:
+            entry = book.entry_of("ada")
+        assert entry is not None
+        return entry
+
+
+@pytest.fixture
+def term(tmp_path: Path) -> Term:
+    return Term(tmp_path)
+
+
+def test_an_older_download_is_told_and_replaces_nothing(term: Term) -> None:
+    first = term.download("d1", {"text/greeting.py": WRONG}, "2026-03-01")
+    second = term.download("d2", {"text/greeting.py": GREETING}, "2026-03-02")
+    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["newer attempt than this download" in each for each in told] == [False, False, True]
+    assert "(ada (Ada Lovelace))" in told[2]
+    assert not any("found last counts" in each for each in told)
+    row = term.rows()["ada"]
+    assert (row["total"], row["submitted_at"]) == ("2.5", "2026-03-02T10:00:00Z")
+    # Nor does an older one that is new to the gradebook.
+    shutil.rmtree(term.results)
+    for each in (second, first):
+        told.append(term.batch(each, "--exercise", "greeting"))
+    assert "newer attempt than this download" in told[-1]
+    assert "0 exercises judged" in told[-1], "what cannot count is not judged"
+    assert term.rows()["ada"]["total"] == "2.5"
+
+
+def test_without_times_the_rule_is_told(term: Term) -> None:
+    first = term.download("d1", {"text/greeting.py": WRONG})
+    second = term.download("d2", {"text/greeting.py": GREETING})
+    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["file that was found last counts" in each for each in told] == [False, True, True]
+    assert "newer attempt than this download" in told[2]
+    assert term.rows()["ada"]["total"] == "2.5"
+
+
+def test_downloads_of_a_week_each_make_one_result(term: Term) -> None:
+    roster = term.course / "class.csv"
+    roster.write_text(ROSTER)
+    first = term.download("d1", {"text/greeting.py": GREETING})
+    second = term.download("d2", {"arrays/running_mean.py": MEAN})
+    term.batch(first, "--roster", roster)
+    assert term.ada().result.score == 2.5
+    told = term.batch(second, "--roster", roster)
+    assert "1 exercise judged" in told and "found last" not in told, "no rule was needed"
+    rows = term.rows()
+    assert (rows["ada"]["text/greeting"], rows["ada"]["arrays/running_mean"]) == ("2.5", "7.5")
+    assert (rows["ada"]["text/word_count"], rows["ada"]["total"]) == ("0", "10")
+    zed = rows["zed"]
+    assert (zed["attempt"], zed["submitted_at"], zed["late"]) == ("0", "", "no")
+    assert (zed["total"], zed["max_score"], zed["status"]) == ("0", "20", "nothing_handed_in")
+    assert {zed[f"text/{name}"] for name in ("greeting", "word_count")} == {"0"}
+    for student in ("ada", "zed"):
+        written = json.loads((term.results / "results" / f"{student}.json").read_bytes())
+        assert written["score"] == float(rows[student]["total"])
+    # Judged again, it is the same.
+    assert "0 gained, 0 lost" in term.grade("regrade", term.results)
+    assert term.rows() == rows
+
+
+def test_a_file_that_cannot_be_read_takes_nothing_away_and_is_told(term: Term) -> None:
+    term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
+    second = term.download("d2", {"text/greeting.py": "#" * 300_000})
+    told = term.batch(second)
+    assert "unreadable" in told and "Until then the file of an earlier attempt counts." in told
+    assert term.rows()["ada"]["total"] == "2.5"
+
+
+def test_another_assignment_is_told_of_everybody(term: Term) -> None:
+    """Whom a grading does not come to has a result of its exercises all the same."""
+    term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
+    other = term.download("d2", {})
+    (other / "bob" / "arrays").mkdir(parents=True)
+    (other / "bob" / "arrays" / "running_mean.py").write_text(MEAN)
+    term.batch(other, "--exercise", "running_mean")
+    rows = term.rows()
+    assert (rows["ada"]["total"], rows["ada"]["max_score"]) == ("0", "7.5")
+    assert rows["bob"]["total"] == "7.5"
+    written = json.loads((term.results / "results" / "ada.json").read_bytes())
+    assert [each["name"] for each in written["exercises"]] == ["running_mean"]
+    assert written["exercises"][0]["message"] == "Nothing was handed in."
+
+
+def test_what_a_policy_needs_is_judged_and_no_more(term: Term) -> None:
+    downloads = [
+        term.download("d1", {"text/greeting.py": GREETING}, "2026-03-01"),
+        term.download("d2", {"text/greeting.py": WRONG}, "2026-03-02"),
+        term.download("d3", {"text/greeting.py": WRONG + "# 3\n"}, "2026-03-03"),
+    ]
+    for each in reversed(downloads):
+        term.batch(each, "--exercise", "greeting")
+    assert term.rows()["ada"]["total"] == "0"
+    (term.course / "exercises" / "policy.toml").write_text('attempts = "best"\n')
+    # The two that could not count had no verdict until now.
+    told = term.grade("regrade", term.results)
+    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in told
+    assert term.rows()["ada"]["total"] == "2.5"
+    mark = term.ada().result.exercises[0].mark
+    assert mark is not None and (mark.judged, mark.submitted_at) == (2.5, "2026-03-01T10:00:00Z")
+    assert "0 exercises judged" in term.batch(downloads[0])
+
+
+def test_an_attempt_that_no_verdict_tells_of_is_never_a_zero(term: Term) -> None:
+    for day in (1, 2):
+        files = {"text/greeting.py": GREETING + f"# {day}\n"}
+        term.batch(term.download(f"d{day}", files, f"2026-03-0{3 - day}"), "--exercise", "greeting")
+    policy = 'timezone = "UTC"\n[late]\ncloses = "1 hour"\n[[due]]\nat = 2026-03-01T12:00:00\n'
+    with Keeper.open(term.results) as book:
+        book.set_policy(policy)
+    # The newest one came too late; the one before it was never judged.
+    assert term.ada().result.exercises[0].status is Status.UNJUDGED
+    assert term.rows()["ada"]["total"] == ""
+    assert "1 exercise judged" in term.grade("regrade", term.results)
+    assert term.rows()["ada"]["total"] == "2.5"
