@@ -77,6 +77,13 @@ def _pool_options(command: Any) -> Any:
     help="Who belongs to the class: ids, names, addresses. See docs/intake.md.",
 )
 @click.option(
+    "--times",
+    "given_times",
+    metavar="TIME|CSV",
+    help="When these were handed in, where the download does not say: a time for all, or a list; "
+    "see docs/intake.md.",
+)
+@click.option(
     "--exercise",
     "exercises",
     metavar="EXERCISE",
@@ -94,6 +101,7 @@ def batch(
     results: Path,
     course_path: Path,
     roster_file: Path | None,
+    given_times: str | None,
     exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
@@ -112,6 +120,7 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
+      grade batch moodle.zip -o results --times worksheet.csv
       grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
@@ -121,11 +130,12 @@ def batch(
     from grader.gradebook import Keeper
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
-    from grader.submissions import find_class, read_roster
+    from grader.submissions import find_class, read_roster, read_times
     from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    download = find_class(submissions, course, roster)
+    times = read_times(given_times) if given_times is not None else None
+    download = find_class(submissions, course, roster, times)
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:

@@ -155,7 +155,7 @@ def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     return tuple(sorted(merged, key=lambda entry: (order.index(entry.kind), entry.student)))
 
 
-class Group(msgspec.Struct, frozen=True):
+class AttentionGroup(msgspec.Struct, frozen=True):
     """What is the same of several students: where it stands, and who they are."""
 
     kind: Reason
@@ -164,7 +164,7 @@ class Group(msgspec.Struct, frozen=True):
     students: tuple[str, ...]
 
 
-def grouped(attention: Iterable[Attention]) -> dict[Reason, list[Group]]:
+def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]]:
     """The entries by kind, the most pressing first; those that say the same stand once.
 
     Of each kind every student's first entry comes before anybody's second one: thousands about one hide
@@ -184,14 +184,14 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[Group]]:
         texts.setdefault(key, {})[entry.text] = None
         students.setdefault(key, {})[entry.student] = None
         exercises.setdefault(key, {}).update(dict.fromkeys(entry.exercise.split(", ")))
-    groups: dict[Reason, list[Group]] = {}
+    groups: dict[Reason, list[AttentionGroup]] = {}
     order = list(Reason)
     for key in sorted(
         ranks, key=lambda key: (order.index(key[0]), ranks[key], -len(students[key]))
     ):
         # One text of all has the line; of several it is another one for each.
         what = next(iter(texts[key])) if len(texts[key]) == 1 else key[2]
-        group = Group(key[0], _listed([*exercises[key]]), what, tuple(students[key]))
+        group = AttentionGroup(key[0], _listed([*exercises[key]]), what, tuple(students[key]))
         groups.setdefault(key[0], []).append(group)
     return groups
 

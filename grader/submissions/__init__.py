@@ -5,9 +5,9 @@ then reads one attempt, bounded in time and memory. Nothing is extracted, nothin
 be read is one line in the result of that student.
 
 A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
-reads, with `people` and `roster`; then `attempt`. One submission: `read`. Both read `folder` and `archive`
-(`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, and `source` reads the code without
-running it.
+reads, with `people`, `roster` and `times`; then `attempt`. One submission: `read`. Both read `folder` and
+`archive` (`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, and `source` reads the code
+without running it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from grader.submissions.submission import ExerciseFile, State, Submission
 if TYPE_CHECKING:
     from grader.submissions.download import ClassDownload, find_class
     from grader.submissions.roster import Roster, read_roster
+    from grader.submissions.times import Times, read_times
 
 __all__ = [
     "ClassAttempt",
@@ -31,11 +32,13 @@ __all__ = [
     "Roster",
     "State",
     "Submission",
+    "Times",
     "file_of",
     "find_class",
     "read_attempt",
     "read_roster",
     "read_submission",
+    "read_times",
     "safe_name",
 ]
 
@@ -45,6 +48,8 @@ _LATER = {
     "find_class": "download",
     "Roster": "roster",
     "read_roster": "roster",
+    "Times": "times",
+    "read_times": "times",
 }
 
 

@@ -30,6 +30,7 @@ from grader.submissions.platforms import (
     platform_of,
 )
 from grader.submissions.roster import Roster
+from grader.submissions.times import Times
 
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
@@ -48,10 +49,13 @@ class ClassDownload(msgspec.Struct, frozen=True):
     missing: tuple[StudentInfo, ...] = ()
 
 
-def find_class(path: Path, course: Course, roster: Roster | None = None) -> ClassDownload:
+def find_class(
+    path: Path, course: Course, roster: Roster | None = None, times: Times | None = None
+) -> ClassDownload:
     """Find out who handed in what in a folder or archive; raises SubmissionError if it holds no class.
 
-    Reads names and tables of contents, not what was handed in: see `read_attempt`.
+    Reads names and tables of contents, not what was handed in: see `read_attempt`. With `times` the attempts
+    have those, as far as they are there.
     """
     download = open_download(path, course)
     finding = _Finding(download, course, roster)
@@ -63,6 +67,9 @@ def find_class(path: Path, course: Course, roster: Roster | None = None) -> Clas
         )
     notes = [*finding.notes(), *settle_ids(finding.people, roster, platform)]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
+    if times is not None:
+        attempts = times.given(attempts, platform)
+        notes += times.notes(attempts)
     attempts.sort(key=lambda attempt: (attempt.student.id, attempt.attempt))
     ids = {attempt.student.id for attempt in attempts}
     listed = roster.students if roster is not None else ()

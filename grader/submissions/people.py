@@ -52,7 +52,7 @@ def _found_in(
     claims: dict[str, list[Person]] = {}
     students: dict[str, StudentInfo] = {}
     for person in people:
-        if (student := _in_roster(person.student, roster, platform)) is not None:
+        if (student := in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
             students[student.id] = student
     settled, disputed = {}, []
@@ -70,7 +70,7 @@ def _called(person: Person) -> str:
     return person.items[0][1].person if person.items else person.student.id
 
 
-def _in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> StudentInfo | None:
+def in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> StudentInfo | None:
     """The student of the roster: by an id that the platform wrote, by email, by name."""
     for kind, value in (*platform.ids(student), ("name", student.name)):
         if (listed := roster.find(kind, value)) is not None:

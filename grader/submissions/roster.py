@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
@@ -87,20 +88,38 @@ def read_roster(path: Path) -> Roster:
 
     Raises SubmissionError, with the file and the reason, if there are no students in it.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SubmissionError(f"{path} is larger than {MAX_BYTES >> 20} MiB: is it a roster?")
-        data = path.read_bytes()
-        if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-            raise SubmissionError(
-                f"The roster {path} is a workbook or an archive: save the list as CSV, and name that."
-            )
-        students = list(_students(path, _rows(_decoded(data))))
-    except (OSError, csv.Error) as error:
-        raise SubmissionError(f"The roster {path} cannot be read: {error}.") from error
+    students = [row.student for row in read_list(path, f"The roster {path}")]
     if not students:
         raise SubmissionError(f"The roster {path} has a header and no students.")
     return Roster(students)
+
+
+class ListRow(NamedTuple):
+    """A row of a class list: its cells, by the column's name in small letters without spaces and signs."""
+
+    number: int
+    cells: dict[str, str]
+    student: StudentInfo
+
+
+def read_list(path: Path, what: str) -> list[ListRow]:
+    """The students of a CSV with a header, and what else stands in their rows.
+
+    `what` names the file in errors; raises SubmissionError where it is no list of students.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SubmissionError(
+                f"{what} is larger than {MAX_BYTES >> 20} MiB: is it a class list?"
+            )
+        data = path.read_bytes()
+        if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+            raise SubmissionError(
+                f"{what} is a workbook or an archive: save the list as CSV, and name that."
+            )
+        return list(_students(what, _rows(_decoded(data))))
+    except (OSError, csv.Error) as error:
+        raise SubmissionError(f"{what} cannot be read: {error}.") from error
 
 
 def _normal(kind: str, value: str) -> str:
@@ -153,7 +172,7 @@ def _rows(text: str) -> Iterator[list[str]]:
     )
 
 
-def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[StudentInfo]:
+def _students(what: str, rows: Iterator[list[str]]) -> Iterator[ListRow]:
     header = [_ALNUM.sub("", name.casefold()) for name in next(rows, [])]
     columns = {index: _COLUMNS[name] for index, name in enumerate(header) if name in _COLUMNS}
     for platform in PLATFORMS:
@@ -162,7 +181,7 @@ def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[StudentInfo]:
             columns |= {at: own[name] for at, name in enumerate(header) if name in own}
     if not set(columns.values()) & set(_KEYS):
         raise SubmissionError(
-            f"The roster {path} has no column that names a student: give it a header with `id`, "
+            f"{what} has no column that names a student: give it a header with `id`, "
             "`name`, `email`, `username` or the like."
         )
     for number, row in enumerate(rows, 2):
@@ -172,16 +191,15 @@ def _students(path: Path, rows: Iterator[list[str]]) -> Iterator[StudentInfo]:
                 cells[name] = written(row[index])
         name = cells.get("name", "")
         if not any(platform.no_student.fullmatch(name) for platform in PLATFORMS):
-            yield _student(path, number, cells)
+            by_header = dict(zip(header, map(written, row), strict=False))
+            yield ListRow(number, by_header, _student(what, number, cells))
 
 
-def _student(path: Path, number: int, cells: dict[str, str]) -> StudentInfo:
+def _student(what: str, number: int, cells: dict[str, str]) -> StudentInfo:
     if not cells.get("name"):
         cells["name"] = f"{cells.get('first', '')} {cells.get('last', '')}".strip()
     key = next((cells[name] for name in _KEYS if cells.get(name)), "")
     if not key:
-        raise SubmissionError(
-            f"The roster {path} has nobody in row {number}: give it an id or a name."
-        )
+        raise SubmissionError(f"{what} has nobody in row {number}: give it an id or a name.")
     ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
     return StudentInfo(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)

@@ -24,7 +24,7 @@ from grader.cli.terminal.console import (
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.merge import Merged
-from grader.gradebook.review import Attention, Group, Reason, grouped
+from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
 from grader.gradebook.similarity import ExerciseSurvey, Similarity, SimilarPair
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
@@ -191,7 +191,7 @@ def show_attention(
             print_lines(console, iter([Text(text, "dim")]))
 
 
-def _group(console: Console, group: Group, names: Mapping[str, str]) -> Iterator[Text]:
+def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
     prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
     first = ", ".join(
         called(student, names) for student in group.students[:_SHOWN_STUDENTS_OF_GROUP]

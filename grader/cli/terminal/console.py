@@ -7,6 +7,7 @@ dumb terminal, the same words stand alone in plain ASCII layout: no color, no cu
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
@@ -19,6 +20,8 @@ from grader.student.blocks import OUTCOME, STATUS, status_text
 from grader.text import clean
 
 PLAIN_WIDTH = 80
+# Narrower than this, a title says less than the exercise's id does.
+SHORTEST_TITLE = 20
 DIFFICULTY = {1: "gentle", 2: "medium", 3: "hard"}
 
 
@@ -93,6 +96,16 @@ def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:
     indent = Text(" " * prefix.cell_len)
     for row, line in enumerate(body.wrap(console, width)):
         yield Text.assemble(indent if row else prefix, line)
+
+
+def whole_words(console: Console, text: str, style: str) -> Iterator[Text]:
+    """The lines of a text, broken between words alone, and on a terminal alone: a path stays in one piece."""
+    if not console.is_terminal:
+        yield Text(text, style)
+        return
+    width = max(20, console.width)
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        yield Text(line, style)
 
 
 def checked(

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from grader.cli.terminal.console import (
     DIFFICULTY,
+    SHORTEST_TITLE,
     bar,
     checked,
     cut,
@@ -44,8 +45,8 @@ _STYLES = {
 }
 # Of each column, from its name.
 _RIGHT = ("points", "minutes")
-# Narrower than this, a title says less than the exercise's id does.
-_SHORTEST_TITLE = 20
+# What goes where the columns or a title do not fit, the first first.
+_DISPENSABLE = ("difficulty", "minutes", "points")
 # The lines of a screen that a list leaves to what stands above and below it.
 _BELOW_A_LIST = 6
 
@@ -129,11 +130,12 @@ def _row(
 
 def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
     """The rows in columns; the name of a chapter stands over its rows, which are set in."""
+    rows = _fitting(console, rows)
     columns = rows[0].cells
     margin = "  " if any(row.is_chapter for row in rows) else ""
     lines = [row for row in rows if not row.is_chapter]
-    widths = [max(map(len, column)) for column in zip(*(row.cells for row in lines), strict=True)]
-    left = console.width - sum(widths) - 2 * len(widths) - len(margin)
+    widths = _widths(lines)
+    left = _room(console, rows)
     for row in rows:
         if row.is_chapter:
             name = f"{row.cells[0]:<{len(margin) + widths[0]}}"
@@ -143,8 +145,37 @@ def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
             f"{cell:{'>' if column in _RIGHT else '<'}{width}}"
             for cell, column, width in zip(row.cells, columns, widths, strict=True)
         ]
-        title = cut(row.title if left >= _SHORTEST_TITLE else "", left, marks_for(console))
-        yield Text.assemble(margin, ("  ".join(cells), row.style), "  ", title)
+        line = Text.assemble(margin, ("  ".join(cells), row.style))
+        if left >= SHORTEST_TITLE:
+            line.append_text(Text.assemble("  ", cut(row.title, left, marks_for(console))))
+        yield line
+
+
+def _fitting(console: Console, rows: list[_Row]) -> list[_Row]:
+    """The rows without the columns for which, beside a title, there is no room."""
+    for column in _DISPENSABLE:
+        # The points are worth more than a title is.
+        needed = SHORTEST_TITLE if column != "points" else -2
+        if column in rows[0].cells and _room(console, rows) < needed:
+            where = rows[0].cells.index(column)
+            rows = [
+                row
+                if row.is_chapter
+                else msgspec.structs.replace(row, cells=row.cells[:where] + row.cells[where + 1 :])
+                for row in rows
+            ]
+    return rows
+
+
+def _room(console: Console, rows: list[_Row]) -> int:
+    """The cells of a line that its columns leave to the title; negative where they do not fit."""
+    margin = 2 * any(row.is_chapter for row in rows)
+    widths = _widths([row for row in rows if not row.is_chapter])
+    return console.width - sum(widths) - 2 * len(widths) - margin
+
+
+def _widths(lines: list[_Row]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*(row.cells for row in lines), strict=True)]
 
 
 def show_hint(console: Console, exercise: Exercise, which: int, more: str) -> None:

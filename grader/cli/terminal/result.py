@@ -16,12 +16,14 @@ from rich.text import Text
 from grader.cli.terminal.blocks import printed_lines, section_lines
 from grader.cli.terminal.console import (
     DIFFICULTY,
+    SHORTEST_TITLE,
     bar,
     cut,
     hang,
     marks_for,
     print_lines,
     status_words,
+    whole_words,
 )
 from grader.judge.scoring import sum_of
 from grader.results import ExerciseResult, Outcome, Result, Status, Visibility
@@ -65,6 +67,13 @@ def panel(
     return _Panel(console, exercises, guide, verbose).lines(about, shown)
 
 
+def brief_panel(
+    console: Console, exercises: Sequence[ExerciseResult], guide: Guide
+) -> tuple[list[Text], list[Text]]:
+    """What a small window has room for: the first cause and what it is of; then the next step."""
+    return _Panel(console, exercises, guide, verbose=False).brief()
+
+
 def show_complete(console: Console, guide: Guide) -> None:
     """Print that there is nothing left to do, and what to do if one wants to."""
     lines = [
@@ -98,13 +107,13 @@ class _Panel:
 
     def lines(self, about: str, shown: int) -> Iterator[Text]:
         """Every line, in order."""
-        yield Text(self._guide.course.title, "bold")
+        yield from whole_words(self._console, self._guide.course.title, "bold")
         if not self._alone:
             yield Text(shown_path(self._guide.submission), "dim")
         yield Text()
         details = [Text()]
         for exercise in self._exercises:
-            yield self._table.line(exercise)
+            yield from self._table.lines(exercise)
             if details := list(self._details(exercise, shown)):
                 shown = 1
                 details.append(Text())
@@ -114,7 +123,23 @@ class _Panel:
         if about:
             yield from hang(self._console, Text(), Text(about, "dim"))
         yield from self._elsewhere()
-        yield Text(self._guide.next_step(self._exercises), "bold")
+        yield from self._next_step()
+
+    def brief(self) -> tuple[list[Text], list[Text]]:
+        """The first exercise that has a finding, with one alone; then the lines of the next step."""
+        for exercise in self._exercises:
+            if details := list(self._details(exercise, 1, brief=True)):
+                lines = [*self._table.lines(exercise), *details]
+                if others := len(self._exercises) - 1:
+                    more = f"  ({counted(others, 'more exercise')} in a taller window)"
+                    lines.append(Text(more, "dim"))
+                break
+        else:
+            lines = [line for each in self._exercises for line in self._table.lines(each)]
+        return [*lines, *([] if self._alone else [self._total()])], list(self._next_step())
+
+    def _next_step(self) -> Iterator[Text]:
+        return whole_words(self._console, self._guide.next_step(self._exercises), "bold")
 
     def _elsewhere(self) -> Iterator[Text]:
         """The exercises begun out of order: the next step must not hide them."""
@@ -129,7 +154,9 @@ class _Panel:
 
     # --- one exercise ---------------------------------------------------------------------------
 
-    def _details(self, exercise: ExerciseResult, shown: int) -> Iterator[Text]:
+    def _details(
+        self, exercise: ExerciseResult, shown: int, *, brief: bool = False
+    ) -> Iterator[Text]:
         if exercise.untouched:
             if self._alone:
                 yield from self._introduction(exercise)
@@ -143,7 +170,7 @@ class _Panel:
             summary = summarized(exercise, shown, printed=True)
             for section in summary.sections:
                 yield from self._section(exercise, section)
-            if rest := self._rest(exercise, summary):
+            if not brief and (rest := self._rest(exercise, summary)):
                 yield from hang(self._console, Text("    "), Text(rest, "dim"))
         # What was printed outside of all tests, as the file was imported.
         alone = exercise.message or not any(test.printed for test in exercise.tests)
@@ -195,30 +222,44 @@ class _Panel:
 
 
 class _Table:
-    """One line an exercise, in columns that fit: a narrow terminal goes without the ids.
+    """One line an exercise, in columns that fit; where it is narrow the ids stay, which commands take.
 
+    The title of a single exercise goes below its line then, those of several are cut or left out.
     The earned is points, or tests where public ones alone are there: what those are worth, others decide.
     """
 
     def __init__(self, console: Console, rows: Sequence[ExerciseResult], *, in_tests: bool) -> None:
-        self._marks = marks_for(console)
+        self._console, self._marks = console, marks_for(console)
         self._earned = _passed_tests if in_tests else _points
         self._width = max(len(self._earned(row)) for row in rows)
         self._id = max(len(row.name) for row in rows)
         self._title = max(Text(row.title).cell_len for row in rows)
         left = console.width - self._width - len("  + ") - len("  partly passed  ")
-        if self._id + 2 + self._title > left:
-            self._id = 0
-            self._title = min(self._title, max(left, 10))
+        room = left - self._id - 2
+        self._is_apart = len(rows) == 1 and self._title > room
+        if self._title > room:
+            self._title = room if room >= SHORTEST_TITLE and not self._is_apart else 0
 
-    def line(self, row: ExerciseResult) -> Text:
-        """Mark, id, title, points and status of one exercise."""
+    def lines(self, row: ExerciseResult) -> Iterator[Text]:
+        """Mark, id, title, points and status of one exercise, as many of them as fit."""
         mark, words = status_words(row.status, self._marks)
-        title = cut(row.title, self._title, self._marks)
-        title.pad_right(self._title - title.cell_len)
-        name = Text(f"{row.name:<{self._id}}  " if self._id else "", "dim")
-        earned = f"  {self._earned(row):>{self._width}}  "
-        return Text.assemble("  ", mark, " ", name, title, earned, words)
+        name = Text(f"{row.name:<{self._id}}", "dim")
+        if self._title:
+            title = cut(row.title, self._title, self._marks)
+            title.pad_right(self._title - title.cell_len)
+            name = Text.assemble(name, "  ", title)
+        earned = f"{self._earned(row):>{self._width}}"
+        line = Text.assemble("  ", mark, " ", name, "  ", earned, "  ", words)
+        if line.cell_len <= self._console.width or self._title:
+            yield line
+        elif self._is_apart:
+            yield Text.assemble("  ", mark, " ", name)
+            yield Text.assemble("    ", earned.strip(), "  ", words)
+        else:
+            # The total says the points.
+            yield Text.assemble("  ", mark, " ", name, "  ", words)
+        if self._is_apart:
+            yield from hang(self._console, Text("    "), Text(row.title))
 
 
 def _points(row: ExerciseResult) -> str:

@@ -133,11 +133,10 @@ class WatchLoop:
         self._orders.place(exercises)
         if not self._orders.open:
             self._show(results=self._results(), status=_clock())
-        elif self._view.results:
-            # The last results stay until there are newer ones.
-            self._say(f"judging {self._orders.open[0].exercise.id}")
         else:
-            self._show(status=f"judging {self._orders.open[0].exercise.id}")
+            # The last results stay, as such, until there are newer ones.
+            status = f"judging {self._orders.open[0].exercise.id}"
+            self._show(notes=self._view.notes, status=status)
 
     def _answer(self, answer: Answer) -> None:
         if not self._orders.take(answer):
@@ -251,10 +250,9 @@ class WatchLoop:
     def _draw(self) -> None:
         """Draw the view, with the hint that is on show of its exercise."""
         hint = self._hints.get(self._view.exercise.id)
-        if hint is not None and self._view.shows is Shows.EXERCISE:
-            self._face.draw(msgspec.structs.replace(self._view, hint=hint.number))
-        else:
-            self._face.draw(self._view)
+        number = hint.number if hint is not None and self._view.shows is Shows.EXERCISE else None
+        stale = bool(self._orders.open)
+        self._face.draw(msgspec.structs.replace(self._view, hint=number, stale=stale))
 
     def _say(self, status: str) -> None:
         self._view = msgspec.structs.replace(self._view, status=status)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import cut, hang, is_plain, marks_for, print_lines
+from grader.cli.terminal.console import cut, hang, is_plain, marks_for, print_lines, whole_words
 from grader.cli.terminal.course import exercise_lines, hint_lines
-from grader.cli.terminal.result import panel
+from grader.cli.terminal.result import brief_panel, panel
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult
 from grader.student.advice import Guide
@@ -23,6 +23,8 @@ from grader.text import clean
 _LONGEST_LINE = 1000
 # The progress and the next step, which stay when a body is cut.
 _END = 3
+# Of a hint so many lines are shown, and what is wrong is cut for it.
+_LEAST_ADDED = 4
 
 
 class Screen:
@@ -42,6 +44,7 @@ class Screen:
         self._console, self._workspace, self._guide = console, workspace, guide
         self._keys, self._polling = keys, polling
         self._in_place = not is_plain(console)
+        self._is_stale = False
         if self._in_place:
             # What stands on the screen moves up and stays; from here on only the screen is cleared.
             self._write("\n" * console.height)
@@ -56,6 +59,7 @@ class Screen:
         if not self._in_place:
             self._append(view)
             return
+        self._is_stale = view.stale and bool(view.results) and view.shows is not Shows.LIST
         footer = [*self._offer(), self._status(view.status)]
         body = self._fitting(view, self._console.height - len(footer) - 1)
         with self._console.capture() as captured:
@@ -65,22 +69,30 @@ class Screen:
 
     def status(self, text: str) -> None:
         """Show another status; it is the last line of the screen."""
-        if self._in_place:
+        if not self._in_place:
+            # The answer to a key; who sits at no terminal pressed none.
+            if self._keys and not text.startswith("judging"):
+                print_lines(self._console, iter([self._status(text)]))
+                self._console.file.flush()
+        else:
             with self._console.capture() as captured:
                 self._console.print(self._status(text), end="", soft_wrap=True)
             self._write("\r\x1b[K" + captured.get())
 
     def _append(self, view: View) -> None:
-        """Write a view where nothing can be taken back: only one that is final."""
-        if not view.status.startswith("judging"):
-            lines = [
-                *self._main(view, FIRST_FINDINGS),
-                *self._added(view),
-                self._status(view.status),
-                Text(),
-            ]
-            print_lines(self._console, iter(lines))
-            self._console.file.flush()
+        """Write a view where nothing can be taken back: a result only once it is final."""
+        final = not view.status.startswith("judging")
+        if not final and not self._keys:
+            return
+        lines = [
+            *(self._main(view, FIRST_FINDINGS) if final or view.shows is Shows.LIST else ()),
+            *(self._added(view) if final else ()),
+            *(self._offer() if self._keys and final else ()),
+            self._status(view.status),
+            Text(),
+        ]
+        print_lines(self._console, iter(lines))
+        self._console.file.flush()
 
     def _write(self, text: str) -> None:
         self._console.file.write(text)
@@ -91,11 +103,20 @@ class Screen:
         if view.shows is Shows.LIST:
             yield from exercise_lines(self._console, self._workspace, opened=view.exercise.chapter)
         elif view.results:
-            guide = msgspec.structs.replace(self._guide, standings=self._workspace.standings())
-            yield from panel(self._console, view.results, guide, shown=shown)
+            lines = panel(self._console, view.results, self._guide_now(), shown=shown)
+            yield from self._dimmed(lines)
         else:
-            yield Text(self._guide.course.title, "bold")
-            yield from (Text(), Text(f"  {view.exercise.id}  {view.exercise.title}"))
+            yield from whole_words(self._console, self._guide.course.title, "bold")
+            yield Text()
+            title = Text(view.exercise.title)
+            yield from hang(self._console, Text(f"  {view.exercise.id}  "), title)
+
+    def _guide_now(self) -> Guide:
+        return msgspec.structs.replace(self._guide, standings=self._workspace.standings())
+
+    def _dimmed(self, lines: Iterable[Text]) -> Iterator[Text]:
+        """A verdict, dimmed while a newer one is on its way."""
+        return (Text(line.plain, "dim") if self._is_stale else line for line in lines)
 
     def _added(self, view: View) -> Iterator[Text]:
         """The hint and the notes that a key brought."""
@@ -106,18 +127,32 @@ class Screen:
             yield from hang(self._console, Text(), Text(clean(line, _LONGEST_LINE)))
 
     def _fitting(self, view: View, rows: int) -> list[Text]:
-        """The body in at most so many rows: with fewer findings, and cut above its end if need be."""
+        """The body in at most so many rows: with fewer findings, then with what is wrong alone, then cut."""
         added = list(self._added(view))
         for shown in range(FIRST_FINDINGS, 0, -1):
-            lines = [*self._main(view, shown), *added]
-            if self._height(lines) <= rows:
-                return lines
-        end = lines[-_END - len(added) :]
-        top = lines[: -len(end)]
-        while top and self._height([*top, *end]) >= rows:
-            top.pop()
-        left = len(lines) - len(top) - len(end)
-        return [*top, Text(f"  ({left} more lines in a taller window)", "dim"), *end]
+            main = list(self._main(view, shown))
+            if self._height([*main, *added]) <= rows:
+                return [*main, *added]
+        top, end = main[:-_END], main[-_END:]
+        if view.shows is not Shows.LIST and view.results:
+            top, end = map(list, map(self._dimmed, self._brief(view)))
+            left = rows - self._height([*top, *end])
+            if left >= self._height(added[:_LEAST_ADDED]):
+                # What is wrong stays whole, and of a hint what there is room for.
+                return [*top, *end, *self._cut(added, left)]
+        return [*self._cut(top, rows - self._height([*end, *added])), *end, *added]
+
+    def _brief(self, view: View) -> tuple[list[Text], list[Text]]:
+        return brief_panel(self._console, view.results, self._guide_now())
+
+    def _cut(self, lines: list[Text], rows: int) -> list[Text]:
+        """The lines that so many rows hold, and how many more there are."""
+        kept = list(lines)
+        if self._height(kept) <= rows:
+            return kept
+        while kept and self._height(kept) >= rows:
+            kept.pop()
+        return [*kept, Text(f"  ({len(lines) - len(kept)} more lines in a taller window)", "dim")]
 
     def _height(self, lines: list[Text]) -> int:
         """Rows of the terminal: a path that is longer than a row is not broken by us, but by it."""
@@ -136,6 +171,8 @@ class Screen:
 
     def _status(self, status: str) -> Text:
         polling = self._polling()
+        if self._is_stale and status.startswith("judging"):
+            status += "  (above: the last result)"
         text = status + (f"  (looking for saves all the time: {polling})" if polling else "")
         line = cut(text, self._console.width - 1, marks_for(self._console))
         line.stylize("yellow" if status.startswith("judging") else "dim")
@@ -151,7 +188,10 @@ class Shows(enum.Enum):
 
 
 class View(msgspec.Struct, frozen=True):
-    """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status."""
+    """The content of the screen: results of one exercise or of all, a hint by its number, notes, a status.
+
+    They are `stale` while newer ones are on their way.
+    """
 
     exercise: Exercise
     shows: Shows = Shows.EXERCISE
@@ -159,6 +199,7 @@ class View(msgspec.Struct, frozen=True):
     hint: int | None = None
     notes: str = ""
     status: str = ""
+    stale: bool = False
 
 
 class Face(Protocol):

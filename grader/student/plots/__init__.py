@@ -8,12 +8,15 @@ An exercise that can be drawn has a file `tests/plots/<chapter>/plot_<exercise>.
   are what keeps a drawing finite. A text in it has at most 100 characters and is never a formula;
 - `draw(figure, data)`: draws a `Data` into a (sub)figure of matplotlib, on our side;
 - `SIZE`: width and height of the drawing, in inches;
+- `RUNS`, if the experiment measures: how many times it is run at most, in turn with the reference's. `draw`
+  then gets the list of their `Data`;
 - `own_figure(student, data)`, if the exercise asks for a figure: runs in the sandbox, too, gets the
   data as a dict, and returns the student's own figure as the bytes of a PNG.
 
 Both functions of the sandbox get the share of a test of the exercise's time. What is not written yet may
 be left out of the data (NotImplementedError): a part of the picture is better than none.
 
-`plot` starts the `process` that draws and writes its pictures; `png` checks those that a stranger made, and
+`plot` starts the `process` that draws and writes its pictures; `png` checks those that a stranger made, `axes`
+gives the drawing of the reference beside it the same limits, `machine` says where something was measured, and
 `style` is the look of all.
 """

@@ -8,6 +8,12 @@ BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE, GRAY = "#D55E00", "#56B4E9", "#CC79A7", "#707070"
 COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 
+# For the `bbox` of a text among curves: no line of the grid runs through its words.
+GROUND: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
+
+# What is said below a drawing.
+CAPTION: Any = {"fontsize": 8.5, "color": "#555555"}
+
 # For matplotlib.rc_context.
 SETTINGS: Any = {
     "figure.dpi": 130,
@@ -26,6 +32,10 @@ SETTINGS: Any = {
     "lines.linewidth": 1.8,
     "xtick.color": "#555555",
     "ytick.color": "#555555",
-    "legend.frameon": False,
+    # A ground without an edge: no line of the grid runs through the words.
+    "legend.frameon": True,
+    "legend.facecolor": "white",
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.85,
     "legend.fontsize": 9,
 }

@@ -22,14 +22,16 @@ PATIENCE_SECONDS = 60
 
 
 class Terminal:
-    """`grade watch` in a pseudo-terminal of 80 columns and 30 lines."""
+    """`grade watch` in a pseudo-terminal, of 80 columns and 30 lines unless told."""
 
-    def __init__(self, cwd: Path, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, cwd: Path, *arguments: str, columns: int = 80, lines: int = 30, **environment: str
+    ) -> None:
         import pty
         import termios
 
         self._ours, self._theirs = pty.openpty()
-        termios.tcsetwinsize(self._theirs, (30, 80))
+        termios.tcsetwinsize(self._theirs, (lines, columns))
         self.before = termios.tcgetattr(self._theirs)
         inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
@@ -136,7 +138,9 @@ def test_a_hint_stays_while_it_is_needed(clone: Path, terminal: Terminal) -> Non
         terminal.until(f"hint {number} of 3.*q quit")
     right = (clone / "solutions" / "text" / "word_count.py").read_text("utf-8")
     save(clone, right, "text/word_count.py")
-    assert "hint" not in terminal.until(r"10 / 10  passed.*judged in \d").replace("h hint", "")
+    # Before it the old result was drawn once more, dimmed, and the hint with it.
+    passed = terminal.until(r"10 / 10  passed.*judged in \d").partition("10 / 10  passed")[2]
+    assert "hint" not in passed.replace("h hint", "")
 
 
 def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> None:
@@ -247,6 +251,60 @@ def test_a_crash_puts_the_terminal_back(clone: Path) -> None:
         save(clone, RIGHT)
         assert running.ended() == 3
         assert "has no suite" in running.until("no suite")
+    finally:
+        running.close()
+
+
+def test_a_dumb_terminal_has_keys_and_answers(clone: Path) -> None:
+    running = Terminal(clone, "greeting", TERM="dumb")
+    try:
+        keys = "h hint  n next  l list  a all  r rerun  o output  p plot  q quit"
+        assert keys in running.until("q quit")
+        running.press("h")
+        assert "An f-string." in running.until("hint 1 of 3.*q quit")
+        save(clone, RIGHT)
+        running.until(r"judging greeting\r")
+        shown = running.until(r"judged in \d")
+        assert keys in shown
+        assert "\x1b" not in shown
+        for name in ("word_count", "running_mean"):
+            right = (clone / "solutions").glob(f"*/{name}.py")
+            source = next(iter(right))
+            save(clone, source.read_text("utf-8"), f"{source.parent.name}/{name}.py")
+            running.until(r"passed.*judged in \d")
+        running.press("n")
+        running.until("every other exercise is done")
+    finally:
+        running.close()
+
+
+def test_an_old_result_is_dimmed_while_a_newer_one_is_judged(clone: Path) -> None:
+    running = Terminal(clone, "greeting", NO_COLOR="", COLORTERM="")
+    try:
+        running.until("quit")
+        save(clone, RIGHT.replace("Hello", "Bye"))
+        running.until(r"judged in \d")
+        save(clone, RIGHT)
+        stale = running.until("judging greeting  \\(above: the last result\\)")
+        assert "\x1b[2m  ✗ greeting  A greeting" in stale.replace("  \x1b[2m", "\x1b[2m  ")
+        assert "\x1b[32m✓\x1b[0m \x1b[2mgreeting" in running.until(r"judged in \d")
+    finally:
+        running.close()
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_a_narrow_window_breaks_nothing(clone: Path, columns: int) -> None:
+    manifest = clone / "exercises" / "course.toml"
+    title = "A greeting with a title that no window of sixty columns has room for"
+    text = manifest.read_text("utf-8").replace('"A greeting [of a kind]"', f'"{title}"')
+    manifest.write_text(text, encoding="utf-8")
+    running = Terminal(clone, "greeting", columns=columns, lines=24)
+    try:
+        shown = running.until("q quit")
+        assert title in " ".join(shown.split())
+        running.press("l")
+        shown += running.until("of 3 done.*q quit")
+        assert max(map(len, shown.replace("\x1b[H\x1b[J", "").splitlines())) <= columns
     finally:
         running.close()
 

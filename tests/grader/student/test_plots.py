@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import struct
 import subprocess
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
+from grader.student.plots.axes import share_axes
 from grader.student.plots.plot import draw
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
-from grader.student.plots.process import Drawn
+from grader.student.plots.process import Drawn, runs_in_turn
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -49,6 +51,8 @@ def own_figure(student: Any, data: dict[str, Any]) -> Any:
 
 
 def draw(figure: Any, data: Data) -> None:
+    # Its own title, and not that of the picture.
+    assert not figure.get_suptitle()
     axes = figure.subplots()
     axes.bar(range(len(data.counts)), list(data.counts.values()))
     axes.set_xticks(range(len(data.counts)), list(data.counts))
@@ -125,6 +129,60 @@ def test_once_it_is_passed_the_reference_stands_beside_it(course: Path) -> None:
     assert done.stdout.startswith("after.png  what your code does, and the reference beside it\n")
     alone, both = size_of(course / "before.png"), size_of(course / "after.png")
     assert both == (2 * alone[0], alone[1])
+
+
+def test_what_is_measured_is_run_several_times_in_turn(course: Path) -> None:
+    plot = course / "tests" / "plots" / "text" / "plot_word_count.py"
+    source = plot.read_text("utf-8").replace("SIZE =", "RUNS = 3\nSIZE =")
+    counting = (
+        "def draw(figure: Any, runs: list[Data]) -> None:\n    (data, *_), () = runs, runs[3:]\n"
+    )
+    counting += "    assert len(runs) == 3 and all(run.counts == data.counts for run in runs)\n"
+    plot.write_text(source.replace("def draw(figure: Any, data: Data) -> None:\n", counting))
+    done = grade(course, "plot", "word_count", "--give-up")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+def test_runs_take_turns_and_end_once_half_of_the_time_is_used() -> None:
+    order: list[str] = []
+    measures = {name: functools.partial(order.append, name) for name in ("mine", "theirs")}
+    assert set(runs_in_turn(measures, 2, 60.0)) == {"mine", "theirs"}
+    assert order == ["mine", "theirs", "mine", "theirs"]
+    order.clear()
+    assert runs_in_turn(measures, 5, 0.0) == {"mine": [None], "theirs": [None]}
+
+
+def test_pictures_beside_each_other_have_the_same_axes_and_colors() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    panels = figure.subfigures(1, 2, squeeze=False)[0]
+    for panel, most in zip(panels, (1.0, 1.95), strict=True):
+        lines, inverted, image = panel.subfigures().subplots(1, 3)
+        lines.plot([0, 1, most], [0, most, 0])
+        inverted.barh([0, 1], [1, most])
+        inverted.invert_yaxis()
+        panel.colorbar(image.imshow([[0, most], [0, 0]]), ax=image)
+    share_axes(panels)
+    mine, theirs = (panel.subfigs[0].axes for panel in panels)
+    for one, other in zip(mine, theirs, strict=True):
+        assert (one.get_xlim(), one.get_ylim()) == (other.get_xlim(), other.get_ylim())
+    assert mine[0].get_ylim()[1] > 1.95
+    assert mine[1].yaxis_inverted()
+    assert mine[2].images[0].get_clim() == (0, 1.95)
+
+
+def test_axes_of_another_scale_stay_as_they_are() -> None:
+    from matplotlib.figure import Figure
+
+    panels = Figure().subfigures(1, 2, squeeze=False)[0]
+    for panel, scale in zip(panels, ("log", "linear"), strict=True):
+        axes = panel.subplots()
+        axes.plot([1, 2], [1, 1000 if scale == "log" else 2])
+        axes.set_yscale(scale)
+    share_axes(panels)
+    assert panels[1].axes[0].get_ylim()[1] < 3
+    share_axes(panels[:1])
 
 
 def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(course: Path) -> None:

@@ -59,14 +59,15 @@ def draw(figure: FigureBase, data: Data) -> None:
     above.plot([0], [data.values[middle]], "o", color=BLUE)
     above.set(ylabel="value", title="relu, by forward")
     for name, line, color, style in (
-        ("your derivative, by backward", data.derivatives, VERMILION, "-"),
+        ("the derivative, by backward", data.derivatives, VERMILION, "-"),
         ("that of torch.relu", data.torchs, GRAY, "--"),
     ):
         # A gap at 0: what is taken there is one point, not a line between the two sides.
         gap = [*line[:middle], float("nan"), *line[middle + 1 :]]
         below.plot(points, gap, style, color=color, label=name)
         below.plot([0], [line[middle]], "o", color=color, label=f"at 0: {line[middle]:g}")
-    below.set(xlabel="x", ylabel="slope", ylim=(-0.15, 1.15), title=_title(data, points))
+    below.set(xlabel="x", ylabel="slope", title=_title(data, points))
+    below.margins(y=0.15)
     below.legend(loc="center left")
 
 

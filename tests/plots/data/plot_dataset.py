@@ -45,7 +45,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     """Stacked bars, one for each batch, in two rows."""
     above, below = figure.subplots(2, 1, sharex=True, sharey=True)
     _draw_shares(above, data.sorted, "not shuffled: class after class")
-    _draw_shares(below, data.shuffled, "your training loader")
+    _draw_shares(below, data.shuffled, "the training loader")
     above.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
     below.set(xlabel="batch", xticks=range(1, SHOWN + 1))
 

@@ -52,6 +52,6 @@ def draw(figure: FigureBase, data: Data) -> None:
     )
     for axes, own, stub, label in panels:
         axes.plot(epochs, stub, color=GRAY, linestyle="--", label="the stub")
-        axes.plot(epochs, own, color=BLUE, marker="o", markersize=3, label="your fit")
+        axes.plot(epochs, own, color=BLUE, marker="o", markersize=3, label="fit")
         axes.set(xlabel="epoch", ylabel=label)
         axes.legend()

@@ -59,15 +59,18 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """A line that grows with every batch, and one that should stay at 0."""
+    from matplotlib.ticker import MaxNLocator
+
     from grader.student.plots.style import BLUE, VERMILION
 
     axes, batches = figure.subplots(), range(1, BATCHES + 1)
     axes.plot(batches, data.appended, color=VERMILION, marker="o", label="losses.append(loss)")
-    axes.plot(batches, data.history, color=BLUE, marker="o", label="your LossHistory")
+    axes.plot(batches, data.history, color=BLUE, marker="o", label="LossHistory")
     axes.set(
         xticks=range(0, BATCHES + 1, 5),
         xlabel="batch",
         ylabel="graphs in memory",
         title="A history that keeps no graph",
     )
+    axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.legend()

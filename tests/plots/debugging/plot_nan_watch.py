@@ -44,4 +44,5 @@ def draw(figure: FigureBase, data: Data) -> None:
     axes.bar(data.names, data.norms, color=COLORS[0])
     axes.set(yscale="log", xlabel="parameter, from input to output", ylabel="norm of the gradient")
     axes.tick_params(axis="x", labelrotation=45)
+    axes.grid(visible=False, axis="x")
     figure.suptitle("Ten layers of sigmoids: the gradient vanishes towards the input")

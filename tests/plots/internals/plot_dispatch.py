@@ -54,4 +54,5 @@ def draw(figure: FigureBase, data: Data) -> None:
         part.invert_yaxis()
         part.set(title=title, xlabel="calls")
         part.tick_params(axis="y", labelsize=7)
+        part.grid(visible=False, axis="y")
     figure.suptitle("The operators that a network of three layers runs")

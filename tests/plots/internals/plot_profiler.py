@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
-SIZE = (7.4, 4.4)
+SIZE = (7.4, 4.6)
 COUNT = 10
 
 _Name = Annotated[str, msgspec.Meta(max_length=80)]
@@ -42,8 +42,10 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """A bar for each operator, with its number of calls."""
-    from grader.student.plots.style import COLORS
+    from grader.student.plots.machine import machine_words
+    from grader.student.plots.style import CAPTION, COLORS
 
+    figure.supxlabel(f"One run on {machine_words()}: another run, other times.", **CAPTION)
     axes = figure.subplots()
     names = [f"{name} ({calls}x)" for name, calls, _ in data.operators]
     times = [time / 1000 for *_, time in data.operators]

@@ -50,7 +50,7 @@ def experiment(student: Any) -> dict[str, Any]:
 def draw(figure: FigureBase, data: Data) -> None:
     """One line for each model, over the blocks from the input to the output."""
     axes = figure.subplots()
-    _draw_line(axes, data.stack, "with skip connections (your ResidualStack)", 0)
+    _draw_line(axes, data.stack, "with skip connections (ResidualStack)", 0)
     _draw_line(axes, data.chain, "without (nn.Sequential)", 1)
     axes.set(
         yscale="log",

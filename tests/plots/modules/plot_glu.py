@@ -103,7 +103,7 @@ def _draw_surface(axes: Axes, figure: FigureBase, surface: list[list[float]]) ->
 
 
 def _draw_cuts(axes: Axes, cuts: list[list[float]]) -> None:
-    from grader.student.plots.style import COLORS
+    from grader.student.plots.style import COLORS, GROUND
 
     gates = [-LIMIT + 2 * LIMIT * i / (STEPS - 1) for i in range(STEPS)]
     for value, cut, color in zip(VALUES, cuts, COLORS, strict=False):
@@ -117,6 +117,7 @@ def _draw_cuts(axes: Axes, cuts: list[list[float]]) -> None:
             xytext=(4, 0),
             textcoords="offset points",
             fontsize=8.5,
+            bbox=GROUND,
         )
     axes.set(
         xlabel="gate", ylabel="output", title="Output over the gate", xlim=(-LIMIT, LIMIT * 1.5)

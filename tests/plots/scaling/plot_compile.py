@@ -45,6 +45,8 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """A row of bars for each value of `dynamic`."""
+    from matplotlib.ticker import MaxNLocator
+
     from grader.student.plots.style import COLORS
 
     rows = {"None": data.automatic, "False": data.fixed, "True": data.variable}
@@ -53,6 +55,8 @@ def draw(figure: FigureBase, data: Data) -> None:
         part.bar(range(len(SIZES)), counts, color=color)
         part.set(ylim=(0, max(1.2, *counts)), title=f"dynamic={name}: {sum(counts)} in all")
         part.set_ylabel("new graphs")
+        part.grid(visible=False, axis="x")
+        part.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes[-1].set_xticks(range(len(SIZES)), [str(size) for size in SIZES])
     axes[-1].set_xlabel("batch size of each call, in order")
     figure.suptitle("What each batch size compiles")

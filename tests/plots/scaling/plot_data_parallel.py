@@ -1,24 +1,30 @@
 """Throughput and scaling efficiency for one rank and more, and what the overheads of a step are.
 
-Real measurements, but short ones: of this machine, at this moment.
+Real measurements, but short ones, of a machine that does other things, too: several runs, in turn with the
+reference's, and beside their median how far apart they are.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-SIZE = (7.4, 6.4)
+SIZE = (7.4, 6.6)
+RUNS = 5
 MOST_RANKS = 4
 BATCH = 512
 FEATURES = 128
-# For the throughputs; the overheads are measured once. An experiment has a quarter of the exercise's time.
-SECONDS = 1.0
+# How far from the median's place the points of the runs begin.
+_BESIDE = 0.12
 _Positive = Annotated[float, msgspec.Meta(ge=0)]
 _Name = Annotated[str, msgspec.Meta(max_length=40)]
 
@@ -29,20 +35,19 @@ class Data(msgspec.Struct):
     throughputs: Annotated[dict[int, _Positive], msgspec.Meta(min_length=1, max_length=8)]
     efficiencies: Annotated[dict[int, _Positive], msgspec.Meta(max_length=8)] | None
     overheads: Annotated[dict[_Name, _Positive], msgspec.Meta(max_length=8)] | None
-    cores: int
 
 
 def experiment(student: Any) -> dict[str, Any]:
-    """A network of three layers; as many ranks as there are cores to compute on, four at most."""
+    """A network of three layers; as many ranks as there are processors to use, four at most."""
     import os
 
     import torch
     from torch import nn
 
-    cores = (
+    usable = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    sizes = [size for size in (1, 2, MOST_RANKS) if size <= max(cores, 2)]
+    sizes = [size for size in (1, 2, MOST_RANKS) if size <= max(usable, 2)]
 
     def build() -> nn.Module:
         hidden = 2 * FEATURES
@@ -55,8 +60,8 @@ def experiment(student: Any) -> dict[str, Any]:
         )
 
     inputs, targets = torch.randn(BATCH, FEATURES), torch.randn(BATCH, 1)
-    throughputs = _best_of_runs(
-        lambda: student.benchmark(build, inputs, targets, nn.MSELoss(), sizes, steps=12, warmup=3)
+    throughputs = dict(
+        student.benchmark(build, inputs, targets, nn.MSELoss(), sizes, steps=12, warmup=3)
     )
     return {
         "throughputs": throughputs,
@@ -64,18 +69,7 @@ def experiment(student: Any) -> dict[str, Any]:
         "overheads": _unless_unwritten(
             lambda: student.measure_overheads(build(), inputs, sizes[-1])
         ),
-        "cores": cores,
     }
-
-
-def _best_of_runs(measure: Any) -> dict[int, float]:
-    """The best of a few short runs for each world size: what disturbs a measurement makes it slower."""
-    import time
-
-    begin, best = time.monotonic(), measure()
-    while time.monotonic() - begin < SECONDS:
-        best = {size: max(best[size], found) for size, found in measure().items()}
-    return dict(best)
 
 
 def _unless_unwritten(call: Any) -> Any:
@@ -85,84 +79,129 @@ def _unless_unwritten(call: Any) -> Any:
         return None
 
 
-def draw(figure: FigureBase, data: Data) -> None:
+def draw(figure: FigureBase, runs: Sequence[Data]) -> None:
     """Throughput and efficiency beside each other, the overheads below."""
+    from grader.student.plots.machine import machine_words
+    from grader.student.plots.style import CAPTION
+
     above, below = figure.subfigures(2, 1, height_ratios=[1.5, 1])  # type: ignore[misc]  # typed as if it were one
     left, right = above.subplots(1, 2)
-    sizes = sorted(data.throughputs)
-    _draw_throughput(left, sizes, data.throughputs)
-    _draw_efficiency(right, sizes, data.efficiencies)
-    _draw_overheads(below.subplots(), data.overheads, sizes[-1])
-    figure.supxlabel(
-        f"The best of a second or two on this machine ({data.cores} cores): another run, other numbers.",
-        fontsize=8.5,
-        color="#555555",
+    sizes = sorted(runs[0].throughputs)
+    _draw_throughput(left, sizes, [run.throughputs for run in runs])
+    _draw_efficiency(right, sizes, [run.efficiencies or {} for run in runs])
+    _draw_overheads(below.subplots(), [run.overheads or {} for run in runs], sizes[-1])
+    spread = (
+        "Bars and large points: the median of {} runs; small points: each run; lines: their range."
     )
+    once = "One run: on a machine with time to spare there are more, and their spread."
+    words = spread.format(len(runs)) if len(runs) > 1 else once
+    figure.supxlabel(f"{words}\nMeasured on {machine_words()}.", **CAPTION)
 
 
-def _draw_throughput(axes: Axes, sizes: list[int], throughputs: dict[int, float]) -> None:
-    from grader.student.plots.style import BLUE, GRAY
+def _draw_throughput(axes: Axes, sizes: list[int], runs: list[dict[int, float]]) -> None:
+    from matplotlib.ticker import StrMethodFormatter
 
+    from grader.student.plots.style import GRAY, SKY
+
+    measured = [_of(runs, size) for size in sizes]
+    medians = [statistics.median(values) for values in measured]
     places = range(len(sizes))
-    bars = axes.bar(
-        places, [throughputs[size] for size in sizes], width=0.6, color=BLUE, label="measured"
-    )
-    axes.bar_label(bars, fmt="{:,.0f}", fontsize=8.5, padding=2)
-    if 1 in throughputs:
-        perfect = [size * throughputs[1] for size in sizes]
+    axes.bar(places, medians, width=0.6, color=SKY, label="measured")
+    if sizes[0] == 1:
+        perfect = [size * medians[0] for size in sizes]
         axes.plot(
-            places, perfect, "D--", color=GRAY, markersize=5, linewidth=1, label="perfect scaling"
+            places, perfect, "D--", color=GRAY, markersize=4, linewidth=1, label="perfect scaling"
         )
+    for place, values in zip(places, measured, strict=True):
+        _draw_spread(axes, place, values, "#222222")
     axes.grid(visible=False, axis="x")
-    axes.set(xlabel="ranks", ylabel="samples per second", title="Throughput")
-    axes.set_xticks(list(places), [str(size) for size in sizes])
-    axes.margins(y=0.22)
-    axes.legend(loc="upper left")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set(ylabel="samples per second", title="Throughput", xlim=(-0.6, len(sizes) - 0.4))
+    axes.set_ylim(bottom=0)
+    labels = [f"{_ranks(size)}\n{median:,.0f}" for size, median in zip(sizes, medians, strict=True)]
+    axes.set_xticks(list(places), labels)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=2, borderaxespad=0)
 
 
-def _draw_efficiency(axes: Axes, sizes: list[int], efficiencies: dict[int, float] | None) -> None:
+def _draw_efficiency(axes: Axes, sizes: list[int], runs: list[dict[int, float]]) -> None:
     from grader.student.plots.style import GRAY, VERMILION
 
     axes.set_title("Scaling efficiency")
-    if efficiencies is None:
+    if not any(runs):
         axes.set_axis_off()
         axes.text(0, 0.5, "scaling_efficiency is not written yet", transform=axes.transAxes)
         return
-    percent = [100 * efficiencies.get(size, float("nan")) for size in sizes]
+    percent = [[100 * value for value in _of(runs, size)] for size in sizes]
     axes.axhline(100, color=GRAY, linestyle="--", linewidth=1)
-    axes.plot(range(len(sizes)), percent, "o-", color=VERMILION)
-    for place, share in enumerate(percent):
-        axes.annotate(
-            f"{share:.0f} %",
-            (place, share),
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8.5,
-        )
-    axes.set(xlabel="ranks", ylabel="% of perfect scaling", xlim=(-0.5, len(sizes) - 0.5))
-    axes.set_ylim(0, max(125.0, *(share * 1.15 for share in percent if share < 1e4)))
-    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    labels = []
+    for place, (size, values) in enumerate(zip(sizes, percent, strict=True)):
+        median = statistics.median(values)
+        axes.plot(place, median, "o", color=VERMILION, markersize=8)
+        _draw_spread(axes, place, values, VERMILION)
+        labels.append(f"{_ranks(size)}\n{median:.0f} %{_range(values, '.0f')}")
+    axes.set(ylabel="% of perfect scaling", xlim=(-0.5, len(sizes) - 0.5))
+    axes.set_ylim(0, max(125.0, *(1.1 * value for row in percent for value in row if value < 1e4)))
+    axes.grid(visible=False, axis="x")
+    axes.set_xticks(range(len(sizes)), labels)
 
 
-def _draw_overheads(axes: Axes, overheads: dict[str, float] | None, ranks: int) -> None:
+def _draw_overheads(axes: Axes, runs: list[dict[str, float]], ranks: int) -> None:
     from grader.student.plots.style import COLORS
 
-    if overheads is None:
+    if not any(runs):
         axes.set_axis_off()
         axes.text(0, 0.5, "measure_overheads is not written yet", transform=axes.transAxes)
         return
-    names = list(overheads)
-    milliseconds = [1000 * overheads[name] for name in names]
-    total = sum(milliseconds) or 1.0
-    bars = axes.barh(range(len(names)), milliseconds, height=0.6, color=COLORS[: len(names)])
-    labels = [f"{each:.3g} ms, {100 * each / total:.0f} %" for each in milliseconds]
-    axes.bar_label(bars, labels, padding=4, fontsize=8.5)
-    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    labels = []
+    for place, (name, color) in enumerate(zip(runs[0], COLORS, strict=False)):
+        values = [1000 * seconds for seconds in _of(runs, name)]
+        median = statistics.median(values)
+        axes.barh(place, median, height=0.6, color=color)
+        _draw_spread(axes, place, values, "#222222", across=True)
+        words = name.replace("_", " ")
+        labels.append(f"{words}\n{median:.3g} ms{_range(values, '.3g')}")
+    axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.margins(x=0.25)
+    axes.set_xlim(left=0)
     axes.set(
         xlabel="milliseconds a call, slowest rank",
-        title=f"What a step costs beside computing, {ranks} ranks",
+        title=f"What a step costs beside computing, {_ranks(ranks)}",
     )
+
+
+def _draw_spread(
+    axes: Axes, place: int, values: list[float], color: str, *, across: bool = False
+) -> None:
+    """A line from the lowest to the highest, and beside it a point for each."""
+    step = 2 * _BESIDE / max(len(values) - 1, 1)
+    beside = [place - _BESIDE + step * number for number in range(len(values))]
+    line, ends = [place, place], [min(values), max(values)]
+    looks: dict[str, Any] = {"color": color, "linewidth": 1.2}
+    points: dict[str, Any] = {
+        "color": color,
+        "markersize": 4,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.4,
+    }
+    if across:
+        axes.plot(ends, line, "-", **looks)
+        axes.plot(values, beside, "o", **points)
+    else:
+        axes.plot(line, ends, "-", **looks)
+        axes.plot(beside, values, "o", **points)
+
+
+def _of(runs: list[dict[Any, float]], key: int | str) -> list[float]:
+    """The value of each run that has one."""
+    return [run[key] for run in runs if key in run] or [math.nan]
+
+
+def _range(values: list[float], digits: str) -> str:
+    """The lowest and the highest, behind their median, if they are not the same."""
+    low, high = f"{min(values):{digits}}", f"{max(values):{digits}}"
+    return f" ({low} to {high})" if low != high else ""
+
+
+def _ranks(size: int) -> str:
+    return f"{size} rank" if size == 1 else f"{size} ranks"

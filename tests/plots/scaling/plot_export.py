@@ -51,7 +51,7 @@ def draw(figure: FigureBase, data: Data) -> None:
 
     axes = figure.subplots()
     means = [-1 + 2 * i / (POINTS - 1) for i in range(POINTS)]
-    lines = {"Router": data.router, "its trace": data.trace, "your script": data.script}
+    lines = {"Router": data.router, "its trace": data.trace, "its script": data.script}
     styles = (("-", 5), ("-", 2), ("--", 2))
     for (name, line), color, (style, width) in zip(lines.items(), COLORS, styles, strict=False):
         axes.plot(means, line, style, color=color, label=name, linewidth=width)

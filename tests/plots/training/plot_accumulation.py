@@ -63,7 +63,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     axes = figure.subplots()
     label = f"batches of {SMALL * STEPS} rows"
     axes.plot(data.big, color=COLORS[1], linewidth=6, alpha=0.4, label=label)
-    label = f"your train_epoch: groups of {STEPS} batches of {SMALL} rows"
+    label = f"train_epoch: groups of {STEPS} batches of {SMALL} rows"
     axes.plot(data.accumulated, color=COLORS[0], marker="o", markersize=3, label=label)
     axes.set(
         xticks=range(0, len(data.big), 3),

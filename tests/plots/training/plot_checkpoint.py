@@ -71,7 +71,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     axes = figure.subplots()
     axes.plot(data.whole, color=COLORS[1], linewidth=6, alpha=0.4, label="never interrupted")
     for losses, color, label in (
-        (data.resumed, COLORS[0], "resumed by your load_checkpoint"),
+        (data.resumed, COLORS[0], "resumed by load_checkpoint"),
         (data.without, COLORS[2], "only the model was loaded: no momentum, other noise"),
     ):
         axes.plot(range(STOP, STOP + len(losses)), losses, color=color, label=label)

@@ -63,7 +63,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     label = "cross_entropy gets probabilities: a double softmax"
     axes.plot(epochs, data.probabilities, color=COLORS[1], label=label)
     if data.floor is not None:
-        label = f"your double_softmax_floor({CLASSES}): {data.floor:.3f}"
+        label = f"double_softmax_floor({CLASSES}): {data.floor:.3f}"
         axes.axhline(data.floor, color="0.4", linestyle="--", linewidth=1, label=label)
     axes.set(xlabel="epoch", ylabel="loss", title="A softmax too many")
     axes.set_ylim(bottom=0)

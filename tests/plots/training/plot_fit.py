@@ -46,6 +46,8 @@ def experiment(student: Any) -> dict[str, Any]:
 
 def draw(figure: FigureBase, data: Data) -> None:
     """Both losses; a line marks the best epoch, and a cross the loss of the model in the end."""
+    from matplotlib.ticker import MaxNLocator
+
     from grader.student.plots.style import COLORS
 
     axes = figure.subplots()
@@ -66,4 +68,5 @@ def draw(figure: FigureBase, data: Data) -> None:
         ylabel="loss",
         title=f"patience={PATIENCE}, and back to the weights of the best epoch",
     )
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.legend()

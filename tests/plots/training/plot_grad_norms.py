@@ -113,11 +113,22 @@ def _draw_history(axes: Axes, name: str, history: History, color: str, marker: s
 
 
 def _draw_limits(axes: Axes) -> None:
-    from grader.student.plots.style import GRAY
+    from grader.student.plots.style import GRAY, GROUND
 
     for limit, words, place in (
         (1e3, "exploding above 1e3", "bottom"),
         (1e-3, "vanishing below 1e-3", "top"),
     ):
         axes.axhline(limit, color=GRAY, linestyle="--", linewidth=0.9)
-        axes.text(EPOCHS + 0.7, limit, words, color=GRAY, ha="right", va=place, fontsize=8.5)
+        # Set off from the line, or its ground would hide it.
+        axes.annotate(
+            words,
+            (EPOCHS + 0.7, limit),
+            xytext=(0, 3 if place == "bottom" else -3),
+            textcoords="offset points",
+            color=GRAY,
+            ha="right",
+            va=place,
+            fontsize=8.5,
+            bbox=GROUND,
+        )

@@ -155,7 +155,8 @@ def _draw_runs(axes: Axes, data: Data) -> None:
         )
     axes.set(yscale="log", xlabel="step", ylabel="loss", xlim=(0, TRAINED + 1))
     _number_ticks(axes)
-    axes.legend(loc="lower left")
+    # Below the axes: losses may be anywhere in them.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
 def _number_ticks(axes: Axes) -> None:

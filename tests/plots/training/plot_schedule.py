@@ -50,7 +50,7 @@ def draw(figure: FigureBase, data: Data) -> None:
     for i, (factors, (warmup, low)) in enumerate(zip(data.factors, SETTINGS, strict=True)):
         label = f"warmup_steps={warmup}, min_factor={low}"
         axes.plot(factors, color=COLORS[i], linewidth=1.5, label=label)
-    label = "rates of your training, base rate 1"
+    label = "rates of a training, base rate 1"
     axes.plot(data.rates, color=COLORS[0], marker="o", markersize=3, linestyle="", label=label)
     axes.axvline(TOTAL, color="0.7", linewidth=0.8, zorder=0)
     axes.set(

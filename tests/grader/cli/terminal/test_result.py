@@ -217,11 +217,19 @@ def test_hostile_text_stays_text(guide: Guide) -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_table_fits(guide: Guide, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    long = exercise(a_test(1, Outcome.PASSED), title="A title that is long enough to be cut off")
-    line = shown(guide, long).splitlines()[3]
+    title = "A title that is long enough to be cut off or to go below the line"
+    long = exercise(a_test(1, Outcome.PASSED), title=title)
+    line, below = shown(guide, long).splitlines()[3:5]
     assert len(line) <= width
+    assert line.startswith("  ~ word_count  ")
     assert line.endswith("4 / 10  partly passed")
-    assert ("word_count" in line) == (width >= 80)
+    # Whole beside the id, or whole below it.
+    assert (title in line) == (width >= 200)
+    assert ("    A title that is long enough to be" in below) == (width < 200)
+    several = shown(guide, long, exercise(a_test(1), name="greeting")).splitlines()[3]
+    assert len(several) <= width
+    assert several.startswith("  ~ word_count  ")
+    assert ("A title that is long" in several) == (width >= 80)
 
 
 # --- the next step --------------------------------------------------------------------------------

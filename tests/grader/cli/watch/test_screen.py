@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.cli.terminal.console import open_console
@@ -67,7 +68,8 @@ def a_view(workspace: Workspace, findings: int) -> View:
 
 def screen(workspace: Workspace, stream: io.StringIO) -> Screen:
     guide = Guide(workspace.course, workspace.course.folder, asked=Asked.WATCHING)
-    words = {letter: key.word for letter, key in KEYS.items()}
+    # As the command does: who reads a pipe presses no keys.
+    words = {letter: key.word for letter, key in KEYS.items() if stream.isatty()}
     return Screen(open_console(stream), workspace, guide, words, lambda: "")
 
 
@@ -102,6 +104,46 @@ def test_a_view_fits_and_keeps_the_next_step(
     assert "Next: fix" in picture
     assert picture.endswith("\njudged")
     assert ("hint 2 of 3" in picture) == (hint is not None)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("stale", [False, True])
+def test_on_24_lines_the_cause_stays_whole_beside_a_hint(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, columns: int, stale: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("LINES", "24")
+    message = "Wrong.\n" + "\n".join(f"Detail {number}." for number in range(9))
+    test = checked(
+        "test_0", Outcome.FAILED, message=message, place=Place("text/greeting.py", 3, "")
+    )
+    result = exercise(test, name="greeting", status=Status.PARTIAL)
+    stream = Terminal()
+    shown = screen(workspace, stream)
+    stream.truncate(0)
+    view = View(workspace.course.exercise("greeting"), results=(result,), hint=3, status="judged")
+    shown.draw(msgspec.structs.replace(view, stale=stale))
+    picture = stream.getvalue().partition(CLEAR)[2]
+    assert rows(picture, columns) <= 24
+    for whole in ("Detail 0.", "Detail 8.", "greeting.py:3", "Next: fix", "hint 3 of 3", "q quit"):
+        assert whole in picture
+
+
+def test_of_many_exercises_a_small_window_shows_the_cause(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "18")
+    untouched = [exercise(name="word_count", status=Status.NOT_ATTEMPTED)] * 30
+    (wrong,) = a_view(workspace, 1).results
+    stream = Terminal()
+    shown = screen(workspace, stream)
+    results = (*untouched[:20], wrong, *untouched[20:])
+    shown.draw(View(workspace.course.exercises[0], Shows.ALL, results, status="judged"))
+    picture = stream.getvalue().partition(CLEAR)[2]
+    assert rows(picture, 60) <= 18
+    for whole in ("greeting", "Detail 3.", "(30 more exercises in a taller window)", "Next: fix"):
+        assert whole in picture
 
 
 def test_the_status_alone_is_written_over_the_last_line(workspace: Workspace) -> None:

@@ -1,0 +1,119 @@
+"""When something was handed in, where the download does not say: a time for all of it, or a list of times.
+
+Nothing that a student can set is taken for it: no date of a file, an archive or a commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import SubmissionError
+from grader.results import StudentInfo
+from grader.submissions.attempt import ClassAttempt
+from grader.submissions.names import listed_names, shown
+from grader.submissions.people import in_roster
+from grader.submissions.platforms import Platform
+from grader.submissions.roster import Roster, read_list
+
+# Moodle's worksheet calls it "Last modified (submission)".
+_COLUMNS = ("submittedat", "submitted", "lastmodifiedsubmission", "timestamp", "time", "handedinat")
+# As Moodle writes times in English, with both of its clocks.
+_WRITTEN = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M")
+_NONE = ("", "-")
+
+
+class Times(msgspec.Struct, frozen=True):
+    """When students handed in: ISO 8601 in UTC by the list's id, and `otherwise` for everybody else."""
+
+    listed: Roster
+    by_id: dict[str, str]
+    otherwise: str = ""
+
+    def given(self, attempts: Iterable[ClassAttempt], platform: Platform) -> list[ClassAttempt]:
+        """The attempts with their times: a list says more than the platform does, `otherwise` less."""
+        return [
+            msgspec.structs.replace(
+                found,
+                submitted_at=self._listed(found.student, platform)
+                or found.submitted_at
+                or self.otherwise,
+            )
+            for found in attempts
+        ]
+
+    def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:
+        """A note on those whose time nobody knows."""
+        if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
+            yield f"Nobody said when these were handed in: {listed_names(unknown)}."
+
+    def _listed(self, student: StudentInfo, platform: Platform) -> str:
+        row = in_roster(student, self.listed, platform)
+        return self.by_id.get(row.id, "") if row is not None else ""
+
+
+def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
+    """Read what `grade batch --times` was given: a time for everybody, or the name of a CSV.
+
+    The list has a header with a column that names the student, as a roster, and one of the time
+    (`submitted_at`; Moodle's worksheet as it is); of several rows of a student the last time counts.
+    A time without an offset is in `zone`.
+
+    Raises SubmissionError for a list without times, and for a time that cannot be read.
+    """
+    path = Path(given)
+    if not path.is_file():
+        with _explained(f"--times {shown(given)!r} is no file, and"):
+            return Times(Roster(()), {}, in_utc(given, zone))
+    what = f"The list of times {path}"
+    students: dict[str, StudentInfo] = {}
+    by_id: dict[str, str] = {}
+    for row in read_list(path, what):
+        column = next((name for name in _COLUMNS if name in row.cells), None)
+        if column is None:
+            raise SubmissionError(f"{what} has no column with times: name it `submitted_at`.")
+        students[row.student.id] = row.student
+        if row.cells[column] not in _NONE:
+            with _explained(f"{what}, row {row.number}:"):
+                time = in_utc(row.cells[column], zone)
+            by_id[row.student.id] = max(by_id.get(row.student.id, ""), time)
+    if not by_id:
+        raise SubmissionError(f"{what} has no time of anybody.")
+    return Times(Roster(students.values()), by_id)
+
+
+def in_utc(text: str, zone: datetime.tzinfo | None) -> str:
+    """A time as it was written, as ISO 8601 in UTC; raises ValueError with the reason."""
+    time = _read(text.strip())
+    if time.tzinfo is None:
+        if zone is None:
+            raise ValueError(
+                f"{shown(text)!r} does not say in which time zone: write it with its offset, as "
+                f"{time.isoformat()}+02:00, or name a `timezone` in policy.toml."
+            )
+        # Of the two times that an hour has when clocks go back it is the first, in the student's favour.
+        time = time.replace(tzinfo=zone)
+    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read(text: str) -> datetime.datetime:
+    with contextlib.suppress(ValueError):
+        return datetime.datetime.fromisoformat(text)
+    for form in _WRITTEN:
+        with contextlib.suppress(ValueError):
+            return datetime.datetime.strptime(text, form)
+    raise ValueError(
+        f"{shown(text)!r} is not read as a time: write it as 2026-10-12T23:59:00+02:00."
+    )
+
+
+@contextlib.contextmanager
+def _explained(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError) as error:
+        raise SubmissionError(f"{where} {error}") from error

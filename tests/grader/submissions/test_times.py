@@ -1,0 +1,128 @@
+"""When something was handed in: what a list, a time for all and the platform say of it."""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.course.manifest import Course
+from grader.errors import SubmissionError
+from grader.submissions import ClassDownload, find_class, read_times
+from grader.submissions.times import in_utc
+
+WARSAW = zoneinfo.ZoneInfo("Europe/Warsaw")
+WORKSHEET = """\
+\ufeffIdentifier,"Full name","Email address",Status,Grade,"Maximum Grade","Last modified (submission)"
+"Participant 501","Jane Doe",jane@uni.edu,"Submitted",,100,"Monday, 12 October 2026, 11:59 PM"
+"Participant 502","Piet van der Berg",piet@uni.edu,"No submission",,100,-
+"""
+
+
+def _moodle(folder: Path, names: list[str]) -> Path:
+    download = folder / "download"
+    for number, name in enumerate(names, 501):
+        entry = download / f"{name}_{number}_assignsubmission_file_"
+        entry.mkdir(parents=True)
+        (entry / "glu.py").write_text("x = 1\n")
+    return download
+
+
+def _times_of(download: ClassDownload) -> dict[str, str]:
+    return {found.student.name: found.submitted_at for found in download.attempts}
+
+
+def test_a_moodle_worksheet_says_when(tmp_path: Path, course: Course) -> None:
+    sheet = tmp_path / "worksheet.csv"
+    sheet.write_text(WORKSHEET, encoding="utf-8")
+    download = _moodle(tmp_path, ["Jane Doe", "Piet van der Berg", "Zoe Stranger"])
+    found = find_class(download, course, None, read_times(str(sheet), WARSAW))
+    assert _times_of(found) == {
+        "Jane Doe": "2026-10-12T21:59:00Z",
+        "Piet van der Berg": "",
+        "Zoe Stranger": "",
+    }
+    assert [note for note in found.notes if "handed in" in note] == [
+        "Nobody said when these were handed in: 502, 503."
+    ]
+
+
+def test_one_time_is_for_all_but_those_that_are_known(tmp_path: Path, course: Course) -> None:
+    download = tmp_path / "download"
+    for number in (1, 2):
+        (download / f"submission_{number}").mkdir(parents=True)
+        (download / f"submission_{number}" / "glu.py").write_text("x = 1\n")
+    (download / "submission_metadata.yml").write_text(
+        "submission_1:\n  :submitters:\n  - :name: Jane Doe\n    :sid: '1'\n    :email: j@uni.edu\n"
+        "  :created_at: 2026-10-11 10:00:00.000000000 Z\n"
+        "submission_2:\n  :submitters:\n  - :name: Piet Berg\n    :sid: '2'\n    :email: p@uni.edu\n"
+    )
+    found = find_class(download, course, None, read_times("2026-10-12T23:59:00+02:00"))
+    assert _times_of(found) == {
+        "Jane Doe": "2026-10-11T10:00:00Z",
+        "Piet Berg": "2026-10-12T21:59:00Z",
+    }
+    assert not [note for note in found.notes if "handed in" in note]
+
+
+def test_of_several_rows_the_last_time_counts_before_the_platform(
+    tmp_path: Path, course: Course
+) -> None:
+    sheet = tmp_path / "times.csv"
+    sheet.write_text("username,submitted_at\nzoe,2026-10-13T08:00:00Z\nzoe,2026-10-12T08:00:00Z\n")
+    (tmp_path / "download" / "zoe").mkdir(parents=True)
+    (tmp_path / "download" / "zoe" / "glu.py").write_text("x = 1\n")
+    found = find_class(tmp_path / "download", course, None, read_times(str(sheet)))
+    assert [attempt.submitted_at for attempt in found.attempts] == ["2026-10-13T08:00:00Z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        # Clocks go back at 3:00 to 2:00: the first of the two hours.
+        ("2026-10-25T02:30:00", "2026-10-25T00:30:00Z"),
+        # Clocks go forward at 2:00 to 3:00: half an hour after two has passed.
+        ("2026-03-29T02:30:00", "2026-03-29T01:30:00Z"),
+        ("2026-10-12 23:59", "2026-10-12T21:59:00Z"),
+        ("2026-10-12T23:59:00Z", "2026-10-12T23:59:00Z"),
+        ("Monday, 12 October 2026, 23:59", "2026-10-12T21:59:00Z"),
+        (" 2026/10/12 23:59:01 ", "2026-10-12T21:59:01Z"),
+    ],
+)
+def test_local_times_are_those_of_the_zone(text: str, instant: str) -> None:
+    assert in_utc(text, WARSAW) == instant
+
+
+@given(st.datetimes(datetime.datetime(1970, 1, 2), datetime.datetime(2100, 1, 1)))
+def test_an_instant_is_the_same_in_every_zone(instant: datetime.datetime) -> None:
+    time = instant.replace(microsecond=0, tzinfo=datetime.UTC)
+    shown = f"{instant.replace(microsecond=0).isoformat()}Z"
+    assert in_utc(time.astimezone(WARSAW).isoformat(), None) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("id,when\nzoe,2026-10-12T23:59:00Z\n", "has no column with times: name it `submitted_at`"),
+        ("id,submitted_at\nzoe,-\n", "has no time of anybody"),
+        (
+            "id,submitted_at\nzoe,yesterday\n",
+            "row 2: 'yesterday' is not read as a time: write it as",
+        ),
+        ("id,submitted_at\nzoe,2026-10-12T23:59\n", "does not say in which time zone"),
+        ("submitted_at\n2026-10-12T23:59\n", "has no column that names a student"),
+    ],
+)
+def test_a_list_that_says_no_times_is_told(tmp_path: Path, text: str, what: str) -> None:
+    (tmp_path / "times.csv").write_text(text)
+    with pytest.raises(SubmissionError, match=what):
+        read_times(str(tmp_path / "times.csv"))
+
+
+def test_a_name_that_is_no_file_is_told() -> None:
+    with pytest.raises(SubmissionError, match=r"--times 'tiems\.csv' is no file, and 'tiems\.csv'"):
+        read_times("tiems.csv")
