@@ -23,6 +23,7 @@ from grader.cli.options import (
 )
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
@@ -134,7 +135,7 @@ def batch(
     from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    times = read_times(given_times) if given_times is not None else None
+    times = read_times(given_times, _zone(course, results)) if given_times is not None else None
     download = find_class(submissions, course, roster, times)
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
@@ -176,6 +177,19 @@ def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Cour
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         assigned = [exercise for exercise in course.exercises if exercise.id in book.assigned]
     return course.only(assigned) if assigned else course
+
+
+def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
+    """The time zone of the policy by which the class is going to be counted."""
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+    from grader.gradebook.policy_file import policy_of, read_policy
+
+    text = file = ""
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        text, file = book.fact("policy"), book.fact("policy_file")
+    beside = policy_of(course, file)
+    return read_policy(text if beside is None else beside).zone
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")
@@ -278,6 +292,10 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_dropped(console, book.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
+    if book.fact("policy"):
+        click.echo(
+            f"By its policy: `grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        )
     if isinstance(book, AnonymousBook):  # both name students
         return
     show_outdated(console, book)

@@ -184,7 +184,9 @@ class Gradebook:
                 (attempt.id,),
             ):
                 judged = None if status == Status.UNJUDGED.value else score
-                verdicts.setdefault(exercise, {})[attempt.id] = Verdict(judged, worth)
+                verdicts.setdefault(exercise, {})[attempt.id] = Verdict(
+                    judged, worth, status == Status.NOT_ATTEMPTED.value
+                )
         return Work(student, tuple(attempts), files, verdicts)
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:

@@ -21,6 +21,7 @@ T = TypeVar("T")
 _course_of = msgspec.json.Decoder(CourseInfo).decode
 _attention_of = msgspec.json.Decoder(tuple[Attention, ...]).decode
 _blank_of = msgspec.json.Decoder(Result).decode
+_stubs_of = msgspec.json.Decoder(dict[str, str]).decode
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 _environment_of = msgspec.json.Decoder(Environment).decode
 _ids_of = msgspec.json.Decoder(dict[str, str]).decode
@@ -74,6 +75,11 @@ def read_course(text: str) -> CourseInfo:
 def read_attention(text: str) -> tuple[Attention, ...]:
     """The entries in the fact of that name."""
     return _decoded(_attention_of, text)
+
+
+def read_stubs(text: str) -> dict[str, str]:
+    """The digests of stubs in the fact of that name, by exercise."""
+    return _decoded(_stubs_of, text)
 
 
 def read_blank(text: str) -> Result:

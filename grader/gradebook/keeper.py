@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -71,6 +72,12 @@ class Keeper(Gradebook):
             "course": msgspec.json.encode(course.info()).decode(),
             "title": course.title,
             "exercises": ",".join(exercise.id for exercise in course.exercises),
+            "stubs": msgspec.json.encode(
+                {
+                    e.id: hashlib.sha256(course.stub(e).read_bytes()).hexdigest()
+                    for e in course.exercises
+                }
+            ).decode(),
         }
         if blank is not None and not _alike(blank, self.blank):
             facts["blank"] = msgspec.json.encode(blank).decode()

@@ -1,122 +1,36 @@
 """The policy of a class: which attempt counts, and what of its points; no judge is asked again.
 
-A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was. All
-lengths of time elapse: a day late is 24 hours after the due time, also where the clocks change between. How the
-TOML is read, and what is said to one that is wrong, is in `policy_file.py`.
+A file that was handed in again unchanged is no further attempt, and counts as handed in when it first was; a
+stub before the first work is none at all. All lengths of time elapse: a day late is 24 hours after the due
+time, also where the clocks change between. How the TOML is read, and what is said to one that is wrong, is in
+`policy_file.py`.
 """
 
 from __future__ import annotations
 
 import datetime
-import enum
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from grader.gradebook.times import Span, extended, instant, local, read_zone, span_words, submitted
+from grader.gradebook.rules import CountedAttempt, Due, Extension, Late, Rules
+from grader.gradebook.times import extended, instant, local, read_zone, span_words, submitted
 from grader.judge.scoring import average_of, lessened
 from grader.results import StudentInfo
 from grader.text import counted, number
 
-_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
 _NONE = datetime.timedelta()
-_DAY = datetime.timedelta(days=1)
-
-
-class CountedAttempt(enum.Enum):
-    """Which attempt counts, of those in time and within the number that is allowed."""
-
-    NEWEST = "newest"
-    BEST = "best"
-    AVERAGE = "average"
-
-
-class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is lost from so much lateness on, until the next step."""
-
-    after: Span
-    lose: _Percent
-
-
-class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What lateness costs, in per cent of the points earned; nothing, without a rule."""
-
-    grace: Span = Span()
-    per_day: _Percent | None = None
-    at_most: _Percent = 100.0
-    steps: tuple[Step, ...] = ()
-    closes: Span | None = None
-
-    def lost(self, late: datetime.timedelta) -> float:
-        """The per cent that are lost: for each day begun, or by the last step that was passed."""
-        if late <= self.grace or late <= _NONE:
-            return 0.0
-        if self.per_day is not None:
-            return min(self.per_day * -(-late // _DAY), self.at_most)
-        passed = [step.lose for step in self.steps if late > step.after]
-        return passed[-1] if passed else 0.0
-
-    def is_closed(self, late: datetime.timedelta) -> bool:
-        """Whether a file that late counts for nothing."""
-        return self.closes is not None and late > max(self.closes, self.grace)
-
-
-class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A due time of some exercises, of whole chapters, or of all; rules of its own replace `[late]`."""
-
-    at: datetime.datetime
-    exercises: tuple[_Text, ...] = ()
-    chapters: tuple[_Text, ...] = ()
-    late: Late | None = None
-
-    def names(self, exercise: str, chapter: str) -> bool:
-        """Whether it is about an exercise."""
-        is_all = not self.exercises and not self.chapters
-        return is_all or exercise in self.exercises or chapter in self.chapters
-
-
-class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time, for a student, some, or a section; for all exercises where none is named."""
-
-    student: str = ""
-    students: tuple[_Text, ...] = ()
-    section: str = ""
-    exercises: tuple[_Text, ...] = ()
-    chapters: tuple[_Text, ...] = ()
-    until: datetime.datetime | None = None
-    by: Span | None = None
-    reason: str = ""
-
-    def is_for(self, student: StudentInfo) -> bool:
-        """Whether the student has it."""
-        named = student.id in (self.student, *self.students)
-        return named or (self.section != "" and student.ids.get("section") == self.section)
-
-    def names(self, exercise: str, chapter: str) -> bool:
-        """Whether it is about an exercise."""
-        is_all = not self.exercises and not self.chapters
-        return is_all or exercise in self.exercises or chapter in self.chapters
-
-
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy as its TOML has it."""
-
-    timezone: str = ""
-    attempts: CountedAttempt = CountedAttempt.NEWEST
-    max_attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    late: Late = Late()
-    due: tuple[Due, ...] = ()
-    extension: tuple[Extension, ...] = ()
 
 
 class HandedIn(msgspec.Struct, frozen=True):
     """The file for one exercise in one attempt: since when it is there, and what the judge gave for it.
 
     `submitted_at` is ISO 8601 in UTC, empty where it is not known; `late` is what the platform said;
-    `judged` is None where there is no verdict. Files of one `source` are the same one.
+    `judged` is None where there is no verdict. Files of one `source` are the same one. One that is
+    `untouched` is still the stub.
     """
 
     attempt: int
@@ -124,6 +38,7 @@ class HandedIn(msgspec.Struct, frozen=True):
     late: bool
     judged: float | None
     source: str = ""
+    untouched: bool = False
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -214,7 +129,9 @@ class Policy(msgspec.Struct, frozen=True):
         """Each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
         last: dict[str, HandedIn] = {}
-        for file in files:
+        # Who handed in a whole course week by week began with the first change.
+        begun = list(itertools.dropwhile(lambda file: file.untouched, files)) or files[-1:]
+        for file in begun:
             source = file.source or str(file.attempt)
             turns.setdefault(source, len(turns) + 1)
             last.pop(source, None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
-import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,48 +12,14 @@ import msgspec
 
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
-from grader.gradebook.policy import Due, Extension, Late, Policy, Rules, Step
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_words import EXAMPLES, explained, no_toml
+from grader.gradebook.rules import Due, Extension, Late, Rules
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.results import StudentInfo
 from grader.text import nearest
 
 POLICY_FILE = "policy.toml"
-
-# What to write, by key; of the keys of `steps` as a whole.
-_EXAMPLES = {
-    "timezone": 'timezone = "Europe/Warsaw"',
-    "attempts": 'attempts = "newest", "best" or "average"',
-    "max_attempts": "max_attempts = 5",
-    "late": "[late] with per_day = 10 below it",
-    "grace": 'grace = "15 minutes"',
-    "per_day": "per_day = 10, in per cent",
-    "at_most": "at_most = 50, in per cent",
-    "steps": 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]',
-    "after": 'after = "3 days"',
-    "lose": "lose = 50, in per cent",
-    "closes": 'closes = "7 days"',
-    "due": "[[due]] with at = 2026-10-12T23:59:00 below it",
-    "at": "at = 2026-10-12T23:59:00",
-    "exercises": 'exercises = ["strides", "relu"]',
-    "chapters": 'chapters = ["tensors"]',
-    "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
-    "student": 'student = "zoe"',
-    "students": 'students = ["zoe", "kim"]',
-    "section": 'section = "B"',
-    "until": "until = 2026-10-15T23:59:00",
-    "by": 'by = "2 days"',
-    "reason": 'reason = "ill"',
-}
-_TABLES: dict[str, type[msgspec.Struct]] = {
-    "": Rules,
-    "late": Late,
-    "steps": Step,
-    "due": Due,
-    "extension": Extension,
-}
-_AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
-_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class PolicyError(GraderError):
@@ -74,9 +38,9 @@ def read_policy(
     try:
         rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
     except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{file}: {_not_toml(str(error), text)}") from error
+        raise PolicyError(f"{file}: {no_toml(str(error), text)}") from error
     except msgspec.ValidationError as error:
-        raise PolicyError(f"{file}: {_explained(str(error))}") from error
+        raise PolicyError(f"{file}: {explained(str(error))}") from error
     for complaint in _complaints(rules):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))
@@ -180,100 +144,12 @@ def _known_as(students: Sequence[StudentInfo]) -> dict[str, str]:
     return {text: f"{student}" for text, student in texts}
 
 
-# --- what the decoder says ------------------------------------------------------------------------
-
-
 def _decoded(kind: type, value: Any) -> Any:
     if kind is not Span:
         raise NotImplementedError(f"{kind} in a policy")
     if not isinstance(value, str):
         raise ValueError(f"Expected a length of time, got {value!r}")
     return read_span(value)
-
-
-def _not_toml(error: str, text: str) -> str:
-    """The parser's words, with the line, and what a time needs."""
-    place = _TOML_PLACE.search(error)
-    if place is None:
-        return f"this is no TOML: {error}."
-    line = text.splitlines()[int(place[1]) - 1].strip() if text.splitlines() else ""
-    advice = ""
-    if re.search(r"\d{4}-\d\d?-\d\d?", line):
-        advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
-    reason = error[: place.start()].rstrip(" (")
-    return f"line {place[1]} is no TOML: {reason}, in `{line}`.{advice}"
-
-
-def _explained(error: str) -> str:
-    """The decoder's words with the table and the key in the place of a path, and what to write."""
-    found = _AT.search(error)
-    what, path = (error[: found.start()], found["path"]) if found else (error, "")
-    if (unknown := _UNKNOWN.fullmatch(what)) is not None:
-        where = f" of {_where(path)}" if path else ""
-        advice = _key_advice(unknown["key"], _table_of(path))
-        return f"there is no key `{unknown['key']}`{where}. {advice}"
-    if (missing := re.fullmatch(r"Object missing required field `(.*)`", what)) is not None:
-        where = f"{_where(path)} " if path else ""
-        return f"{where}needs `{missing[1]}`. Write {_EXAMPLES[missing[1]]}."
-    key, table = _key_and_table(path)
-    of = f" of {table}" if table else ""
-    example = f" Write {_EXAMPLES[key]}." if key in _EXAMPLES else ""
-    return f"`{key}`{of}: {_plain(what)}.{example}"
-
-
-def _key_advice(key: str, table: str) -> str:
-    """Where an unknown key belongs, or which ones of its table may be meant."""
-    elsewhere = [f"[{name}]" for name, kind in _TABLES.items() if key in kind.__struct_fields__]
-    if elsewhere:
-        return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
-    return nearest(key, sorted(_TABLES[table].__struct_fields__))
-
-
-def _plain(what: str) -> str:
-    """The decoder's words without its types."""
-    for word, plain in (
-        (" | null", ""),
-        ("`datetime`", "a time"),
-        ("`date`", "a date without a time"),
-        ("`time`", "a time without a date"),
-        ("`array`", "a list"),
-        ("`object`", "a table"),
-        ("`float`", "a number"),
-        ("`int`", "a whole number"),
-        ("`str`", "a text in quotes"),
-        ("`bool`", "true or false"),
-        ("Invalid RFC3339 encoded datetime", "this is no time"),
-    ):
-        what = what.replace(word, plain)
-    return what[0].lower() + what[1:]
-
-
-def _parts(path: str) -> list[tuple[str, int | None]]:
-    """The keys of a decoder's path with the number, from 0, of those that are lists."""
-    found = re.findall(r"(\w+)(?:\[(\d+|\.\.\.)\])?", path)
-    return [(key, int(index) if index.isdigit() else None) for key, index in found]
-
-
-def _table_of(path: str) -> str:
-    tables = [key for key, _ in _parts(path) if key in _TABLES]
-    return tables[-1] if tables else ""
-
-
-def _where(path: str) -> str:
-    """A table as its author finds it: [late], [[due]] 2."""
-    words = []
-    for key, index in _parts(path):
-        words.append(f"[[{key}]] {index + 1}" if index is not None else f"[{key}]")
-    return " in ".join(reversed(words))
-
-
-def _key_and_table(path: str) -> tuple[str, str]:
-    parts = _parts(path)
-    # A table in a wrong shape is named as a key, the members of a list of texts by the list.
-    key = parts[-1][0] if parts else ""
-    is_step = len(parts) > 1 and parts[-2][0] == "steps"
-    table = path.rsplit(".", 1)[0] if "." in path else ""
-    return key, ("steps" if is_step else _where(table)) if table else ""
 
 
 # --- what no decoder sees -------------------------------------------------------------------------
@@ -284,12 +160,12 @@ def _complaints(rules: Rules) -> Iterator[str]:
         try:
             read_zone(rules.timezone)
         except ValueError as error:
-            yield f"`timezone`: {error} Write {_EXAMPLES['timezone']}."
+            yield f"`timezone`: {error} Write {EXAMPLES['timezone']}."
     yield from _late_complaints("[late]", rules.late)
     if rules.late != Late() and not rules.due:
         yield (
             "[late] has rules, and nothing is due. Write a table [[due]] with "
-            f"{_EXAMPLES['at']}, or leave [late] out."
+            f"{EXAMPLES['at']}, or leave [late] out."
         )
     for number, due in enumerate(rules.due, 1):
         where = f"[[due]] {number}"
@@ -304,7 +180,7 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
     if time.tzinfo is None and not rules.timezone:
         yield (
             f"`{key}` of {where} is a local time, and no time zone is named. Write "
-            f"{_EXAMPLES['timezone']} at the top of the file, or the time with its offset: "
+            f"{EXAMPLES['timezone']} at the top of the file, or the time with its offset: "
             f"{time.isoformat()}+02:00."
         )
         return
@@ -317,14 +193,11 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
 def _late_complaints(where: str, late: Late) -> Iterator[str]:
     if late.per_day is not None and late.steps:
         yield f"{where} has `per_day` and `steps`; keep one of them."
-    lost = (late.per_day or 0, late.at_most, *(step.lose for step in late.steps))
-    if any(math.isnan(percent) for percent in lost):
-        yield f"{where} loses what is no number. Write {_EXAMPLES['per_day']}."
     if late.at_most < 100 and late.per_day is None:
-        yield f"{where} has `at_most` without `per_day`. Write {_EXAMPLES['per_day']}, or leave it out."
+        yield f"{where} has `at_most` without `per_day`. Write {EXAMPLES['per_day']}, or leave it out."
     afters = [step.after for step in late.steps]
     if afters != sorted(set(afters)):
-        yield f"`steps` of {where} are not in order. Write {_EXAMPLES['steps']}."
+        yield f"`steps` of {where} are not in order. Write {EXAMPLES['steps']}."
     if late.closes is not None and late.closes < late.grace:
         yield f"{where} `closes` before the `grace` is over; make `closes` longer."
 
@@ -332,18 +205,18 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
     if not (extension.student or extension.students or extension.section):
         yield (
-            f"{where} is for nobody. Write {_EXAMPLES['student']}, {_EXAMPLES['students']} or "
-            f"{_EXAMPLES['section']}."
+            f"{where} is for nobody. Write {EXAMPLES['student']}, {EXAMPLES['students']} or "
+            f"{EXAMPLES['section']}."
         )
     if (extension.until is None) == (extension.by is None):
         both = "neither" if extension.until is None else "both"
         yield (
-            f"{where} has {both} of `until` and `by`. Write {_EXAMPLES['until']} or {_EXAMPLES['by']}."
+            f"{where} has {both} of `until` and `by`. Write {EXAMPLES['until']} or {EXAMPLES['by']}."
         )
     if extension.until is not None:
         yield from _time_complaints(rules, where, "until", extension.until)
     if not rules.due:
-        yield f"{where} extends nothing, for nothing is due. Write {_EXAMPLES['due']}."
+        yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
 
 def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:

@@ -26,6 +26,7 @@ class Verdict(NamedTuple):
 
     score: float | None
     worth: float
+    untouched: bool = False
 
 
 class Work(NamedTuple):
@@ -50,6 +51,11 @@ class Work(NamedTuple):
         """The attempts with a file for an exercise, oldest first, and its digest."""
         files = self.files.get(exercise, {})
         return [(each, files[each.id]) for each in self.attempts if each.id in files]
+
+    def is_untouched(self, exercise: str, attempt: int) -> bool:
+        """Whether an attempt's file was found to be still the stub."""
+        verdict = self.verdicts.get(exercise, {}).get(attempt)
+        return verdict is not None and verdict.untouched
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
         """The attempt in which this attempt's file was judged: itself, or one with the very same file."""

@@ -209,7 +209,7 @@ def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[st
     if summary.undated:
         yield (
             f"Not every attempt has a time of handing in ({_listed(summary.undated, names)}): of each "
-            "exercise the file that was found last counts."
+            "exercise the file that was found last counts. `--times` tells the times of a download."
         )
     if summary.older:
         yield (

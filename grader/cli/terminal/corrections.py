@@ -51,9 +51,9 @@ def show_corrections(
     """Print every correction with its number, also those that were undone."""
     for each in corrections:
         who = called(each.student, names) if each.student else "all"
-        prefix = Text.assemble((f"{each.id:>4}", "bold"), f"  {who} {each.exercise}: ")
-        body = Text.assemble(prefix, correction_line(each, zone))
-        print_lines(console, hang(console, Text(), body))
+        prefix = Text.assemble((f"{each.id:>4}", "bold"), "  ")
+        body = Text.assemble(f"{who} {each.exercise}: ", correction_line(each, zone))
+        print_lines(console, hang(console, prefix, body))
     if not corrections:
         print_lines(console, iter([Text("No points were adjusted.")]))
 

@@ -11,18 +11,9 @@ from grader.cli.terminal.console import hang, print_lines
 from grader.cli.terminal.corrections import correction_line
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import Correction, holding
-from grader.gradebook.policy import (
-    CountedAttempt,
-    Deadline,
-    Due,
-    Extension,
-    HandedIn,
-    Late,
-    Policy,
-    Weighed,
-    due_words,
-)
+from grader.gradebook.policy import Deadline, HandedIn, Policy, Weighed, due_words
 from grader.gradebook.policy_file import odd_times
+from grader.gradebook.rules import CountedAttempt, Due, Extension, Late
 from grader.gradebook.times import instant, local, span_words, submitted
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.text import clean, counted, number
@@ -120,7 +111,7 @@ def _explanation(
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
     yield Text.assemble((clean(student.id, 60), "bold"), name)
     yield from hang(console, Text(), Text(_first_words(policy), "dim"))
-    if not work.is_dated:
+    if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, Text(), Text(text, "yellow"))
     corrections = book.corrections()
@@ -190,7 +181,7 @@ def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) 
         words.append(f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}")
     if weighed.file.judged is None:
         return ", ".join([*words, "not judged"])
-    words.append(f"judged {number(weighed.file.judged)}")
+    words.append(f"{number(weighed.file.judged)} points")
     if weighed.lost and weighed.may_count:
         words.append(f"{number(weighed.points or 0)} after {number(weighed.lost)} % lost")
     return ", ".join(words)

@@ -1,0 +1,155 @@
+"""What corrections make of points: the order of their kinds, their bounds, and for whom they hold."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from grader.gradebook.corrections import (
+    Correction,
+    Kind,
+    corrected,
+    holding,
+    of_tests,
+    outdated,
+    rejudged,
+)
+from grader.judge.scoring import rescored
+from grader.results import ExerciseResult, Mark, Outcome, Status
+from tests.grader import builders
+
+# Tests of 2, 3 and 5 of 10 points; the last two passed.
+RESULT = builders.exercise(
+    builders.checked("test_a", Outcome.FAILED, 2),
+    builders.checked("test_b", weight=3),
+    builders.checked("test_c", weight=5),
+    name="relu",
+    worth=10.0,
+)
+
+
+def correction(kind: Kind, points: float = 0.0, **fields: Any) -> Correction:
+    given = {"exercise": "relu", "student": "ann", "reason": "so"}
+    return Correction(kind=kind, points=points, **{**given, **fields})
+
+
+def for_all(kind: Kind, test: str = "", **fields: Any) -> Correction:
+    return correction(kind, test=test, student="", **fields)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "given", "score"),
+    [
+        ((), (), 8),
+        (["test_a"], (), 10),
+        (["test_b"], (), 7.14),
+        ((), ["test_a"], 10),
+        (["test_c"], ["test_a"], 10),
+        (["test_c"], (), 6),
+        (["test_b", "test_c"], (), 0),
+    ],
+)
+def test_points_without_some_tests_and_with_others_given(
+    dropped: list[str], given: list[str], score: float
+) -> None:
+    after = rescored(RESULT, dropped, given)
+    assert after.score == score
+    assert after.tests == RESULT.tests, "what the judge said stays true"
+    full = score == 10
+    assert after.status is (Status.PASSED if full else Status.PARTIAL if score else Status.FAILED)
+
+
+def test_a_test_is_said_by_its_title_where_it_makes_a_difference() -> None:
+    made = [
+        for_all(Kind.GIVE, "test_a"),
+        for_all(Kind.GIVE, "test_b"),
+        for_all(Kind.DROP, "test_c"),
+    ]
+    assert of_tests(made, RESULT) == (
+        "“The title of test_a” is given to all: so.",
+        "“The title of test_c” is dropped and counts for nobody: so.",
+    )
+    assert rejudged(RESULT, [for_all(Kind.DROP, "test_gone")]) is RESULT
+
+
+@pytest.mark.parametrize(
+    ("points", "made", "after"),
+    [
+        (5, [(Kind.ADD, 2)], 7),
+        (5, [(Kind.ADD, 2), (Kind.ADD, -4)], 3),
+        (5, [(Kind.ADD, 9)], 10),
+        (5, [(Kind.ADD, -9)], 0),
+        (5, [(Kind.POINTS, 8)], 8),
+        (5, [(Kind.POINTS, 8), (Kind.POINTS, 6)], 6),
+        (5, [(Kind.POINTS, 12)], 10),
+    ],
+)
+def test_points_are_added_and_set_within_those_of_the_exercise(
+    points: float, made: list[tuple[Kind, float]], after: float
+) -> None:
+    assert corrected(points, 10, [correction(*each) for each in made]).points == after
+
+
+def test_points_that_are_set_are_final_in_whatever_order() -> None:
+    made = [
+        correction(Kind.ADD, 1),
+        correction(Kind.POINTS, 4, comment="Well."),
+        correction(Kind.ADD, 2),
+    ]
+    for order in itertools.permutations(made):
+        after = corrected(9, 10, order)
+        assert (after.points, after.final, after.comment) == (4, True, "Well.")
+        assert after.reasons == ("Set to 4 points: so.",)
+
+
+def test_a_comment_alone_has_no_reason() -> None:
+    after = corrected(9, 10, [correction(Kind.ADD, 0, reason="", comment="See me.")])
+    assert (after.points, after.reasons, after.comment) == (9, (), "See me.")
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [(1, "1 point added: so."), (-1, "1 point taken off: so."), (0.5, "0.5 points added: so.")],
+)
+def test_reasons_are_sentences(points: float, words: str) -> None:
+    assert corrected(5, 10, [correction(Kind.ADD, points)]).reasons == (words,)
+    ended = correction(Kind.ADD, points, reason="so!")
+    assert corrected(5, 10, [ended]).reasons == (words.replace("so.", "so!"),)
+
+
+@pytest.mark.parametrize(
+    ("result", "kinds"),
+    [
+        (RESULT, {Kind.POINTS, Kind.GIVE}),
+        (msgspec.structs.replace(RESULT, settled=True), {Kind.POINTS}),
+        (msgspec.structs.replace(RESULT, status=Status.UNJUDGED), {Kind.POINTS}),
+        (None, {Kind.POINTS}),
+    ],
+)
+def test_what_is_for_all_is_for_those_who_were_judged(
+    result: ExerciseResult | None, kinds: set[Kind]
+) -> None:
+    made = [
+        correction(Kind.POINTS, 3),
+        correction(Kind.POINTS, 4, student="bob"),
+        correction(Kind.POINTS, 5, exercise="glu"),
+        correction(Kind.ADD, 5, undone_at="2026-01-01T00:00:00Z"),
+        for_all(Kind.GIVE, "test_a"),
+    ]
+    assert {each.kind for each in holding(made, "ann", "relu", result)} == kinds
+
+
+def test_what_is_judged_otherwise_by_now_is_found() -> None:
+    marked = msgspec.structs.replace(RESULT, score=9.0, mark=Mark(judged=6.0))
+    entry = builders.entry(marked, student="ann")
+    made = [
+        correction(Kind.POINTS, 9, judged=8.0),
+        correction(Kind.POINTS, 9, judged=6.0),
+        correction(Kind.POINTS, 9, judged=8.0, undone_at="2026-01-01T00:00:00Z"),
+        correction(Kind.POINTS, 9, judged=8.0, student="bob"),
+        for_all(Kind.GIVE, "test_a"),
+    ]
+    assert outdated(made, [entry]) == [(made[0], 6.0)]

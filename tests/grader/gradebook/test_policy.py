@@ -1,0 +1,300 @@
+"""Which attempt counts and for how much: every rule, and all of them against a reference apart from it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.gradebook.policy import Counted, HandedIn, Policy
+from grader.gradebook.policy_file import read_policy
+from grader.results import StudentInfo
+
+ANN = StudentInfo(id="ann", ids={"section": "B"})
+DUE = datetime.datetime(2026, 10, 12, 21, 59, tzinfo=datetime.UTC)
+AT = "[[due]]\nat = 2026-10-12T21:59:00Z\n"
+CHAPTERS = {"relu": "autograd", "strides": "tensors", "glu": "modules"}
+
+
+def at(hours: float, attempt: int = 1, judged: float | None = 10.0, **more: Any) -> HandedIn:
+    """A file of ten points, so many hours after it was due."""
+    time = DUE + datetime.timedelta(hours=hours)
+    return HandedIn(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, judged, **more)
+
+
+def counted(text: str, *files: HandedIn, exercise: str = "relu") -> Counted:
+    return read_policy(text, CHAPTERS).counted(ANN, exercise, 10.0, files)
+
+
+def test_without_rules_the_newest_counts_for_all_that_it_earned() -> None:
+    assert counted("", at(-9, 1, 9.0), at(100, 2, 4.0)) == Counted(2, 4.0)
+    assert Policy().counted(ANN, "relu", 10, [HandedIn(3, "", True, 2.5)]) == Counted(3, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("hours", "points"),
+    [(-1, 10), (0, 10), (0.001, 9), (24, 9), (24.001, 8), (72, 7), (119, 5), (500, 5)],
+)
+def test_each_day_begun_costs_until_the_most(hours: float, points: float) -> None:
+    assert counted("[late]\nper_day = 10\nat_most = 50\n" + AT, at(hours)).points == points
+
+
+@pytest.mark.parametrize(
+    ("hours", "points"), [(0.25, 10), (0.251, 9), (24, 9), (-3, 10), (24.1, 8)]
+)
+def test_grace_moves_no_day(hours: float, points: float) -> None:
+    text = '[late]\ngrace = "15 minutes"\nper_day = 10\n' + AT
+    assert counted(text, at(hours)).points == points
+
+
+@pytest.mark.parametrize(("hours", "points"), [(0, 10), (0.1, 9), (72, 9), (72.1, 5), (300, 5)])
+def test_of_steps_the_last_one_passed_holds(hours: float, points: float) -> None:
+    steps = 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]'
+    assert counted(f"[late]\n{steps}\n{AT}", at(hours)).points == points
+
+
+def test_a_set_has_rules_of_its_own_and_the_nearest_set_holds() -> None:
+    text = f"""
+[late]
+per_day = 10
+{AT}
+[[due]]
+chapters = ["autograd"]
+at = 2026-10-13T21:59:00Z
+[[due]]
+exercises = ["strides"]
+at = 2026-10-12T21:59:00Z
+late = {{per_day = 50}}
+"""
+    assert counted(text, at(1), exercise="glu").points == 9
+    assert counted(text, at(1), exercise="relu").points == 10
+    assert counted(text, at(25), exercise="relu").points == 9
+    assert counted(text, at(1), exercise="strides").points == 5
+    assert counted(text.replace("per_day = 50", ""), at(1), exercise="strides").points == 10
+
+
+def test_what_closes_counts_for_nothing_and_an_earlier_file_does() -> None:
+    text = '[late]\nper_day = 10\ncloses = "2 days"\n' + AT
+    assert counted(text, at(48)).points == 8
+    late = counted(text, at(48.1))
+    assert late.points == 0
+    assert (
+        "2 days 6 minutes late (due 2026-10-12 21:59 UTC): what is more than 2 days"
+        in late.reasons[0]
+    )
+    both = counted(text, at(-1, 1, 6.0), at(50, 2, 10.0))
+    assert (both.attempt, both.points) == (1, 6.0)
+    assert both.reasons == ("A newer file was handed in 2 days 2 hours late, too late to count.",)
+
+
+def test_the_first_attempts_alone_may_count() -> None:
+    files = at(-3, 1, 2.0), at(-2, 2, 4.0), at(-1, 3, 9.0)
+    two = counted("max_attempts = 2", *files)
+    assert (two.attempt, two.points) == (2, 4.0)
+    assert two.reasons == ("Only the first 2 attempts may count: 1 later not.",)
+
+
+def test_the_same_file_is_no_further_attempt_and_as_old_as_it_first_was() -> None:
+    files = [
+        at(-3, 1, 2.0, source="a"),
+        at(-3, 2, 2.0, source="a"),
+        at(-1, 3, 6.0, source="b"),
+        at(-3, 4, 2.0, source="a"),
+    ]
+    assert counted("max_attempts = 2", *files[:3]).attempt == 3
+    assert counted('attempts = "average"', *files).points == 4.0
+    assert counted('attempts = "best"', *files).attempt == 3
+    again = counted("[late]\nper_day = 10\n" + AT, files[0], at(-3, 9, 2.0, source="a"))
+    assert (again.attempt, again.points) == (9, 2.0)
+
+
+def test_a_stub_before_the_first_work_is_no_attempt() -> None:
+    stub, work = at(-3, 1, 0.0, source="s", untouched=True), at(-1, 2, 8.0, source="w")
+    assert counted("max_attempts = 1", stub, work) == Counted(2, 8.0)
+    assert counted('attempts = "average"', stub, work) == Counted(2, 8.0)
+    assert counted('attempts = "average"', stub).points == 0
+
+
+def test_the_best_is_best_after_what_lateness_costs() -> None:
+    text = 'attempts = "best"\n[late]\nper_day = 50\n' + AT
+    best = counted(text, at(-1, 1, 6.0), at(1, 2, 10.0))
+    assert (best.attempt, best.points) == (1, 6.0)
+    assert best.reasons == ("The best of 2 attempts counts.",)
+    assert counted('attempts = "best"', at(-2, 1, 6.0), at(-1, 2, 6.0)).attempt == 2
+
+
+def test_the_average_is_of_what_counts_after_penalties() -> None:
+    text = 'attempts = "average"\n[late]\nper_day = 50\ncloses = "3 days"\n' + AT
+    average = counted(text, at(-1, 1, 5.01), at(1, 2, 10.0), at(100, 3, 10.0))
+    assert average.points == 5.01
+    assert average.attempt == 2
+    assert average.reasons[-1] == (
+        "The average of 2 attempts counts: 5.01 and 5 after 50 % for 1 hour late points."
+    )
+    assert (
+        counted('attempts = "average"', at(-2, 1, 1.0), at(-1, 2, 2.0), at(0, 3, 2.0)).points
+        == 1.67
+    )
+
+
+@pytest.mark.parametrize("judged", [0.25, 0.05, 4.35, 8.15])
+def test_half_a_hundredth_is_rounded_upward(judged: float) -> None:
+    exact = Decimal(str(judged)) * Decimal("0.9")
+    points = counted("[late]\nper_day = 10\n" + AT, at(1, judged=judged)).points
+    assert points == float(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
+
+
+def test_an_extension_moves_what_is_late_and_the_latest_holds() -> None:
+    text = f"""
+[late]
+per_day = 10
+{AT}
+[[extension]]
+student = "ann"
+until = 2026-10-14T21:59:00Z
+reason = "ill"
+[[extension]]
+section = "B"
+by = "1 day"
+exercises = ["relu"]
+[[extension]]
+students = ["bob"]
+by = "9 days"
+"""
+    on_time = counted(text, at(48))
+    assert on_time.points == 10
+    assert on_time.reasons == (
+        "Handed in on time (due 2026-10-12 21:59 UTC; extension until 2026-10-14 21:59 UTC: ill).",
+    )
+    assert counted(text, at(49)).points == 9
+    assert counted(text.replace('"ann"', '"zoe"'), at(24)).points == 10
+    assert counted(text.replace('"ann"', '"zoe"'), at(24), exercise="glu").points == 9
+
+
+def test_an_extension_shortens_nothing() -> None:
+    text = (
+        f'[late]\nper_day = 10\n{AT}[[extension]]\nstudent = "ann"\nuntil = 2026-10-01T00:00:00Z\n'
+    )
+    assert counted(text, at(-1)).points == 10
+
+
+def test_without_a_timestamp_nothing_is_late() -> None:
+    text = "[late]\nper_day = 10\n" + AT
+    assert counted(text, HandedIn(1, "", True, 7.0)) == Counted(1, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "attempt"),
+    [
+        ("", [at(-2, 1, 5.0), at(-1, 2, None)], 2),
+        ('attempts = "best"', [at(-2, 1, None), at(-1, 2, 5.0)], 1),
+        ('attempts = "best"', [at(-2, 1, None), at(-1, 2, 10.0)], 2),
+        ('attempts = "average"', [at(-2, 1, None), at(-1, 2, 10.0)], 1),
+        ('attempts = "best"\n[late]\nper_day = 60\n' + AT, [at(-2, 1, 5.0), at(1, 2, None)], 1),
+    ],
+)
+def test_points_that_hang_on_a_file_without_a_verdict_are_open(
+    text: str, files: list[HandedIn], attempt: int
+) -> None:
+    assert counted(text, *files).attempt == attempt
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("", {3}),
+        ("max_attempts = 2", {2}),
+        ('attempts = "best"', {1, 2, 3}),
+        ('attempts = "average"\nmax_attempts = 2', {1, 2}),
+        ('[late]\ncloses = "1 day"\n' + AT, {2}),
+        ('attempts = "best"\n[late]\ncloses = "1 day"\n' + AT, {1, 2}),
+    ],
+)
+def test_what_has_to_be_judged(text: str, needed: set[int]) -> None:
+    files = [at(-2, 1, None), at(-1, 2, None), at(30, 3, None)]
+    assert read_policy(text).needed(ANN, "relu", 10, files) == needed
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+
+def reference(rules: dict[str, Any], files: list[HandedIn]) -> tuple[int, Decimal]:
+    """The attempt and the points, by exact decimals and whole seconds."""
+    counting: list[tuple[int, Decimal]] = []
+    for turn, file in enumerate(files, 1):
+        seconds = 0
+        if file.submitted_at:
+            time = datetime.datetime.strptime(file.submitted_at, "%Y-%m-%dT%H:%M:%S%z")
+            seconds = max(0, int((time - DUE).total_seconds()) - rules["extension"])
+        if turn > rules["max_attempts"] or seconds > max(rules["closes"], rules["grace"]):
+            continue
+        lost = Decimal(0)
+        if seconds > rules["grace"]:
+            lost = min(
+                Decimal(rules["per_day"]) * math.ceil(seconds / 86_400), Decimal(rules["at_most"])
+            )
+        exact = Decimal(str(file.judged)) * (100 - lost) / 100
+        counting.append((file.attempt, exact.quantize(Decimal("0.01"), ROUND_HALF_UP)))
+    if not counting:
+        return files[-1].attempt, Decimal(0)
+    if rules["attempts"] == "best":
+        return max(counting, key=lambda pair: (pair[1], pair[0]))
+    if rules["attempts"] == "average":
+        mean = sum(points for _, points in counting) / Decimal(len(counting))
+        return counting[-1][0], mean.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    return counting[-1]
+
+
+RULES = st.fixed_dictionaries(
+    {
+        "attempts": st.sampled_from(["newest", "best", "average"]),
+        "max_attempts": st.integers(1, 6),
+        "per_day": st.integers(0, 100),
+        "at_most": st.integers(0, 100),
+        "grace": st.sampled_from([0, 1, 900, 90_000]),
+        "closes": st.sampled_from([0, 3600, 86_400, 250_000]),
+        "extension": st.sampled_from([0, 1, 86_400, 100_000]),
+    }
+)
+SECONDS = st.one_of(
+    st.integers(-200_000, 400_000), st.sampled_from([0, 1, 86_400, 86_401, 172_800]), st.none()
+)
+
+
+@given(RULES, st.lists(st.tuples(SECONDS, st.integers(0, 1000)), min_size=1, max_size=6))
+def test_it_agrees_with_the_reference(
+    rules: dict[str, Any], handed_in: list[tuple[int | None, int]]
+) -> None:
+    text = f"""
+attempts = "{rules["attempts"]}"
+max_attempts = {rules["max_attempts"]}
+[late]
+per_day = {rules["per_day"]}
+at_most = {rules["at_most"]}
+grace = "{rules["grace"]} seconds"
+closes = "{max(rules["closes"], rules["grace"])} seconds"
+{AT}
+[[extension]]
+student = "ann"
+by = "{rules["extension"]} seconds"
+"""
+    files = [
+        HandedIn(
+            number,
+            ""
+            if seconds is None
+            else f"{DUE + datetime.timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}",
+            False,
+            hundredths / 100,
+        )
+        for number, (seconds, hundredths) in enumerate(handed_in, 1)
+    ]
+    found = counted(text, *files)
+    assert (found.attempt, found.points) == (lambda pair: (pair[0], float(pair[1])))(
+        reference(rules, files)
+    )

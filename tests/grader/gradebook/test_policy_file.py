@@ -1,0 +1,165 @@
+"""What is wrong with a policy.toml is one sentence: the file, the key, and what to write."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.gradebook.policy_file import (
+    PolicyError,
+    check_names,
+    policy_from,
+    read_policy,
+    unknown_students,
+)
+from grader.gradebook.rules import Due, Extension, Late, Rules, Step
+from grader.results import StudentInfo
+
+CHAPTERS = {"strides": "tensors", "relu": "autograd"}
+AT = "[[due]]\nat = 2026-10-12T23:59:00Z\n"
+WRONG = {
+    'timezone = "Europe/Warsaww"': ["`timezone`", "'Europe/Warsaw'"],
+    'attempts = "bst"': ["`attempts`", '"newest", "best" or "average"'],
+    "max_attempts = 0": ["`max_attempts`", "max_attempts = 5"],
+    "grce = 1": ["no key `grce`", "There are: attempts"],
+    "per_day = 10": ["`per_day`", "It belongs below [late]"],
+    "[late]\nper_dya = 10": ["`per_dya` of [late]", "Did you mean 'per_day'?"],
+    '[late]\nper_day = "10"': ["`per_day` of [late]", "got a text in quotes", "per_day = 10"],
+    "[late]\nper_day = 110": ["`per_day` of [late]", "<= 100"],
+    "[late]\nper_day = nan\n" + AT: ["`per_day` of [late]", "expected a number"],
+    '[late]\ngrace = "10 mins"': ["`grace` of [late]", "'mins'", 'grace = "15 minutes"'],
+    "[late]\ngrace = 10": ["`grace` of [late]", 'grace = "15 minutes"'],
+    "[late]\nper_day = 10": ["[late]", "nothing is due", "[[due]]"],
+    '[late]\nper_day = 1\nsteps = [{after = "1 day", lose = 2}]\n' + AT: ["`per_day` and `steps`"],
+    "[late]\nat_most = 50\n" + AT: ["`at_most` without `per_day`"],
+    '[late]\ngrace = "2 days"\ncloses = "1 day"\n' + AT: ["`closes` before the `grace`"],
+    '[late]\nsteps = [{after = "3 days", lose = 1}, {after = "1 day", lose = 2}]\n' + AT: [
+        "not in order"
+    ],
+    '[late]\nsteps = [{after = "3 days", los = 1}]\n' + AT: ["`los`", "'lose'"],
+    "[[due]]\nat = 2026-10-12": [
+        "`at` of [[due]] 1",
+        "a date without a time",
+        "2026-10-12T23:59:00",
+    ],
+    "[[due]]\nat = 2026-10-12 23:59": ["line 2 is no TOML", "A time has seconds"],
+    "[[due]]\nat = 2026-10-12T23:59:00": ["`at` of [[due]] 1", 'timezone = "Europe/Warsaw"'],
+    '[[due]]\nexercises = ["relu"]': ["[[due]] 1 needs `at`"],
+    AT + 'exercises = ["strdes"]': ["policy.toml", "`exercises` of [[due]] 1", "'strides'?"],
+    AT + 'chapters = ["tensor"]': ["`chapters` of [[due]] 1", "no chapter", "'tensors'?"],
+    AT + 'exercises = "strides"': ["`exercises` of [[due]] 1", "expected a list"],
+    "[due]\nat = 2026-10-12T23:59:00Z": ["`due`", "[[due]]"],
+    AT + AT: ["'strides' is due twice", "[[due]] 1 and [[due]] 2"],
+    AT + '[[extension]]\nstudent = "zoe"': ["[[extension]] 1", "`until` and `by`"],
+    AT + '[[extension]]\nby = "1 day"': ["[[extension]] 1 is for nobody"],
+    AT + '[[extension]]\nstudent = "zoe"\nby = "soon"': [
+        "`by` of [[extension]] 1",
+        'by = "2 days"',
+    ],
+    AT + '[[extension]]\nstudent = "zoe"\nby = "1 day"\nexercises = ["rleu"]': [
+        "`exercises` of [[extension]] 1",
+        "'relu'?",
+    ],
+    '[[extension]]\nstudent = "zoe"\nby = "1 day"': ["extends nothing"],
+    "[[due]]\nat = 0001-01-01T00:00:00+14:00": ["`at` of [[due]] 1", "out of range"],
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_named_with_the_key_and_what_to_write(text: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        check_names(
+            read_policy(text, CHAPTERS, file="policy.toml"),
+            "policy.toml",
+            CHAPTERS,
+            CHAPTERS.values(),
+        )
+    message = str(caught.value)
+    assert message.startswith("policy.toml: ")
+    assert "\n" not in message
+    for words in WRONG[text]:
+        assert words in message
+    assert caught.value.exit_code == 2
+
+
+def test_everything_that_there_is_to_write() -> None:
+    text = """
+timezone = "Europe/Warsaw"
+attempts = "best"
+max_attempts = 5
+
+[late]
+grace = "15 minutes"
+per_day = 10
+at_most = 50
+closes = "7 days"
+
+[[due]]
+exercises = ["strides"]
+at = 2026-10-12T23:59:00
+
+[[due]]
+chapters = ["autograd"]
+at = 2026-10-19T23:59:00+02:00
+late = {steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]}
+
+[[extension]]
+student = "zoe"
+until = 2026-10-15T23:59:00
+reason = "ill"
+
+[[extension]]
+section = "B"
+exercises = ["relu"]
+by = "2 days"
+"""
+    policy = read_policy(text, CHAPTERS)
+    check_names(policy, "policy.toml", CHAPTERS, CHAPTERS.values())
+    assert policy.rules.due[1].late is not None
+    assert len(policy.rules.due[1].late.steps) == 2
+
+
+def test_students_and_sections_that_nobody_has() -> None:
+    text = f"""{AT}
+[[extension]]
+student = "zeo"
+by = "1 day"
+[[extension]]
+students = ["zoe", "Kim Lee"]
+by = "1 day"
+[[extension]]
+section = "C"
+by = "1 day"
+"""
+    students = [
+        StudentInfo(id="zoe", ids={"section": "B"}),
+        StudentInfo(id="k17", name="Kim Lee"),
+    ]
+    notes = list(unknown_students(read_policy(text), students))
+    assert [note[:60] for note in notes] == [
+        "`student` of [[extension]] 1 names 'zeo', and no student her",
+        "`students` of [[extension]] 2 names 'Kim Lee', and no studen",
+        "`section` of [[extension]] 3 is 'C', and no student here is ",
+    ]
+    assert "'zoe'?" in notes[0]
+    assert "'k17'" in notes[1]
+    assert "B" in notes[2]
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(PolicyError, match="not in UTF-8"):
+        policy_from(path, CHAPTERS)
+    path.write_text("\ufeff" + AT, encoding="utf-8")
+    assert policy_from(path, CHAPTERS)[1].rules.due
+
+
+@pytest.mark.parametrize("table", [Rules, Late, Step, Due, Extension])
+def test_every_key_is_documented(table: type[msgspec.Struct]) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
+    section = page.read_text(encoding="utf-8").partition("## A term")[2].partition("\n## ")[0]
+    assert [key for key in table.__struct_fields__ if not re.search(rf"\b{key}\b", section)] == []
