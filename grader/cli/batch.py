@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from grader.course.manifest import Course
     from grader.gradebook.batch import BatchSummary
+    from grader.gradebook.policy import Policy
     from grader.judge.assignment import GradingOptions
     from grader.judge.pool import Pool
     from grader.results import StudentInfo
@@ -85,6 +86,13 @@ def _pool_options(command: Any) -> Any:
     "see docs/intake.md.",
 )
 @click.option(
+    "--policy",
+    "policy_file",
+    metavar="TOML",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Count by this policy from now on, as by `grade policy --file`.",
+)
+@click.option(
     "--exercise",
     "exercises",
     metavar="EXERCISE",
@@ -103,6 +111,7 @@ def batch(
     course_path: Path,
     roster_file: Path | None,
     given_times: str | None,
+    policy_file: Path | None,
     exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
@@ -121,11 +130,12 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
-      grade batch moodle.zip -o results --times worksheet.csv
+      grade batch moodle.zip -o results --times worksheet.csv --policy policy.toml
       grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
-    course = _assigned(open_course(course_path), results, exercises)
+    whole = open_course(course_path)
+    course = _assigned(whole, results, exercises)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
@@ -135,7 +145,10 @@ def batch(
     from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    times = read_times(given_times, _zone(course, results)) if given_times is not None else None
+    policy = _policy_from(policy_file, whole) if policy_file is not None else None
+    times = None
+    if given_times is not None:
+        times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
     download = find_class(submissions, course, roster, times)
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
@@ -150,6 +163,8 @@ def batch(
     ):
         if exercises:
             book.assign(course)
+        if policy_file is not None:
+            book.set_policy(policy_file.read_text(encoding="utf-8-sig"), str(policy_file.resolve()))
         summary = grade_class(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
@@ -177,6 +192,12 @@ def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Cour
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         assigned = [exercise for exercise in course.exercises if exercise.id in book.assigned]
     return course.only(assigned) if assigned else course
+
+
+def _policy_from(file: Path, course: Course) -> Policy:
+    from grader.gradebook.policy_file import policy_from
+
+    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
