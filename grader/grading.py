@@ -247,6 +247,8 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
             back = f"`grade reset {exercise.id}` brings the stub back"
             message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
             return _Settled(Outcome.ERROR, message)
+        case State.UNTOUCHED if handed.problem:
+            return _Settled(Outcome.ERROR, f"{exercise.file} is still the stub. {handed.problem}")
         case State.UNTOUCHED:
             message = f"Not attempted yet: {exercise.file} is still the stub."
             return _Settled(Outcome.NOT_IMPLEMENTED, message)

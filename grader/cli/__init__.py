@@ -19,6 +19,7 @@ from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
+from grader.cli.merge import merge
 from grader.cli.package import package
 from grader.cli.plot import plot
 from grader.cli.policy import policy
@@ -49,7 +50,7 @@ def main() -> None:
 
 main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
 main.add_family(
-    "For instructors", batch, regrade, policy, adjust, show, report, similar, export, package
+    "For instructors", batch, regrade, policy, adjust, show, report, similar, export, merge, package
 )
 main.add_family("For authors", new, stub, verify, release, pack)
 main.add_family("For whoever must trust it", doctor, audit, schema)

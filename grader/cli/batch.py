@@ -12,6 +12,7 @@ import click
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    anonymous_option,
     course_option,
     isolation_option,
     known_exercises,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 def _pool_options(command: Any) -> Any:
     """The options of commands that have many exercises judged."""
     for option in (
+        anonymous_option,
         click.option(
             "--scheduler",
             metavar="ADDRESS",
@@ -134,10 +136,13 @@ def batch(
     """
     whole = open_course(course_path)
     course = _assigned(whole, results, exercises)
-    from grader.cli.terminal.class_summary import BatchDisplay
+    from grader.cli.terminal.class_summary import BatchDisplay, show_attention
+    from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
     from grader.submissions import find_class, read_roster, read_times
+    from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
     policy = _policy_from(policy_file, whole) if policy_file is not None else None
@@ -145,13 +150,16 @@ def batch(
     if given_times is not None:
         times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
     download = find_class(submissions, course, roster, times)
-    for note in download.notes:
+    for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
+    if options["anonymous"] and download.notes:
+        left_out = counted(len(download.notes), "note")
+        click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = _grading_options(options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
-        BatchDisplay() as display,
+        BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises:
             book.assign(course)
@@ -161,7 +169,14 @@ def batch(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        _show(book, summary, book.absent())
+        if not options["anonymous"]:
+            _show(book, summary, book.absent())
+            show_attention(open_console(sys.stdout), summary.attention, book.names())
+    if options["anonymous"]:
+        with AnonymousBook.open(results) as hidden:
+            shown = hidden.summary(summary)
+            _show(hidden, shown, hidden.absent())
+            show_attention(open_console(sys.stdout), shown.attention, {})
     _exit(summary)
 
 
@@ -221,9 +236,10 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
       grade regrade results --json changes.json
     """
     course = _assigned(open_course(course_path), results, ())
-    from grader.cli.terminal.class_summary import BatchDisplay, show_changes
+    from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import changes
     from grader.gradebook.batch import regrade as grade_again
 
@@ -233,13 +249,23 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
-        BatchDisplay() as display,
+        BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(book.replaced()))
-        _show(book, summary)
-        show_changes(open_console(sys.stdout), differences, book.names())
+        console = open_console(sys.stdout)
+        if not options["anonymous"]:
+            _show(book, summary)
+            show_changes(console, differences, book.names())
+            show_attention(console, summary.attention, book.names())
+    if options["anonymous"]:
+        with AnonymousBook.open(results) as hidden:
+            shown = hidden.summary(summary)
+            differences = [hidden.change(each) for each in differences]
+            _show(hidden, shown)
+            show_changes(console, differences, {})
+            show_attention(console, shown.attention, {})
     if json_file is not None:
         import msgspec
 
@@ -261,7 +287,9 @@ def _pool(
     if options["scheduler"] is not None:
         from grader.gradebook.cluster import ClusterPool
 
-        return ClusterPool(course, options["scheduler"], grading)
+        return ClusterPool(
+            course, options["scheduler"], grading, lambda text: click.echo(text, err=True)
+        )
     from grader.judge.pool import LocalPool
 
     return LocalPool(course, options["jobs"], grading)
@@ -276,6 +304,7 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     )
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.corrections import show_outdated
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.policy_file import unknown_students
     from grader.text import clean
 
@@ -288,6 +317,8 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
         click.echo(
             f"By its policy: `grade policy {book.folder}` shows it, --explain STUDENT what it did."
         )
+    if isinstance(book, AnonymousBook):  # both name students
+        return
     show_outdated(console, book)
     for note in unknown_students(book.policy, book.students()):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)

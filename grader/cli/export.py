@@ -10,11 +10,14 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import was_given
+from grader.cli.options import anonymous_option, was_given
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from grader.exports.files import ClassFormat, Options, StudentFormat
+    from grader.results import Entry
 
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
@@ -98,6 +101,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     type=click.Path(exists=True, path_type=Path),
     help="where the graded files lie. By default the current folder.",
 )
+@anonymous_option
 def export(
     source: Path,
     name: str,
@@ -107,6 +111,7 @@ def export(
     out_of: float | None,
     excel: bool,
     submission: Path | None,
+    anonymous: bool,
 ) -> None:
     """Write results in the format of a gradebook, a platform or a CI system.
 
@@ -130,6 +135,10 @@ def export(
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
+    if anonymous and template is not None:
+        raise click.UsageError("A template is filled in by names: --anonymous has none.")
+    if anonymous and not source.is_dir():
+        raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
     if source.is_dir():
         with Gradebook.open(source) as book:
             tell_unfinished(book)
@@ -144,20 +153,26 @@ def export(
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
-        _write_class(chosen, source, output, options)
+        _write_class(chosen, _entries(source, anonymous), output, options)
     elif source.is_dir():
         if output == _STDOUT:
             raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
-        _write_students(chosen, source, output, options)
+        _write_students(chosen, _entries(source, anonymous), output, options)
     else:
         _write_one(chosen, source, output, options)
 
 
-def _write_class(chosen: ClassFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import written
+def _entries(source: Path, anonymous: bool) -> Iterable[Entry]:
     from grader.exports.source import ClassSource, read_result
 
-    entries = ClassSource(source) if source.is_dir() else (read_result(source),)
+    return ClassSource(source, anonymous=anonymous) if source.is_dir() else (read_result(source),)
+
+
+def _write_class(
+    chosen: ClassFormat, entries: Iterable[Entry], output: Path, options: Options
+) -> None:
+    from grader.exports.files import written
+
     if output == _STDOUT:
         notes = chosen.write(entries, _stdout(), options)
     else:
@@ -180,13 +195,14 @@ def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Optio
         out.write(text)
 
 
-def _write_students(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
+def _write_students(
+    chosen: StudentFormat, entries: Iterable[Entry], output: Path, options: Options
+) -> None:
     from grader.exports.files import NoVerdict, folder_at, written
-    from grader.exports.source import ClassSource
     from grader.submissions import safe_name
 
     folder, left_out = folder_at(output), 0
-    for entry in ClassSource(source):
+    for entry in entries:
         try:
             text = chosen.render(entry, options)
         except NoVerdict as missing:

@@ -54,6 +54,11 @@ suite_option = click.option(
 results_argument = click.argument(
     "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
+anonymous_option = click.option(
+    "--anonymous",
+    is_flag=True,
+    help="Show pseudonyms and no ids, names, addresses or origins; see docs/instructors.md.",
+)
 exercises_argument = click.argument("exercises", nargs=-1, metavar="[EXERCISE]...")
 
 

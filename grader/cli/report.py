@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import results_argument
+from grader.cli.options import anonymous_option, results_argument
 
 
 @click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
@@ -21,8 +21,9 @@ from grader.cli.options import results_argument
     type=click.Path(path_type=Path),
     help="Where to write the pages: a new folder, or that of an earlier report.",
 )
+@anonymous_option
 @click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
-def report(results: Path, folder: Path, show: bool) -> None:
+def report(results: Path, folder: Path, anonymous: bool, show: bool) -> None:
     """Write the report of a class: RESULTS is the folder that `grade batch` wrote.
 
     In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
@@ -39,16 +40,20 @@ def report(results: Path, folder: Path, show: bool) -> None:
     from grader.exports.report import write_report
     from grader.exports.report.triage import FEWEST_TRIES
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.similarity import read_similar
     from grader.text import clean
 
-    with Gradebook.open(results) as book:
+    with (AnonymousBook if anonymous else Gradebook).open(results) as book:
         tell_unfinished(book)
+        similarity = read_similar(results)
+        if isinstance(book, AnonymousBook) and similarity is not None:
+            similarity = book.similarity(similarity)
         written = write_report(
             with_progress(book, "Writing"),
             folder,
             sources=book.sources,
-            similarity=read_similar(results),
+            similarity=similarity,
             title=book.fact("title"),
             attempts=book.attempt_counts(),
             attention=book.attention(),

@@ -19,7 +19,8 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     """Show what STUDENT earned, and of every test that did not pass what it cost, why, and where.
 
     RESULTS is the folder that `grade batch` wrote. STUDENT is an id, or a part of an id, name or
-    email that only one has. What is shown is for staff: it has the messages of hidden tests.
+    email that only one has, or a pseudonym of `--anonymous`. What is shown is for staff: it has the
+    messages of hidden tests.
 
     \b
     Examples:
@@ -30,10 +31,15 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     from grader.cli.terminal.student_result import find_student, show_scorecard
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import Pseudonyms
 
     with Gradebook.open(results) as book:
         tell_unfinished(book)
-        owner = find_student(book.students(), student)
+        students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
+        if pseudonyms is not None:
+            ids = {pseudonyms.of(each.id): each.id for each in students}
+            student = ids.get(student, student)
+        owner = find_student(students, student)
         entry = book.entry_of(owner.id)
     if entry is None:
         raise SubmissionError(f"Nothing is graded here yet: `grade batch -o {results}` does.")

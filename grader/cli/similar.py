@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import course_option, open_course, results_argument
+from grader.cli.options import anonymous_option, course_option, open_course, results_argument
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
@@ -28,7 +28,10 @@ from grader.cli.options import course_option, open_course, results_argument
     show_default=True,
     help="Keep at most so many pairs of each exercise, the most alike.",
 )
-def similar(results: Path, course_path: Path, threshold: float | None, most: int) -> None:
+@anonymous_option
+def similar(
+    results: Path, course_path: Path, threshold: float | None, most: int, anonymous: bool
+) -> None:
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
     Compares what the code does, whatever its names, numbers, comments, layout, order and dead code; what the
@@ -66,4 +69,10 @@ def similar(results: Path, course_path: Path, threshold: float | None, most: int
         )
         names = book.names()
     path = write_similar(results, similarity)
+    if anonymous:
+        from grader.gradebook.anonymous import AnonymousBook
+
+        # The file is the gradebook's own, as it is: the report reads it.
+        with AnonymousBook.open(results) as hidden:
+            similarity, names = hidden.similarity(similarity), hidden.names()
     show_similarity(open_console(sys.stdout), similarity, path, names)

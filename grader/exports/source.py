@@ -14,13 +14,19 @@ from grader.results import SCHEMA_VERSION, Entry, Result, StudentInfo
 class ClassSource:
     """The entries of a RESULTS folder; each iteration reads them anew, one at a time."""
 
-    def __init__(self, results: Path) -> None:
-        self._results = results
+    def __init__(self, results: Path, *, anonymous: bool = False) -> None:
+        self._results, self._anonymous = results, anonymous
 
     def __iter__(self) -> Iterator[Entry]:
         # Here, so that one result is exported without SQLite.
         from grader.gradebook import Gradebook
 
+        if self._anonymous:
+            from grader.gradebook.anonymous import AnonymousBook
+
+            with AnonymousBook.open(self._results) as hidden:
+                yield from hidden.entries()
+            return
         with Gradebook.open(self._results) as book:
             yield from book.entries()
 

@@ -13,6 +13,7 @@ import msgspec
 
 from grader.exports.files import ExportError
 from grader.exports.texts import one_line
+from grader.submissions.roster import without_separator_line
 
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian input.
 # Which sign parts its cells depends on the country: what follows any of them may begin a cell, too.
@@ -82,9 +83,9 @@ def read_sheet(path: Path) -> Sheet:
         raise ExportError(f"The template {path} cannot be read: {error.strerror}.") from error
     if len(raw) > _LARGEST_TEMPLATE:
         raise ExportError(f"The template {path} is larger than {_LARGEST_TEMPLATE:,} bytes.")
-    text = _decoded(path, raw)
+    text, separator = without_separator_line(_decoded(path, raw))
     try:
-        separator = _separator(text)
+        separator = separator or _separator(text)
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error as error:
         raise ExportError(

@@ -136,8 +136,10 @@ def regrade(
     Raises SubmissionError where the gradebook is that of another course.
     """
     refuse_other_course(book, course)
-    # No download is read again: a file that was unreadable still is.
-    unreadable = [entry for entry in book.attention() if entry.kind is Reason.UNREADABLE]
+    # No download is read again: a file that was unreadable still is, and one misnamed too.
+    unreadable = [
+        entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
+    ]
     grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]

@@ -4,19 +4,24 @@ Theory of operation. A plugin goes to every worker, also to one that joins later
 judge (no solution, nothing of a student), writes them to a folder of the worker's own, and starts as many
 judges there as the worker has threads, with one warm fork server. A task travels as bytes, its verdict comes
 back as a struct. What a lost worker was at is given to another one by Dask; only the process that asked writes
-to the gradebook, so that nothing is there twice. A worker with another grader or torch is refused.
+to the gradebook, so that nothing is there twice. A worker with another grader or torch is refused. A scheduler
+that ends takes with it what was not judged yet: that is no fault of the grader, and the next run goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import dask.config
 import msgspec
 from distributed import Client, Future, Worker, WorkerPlugin, as_completed, get_worker
 from distributed.scheduler import KilledWorker
@@ -27,9 +32,12 @@ from grader.gradebook.verdict_key import grader_digest
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Task, TaskJudges
 
+_CERTIFICATE = "distributed.comm.tls.client.cert"
 # To find a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300
+# How long nobody may be there to judge until that is said.
+_SILENT_SECONDS = 5
 
 
 class _Shipment(msgspec.Struct, frozen=True):
@@ -37,6 +45,7 @@ class _Shipment(msgspec.Struct, frozen=True):
 
     manifest: str
     files: dict[str, bytes]
+    exercises: tuple[str, ...]
     options: GradingOptions
     grader: str
 
@@ -59,6 +68,7 @@ class _JudgesPlugin(WorkerPlugin):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         course = load_course(folder / self._shipment.manifest)
+        course = course.only(course.exercise(name) for name in self._shipment.exercises)
         self.judges = TaskJudges(course, worker.state.nthreads, self._shipment.options)
         self._stack.callback(self.judges.close)
         self.judges.start()
@@ -86,17 +96,36 @@ def _verdict(name: str, task: Task) -> Completed:
 class ClusterPool:
     """The workers of the Dask cluster at an address; a context manager."""
 
-    def __init__(self, course: Course, address: str, options: GradingOptions) -> None:
+    def __init__(
+        self,
+        course: Course,
+        address: str,
+        options: GradingOptions,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`tell` is called, from another thread, with what the one who waits should know."""
+        self._tell = tell
+        self._is_lost = False
+        self._over = threading.Event()
         self._name = f"lab-bench-{uuid.uuid4()}"
         self._stack = contextlib.ExitStack()
-        files = {
-            p.relative_to(course.root).as_posix(): p.read_bytes() for p in course.judged_files()
-        }
-        manifest = (course.folder / "course.toml").relative_to(course.root).as_posix()
-        self._shipment = _Shipment(manifest, files, options, grader_digest())
+        # A worker reads the whole manifest, and would miss what an assignment leaves out.
+        whole = load_course(course.folder)
+        files = {p.relative_to(whole.root).as_posix(): p.read_bytes() for p in whole.judged_files()}
+        manifest = (whole.folder / "course.toml").relative_to(whole.root).as_posix()
+        exercises = tuple(exercise.id for exercise in course.exercises)
+        self._shipment = _Shipment(manifest, files, exercises, options, grader_digest())
         self._address = address
 
     def __enter__(self) -> ClusterPool:
+        # What Dask logs of a lost connection, with a traceback, is said in a sentence here.
+        for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        if self._address.startswith("tls://") and not dask.config.get(_CERTIFICATE, None):
+            raise GraderError(
+                f"No certificate for {self._address}: name those of this machine in Dask's configuration "
+                "(distributed.comm.tls, in a file under DASK_CONFIG); docs/cluster.md has one that works."
+            )
         try:
             client = Client(self._address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -104,16 +133,60 @@ class ClusterPool:
                 f"There is no Dask scheduler at {self._address}: {error}. "
                 "docs/cluster.md says how to start one."
             ) from error
-        self._client = self._stack.enter_context(client)
-        try:
-            self._check_workers()
-        except GraderError:
-            self._stack.close()
-            raise
-        # A worker that joins later is checked by the plugin.
-        self._client.register_plugin(_JudgesPlugin(self._name, self._shipment))
-        self._stack.callback(self._client.unregister_worker_plugin, self._name)
+        self._client = client
+        self._stack.callback(self._close)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._stack.close)
+            watch = threading.Thread(target=self._watch, daemon=True)
+            watch.start()
+            self._stack.callback(watch.join)
+            self._stack.callback(self._over.set)
+            with self._connected():
+                self._check_workers()
+                # A worker that joins later is checked by the plugin.
+                self._client.register_plugin(_JudgesPlugin(self._name, self._shipment))
+                self._stack.callback(self._unregister)
+            failed.pop_all()
         return self
+
+    def _unregister(self) -> None:
+        """Let the workers' judges go; a scheduler that is gone is not waited for."""
+        with contextlib.suppress(OSError, RuntimeError, CancelledError):
+            if not self._is_lost:
+                self._client.unregister_worker_plugin(self._name)
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError, RuntimeError):
+            self._client.close(timeout=0 if self._is_lost else 10)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise GraderError where the connection to the scheduler ends within."""
+        try:
+            yield
+        # Dask's client says RuntimeError once it has closed itself.
+        except (OSError, CancelledError, RuntimeError) as error:
+            self._is_lost = True
+            raise GraderError(
+                f"The connection to the Dask scheduler at {self._address} was lost: it ended, or the network "
+                "did. What was judged so far is kept; start the scheduler and its workers again, and run the "
+                "same command: only what is left is judged."
+            ) from error
+
+    def _watch(self) -> None:
+        """Say that no worker is there, each time that there was none for a while, until we are over."""
+        is_told = False
+        while not self._over.wait(_SILENT_SECONDS):
+            try:
+                is_alone = not self._client.nthreads()
+            except Exception:  # noqa: BLE001  # the border: the connection is lost, and is told elsewhere
+                return
+            if is_alone and not is_told:
+                self._tell(
+                    f"The scheduler at {self._address} has no worker: waiting for one. "
+                    f"`dask worker {self._address}` starts one; see docs/cluster.md."
+                )
+            is_told = is_alone
 
     def _check_workers(self) -> None:
         try:
@@ -142,10 +215,12 @@ class ClusterPool:
         running: as_completed = as_completed(loop=self._client.loop)
         for task in tasks:
             # Not pure: Dask would otherwise hand out what it remembers of an equal call.
-            future = self._client.submit(_verdict, self._name, task, pure=False, retries=1)
-            numbers[future.key] = task.number
-            running.add(future)
-            while len(numbers) > self._ahead():
+            with self._connected():
+                future = self._client.submit(_verdict, self._name, task, pure=False, retries=1)
+                numbers[future.key] = task.number
+                running.add(future)
+                ahead = self._ahead()
+            while len(numbers) > ahead:
                 yield self._next(running, numbers)
         while numbers:
             yield self._next(running, numbers)
@@ -156,13 +231,18 @@ class ClusterPool:
         return 2 * max(1, sum(threads.values())) + 2
 
     def _next(self, running: as_completed, numbers: dict[Any, int]) -> Completed:
-        future: Future[Completed] = next(running)
+        with self._connected():
+            future: Future[Completed] = next(running)
         number = numbers.pop(future.key)
         try:
-            verdict = future.result()
-        except (KilledWorker, SandboxError) as error:
-            # The workers that had it died each time: whatever it is, the others go on.
-            return Completed(number, None, fault=f"No worker could judge it: {error}")
+            with self._connected():
+                error = future.exception()
+                verdict = future.result() if error is None else None
         finally:
             future.release()
+        if isinstance(error, KilledWorker | SandboxError):
+            # The workers that had it died each time: whatever it is, the others go on.
+            return Completed(number, None, fault=f"No worker could judge it: {error}")
+        if verdict is None:
+            raise error or SandboxError("A worker gave no verdict.")
         return verdict

@@ -6,69 +6,57 @@ innocent reason. It is a list of where to look first.
 
 from __future__ import annotations
 
-import ast
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from grader.course.manifest import Exercise
+from grader.gradebook.odd_code import odd_code, ways_around
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.source import beyond_guards, decode, is_known_way, parse
+from grader.submissions.source import decode
 from grader.text import counted
 
 
 class Reason(enum.Enum):
-    """Why a person should look, the most pressing first."""
+    """Why a person should look, what costs somebody points first."""
 
     FAULT = "not judged"
-    FORGER = "odd code"
     UNREADABLE = "unreadable"
+    MISNAMED = "misnamed"
     TIMEOUT = "timeout"
+    FORGER = "odd code"
+
+    @property
+    def costs_points(self) -> bool:
+        """Whether somebody may have lost points by it who should not have."""
+        return self is not Reason.FORGER
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """One thing to look at; `exercise` names several where it is the same in each."""
+    """One thing to look at; `exercise` names several where it is the same in each.
+
+    `line` is the first one in the file, or 0 where it is about the whole file.
+    """
 
     kind: Reason
     student: str
     exercise: str
     what: str
+    line: int = 0
+
+    @property
+    def text(self) -> str:
+        """What to look at, and on which line."""
+        return f"line {self.line} {self.what}" if self.line else self.what
 
 
-# What an exercise of this kind has no need of, and an attack on its grader has.
-_ODD_MODULES = {
-    "atexit": "runs code when the process ends",
-    "ctypes": "reaches into the process's memory",
-    "gc": "reaches into the process's objects",
-    "inspect": "reads other code's frames",
-    "mmap": "maps memory",
-    "pytest": "is the judge's tool",
-    "_pytest": "is the judge's tool",
-    "signal": "handles signals",
-    "socket": "opens connections",
-    "subprocess": "starts programs",
-    "urllib": "opens connections",
-    "requests": "opens connections",
-    "grader": "is the grader",
-}
-_ODD_NAMES = {"os._exit", "sys._getframe", "os.fork", "os.kill", "os.system", "sys.settrace"}
 # A student with thousands of odd lines must not bury what others did.
 _MOST_ENTRIES = 5
-# A docstring may speak of anything.
-_LONGEST_TEXT = 200
-_ODD_WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
-
-
-# Most files hold none of these words, and to parse all of a class takes longer than to search it.
-_WORTH_PARSING = re.compile(
-    "|".join(
-        re.escape(word.rpartition(".")[2]) for word in (*_ODD_MODULES, *_ODD_NAMES, *_ODD_WORDS)
-    ).encode()
-)
-_WRITTEN_OTHERWISE = re.compile(rb"[\x80-\xff]|\\[0-7xuUN\r\n]")
+_MOST_NAMES = 5
+_LINES = re.compile(r" \(and on \d+ more lines?\)")
 
 
 def attention(
@@ -83,8 +71,8 @@ def attention(
     `in_stub` is what `suspicious_in` finds in the stub, and a student had from it.
     """
     entries = [
-        Attention(kind, student, exercise.id, what)
-        for kind, what in _reasons(exercise, handed, in_stub, result)
+        Attention(kind, student, exercise.id, what, line)
+        for kind, line, what in _reasons(exercise, handed, in_stub, result)
     ]
     if (more := len(entries) - _MOST_ENTRIES) <= 0:
         return tuple(entries)
@@ -95,36 +83,44 @@ def attention(
 
 def _reasons(
     exercise: Exercise, handed: ExerciseFile, in_stub: frozenset[str], result: ExerciseResult
-) -> Iterator[tuple[Reason, str]]:
+) -> Iterator[tuple[Reason, int, str]]:
     if result.status is Status.UNJUDGED:
-        yield Reason.FAULT, result.message
+        yield Reason.FAULT, 0, result.message
+    if (problem := _problem(handed)) is not None:
+        yield problem, 0, handed.problem if handed.source is None else result.message
+    if handed.source is not None and not _is_text(handed.source):
+        yield Reason.UNREADABLE, 0, result.message
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
-        yield Reason.TIMEOUT, late.message or result.message
-    if _is_problem(handed):
-        yield Reason.UNREADABLE, handed.problem
-    if handed.source is not None and not _is_text(handed.source):
-        yield Reason.UNREADABLE, result.message
+        yield Reason.TIMEOUT, 0, late.message or result.message
     if handed.source is not None and not result.untouched:
-        for what, lines in _suspicious(handed.source).items():
+        for what, lines in odd_code(handed.source).items():
             if what not in in_stub:
                 more = f" (and on {counted(len(lines) - 1, 'more line')})" if lines[1:] else ""
-                yield Reason.FORGER, f"line {lines[0]} {what}{more}"
-        if exercise.operators and (names := _beyond_guards(handed.source)):
-            first, shown = min(names.values()), ", ".join(sorted(names, key=names.__getitem__)[:5])
-            yield Reason.FORGER, f"line {first} names {shown}: a way around what forbids operators"
+                yield Reason.FORGER, lines[0], f"{what}{more}"
+        ways = ways_around(handed.source) if exercise.operators else {}
+        if names := sorted(ways.keys() - in_stub, key=lambda name: (ways[name], name)):
+            shown = ", ".join(names[:_MOST_NAMES])
+            yield (
+                Reason.FORGER,
+                ways[names[0]],
+                f"names {shown}: a way around what forbids operators",
+            )
 
 
 def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:
     """An entry for a file that cannot be read, where one of an earlier attempt counts instead."""
-    if _is_problem(handed):
+    if handed.source is None and (problem := _problem(handed)) is not None:
         what = f"{handed.problem} Until then the file of an earlier attempt counts."
-        yield Attention(Reason.UNREADABLE, student, exercise.id, what)
+        yield Attention(problem, student, exercise.id, what)
 
 
-def _is_problem(handed: ExerciseFile) -> bool:
-    """Whether something was handed in that we cannot take for the file of the exercise."""
-    return handed.source is None and (handed.path is not None or handed.seems_misnamed)
+def _problem(handed: ExerciseFile) -> Reason | None:
+    """Why something was handed in that we cannot take for the file of the exercise."""
+    # One that the gradebook kept has its problem, and the rest is forgotten.
+    if handed.seems_misnamed or (handed.source is not None and handed.problem):
+        return Reason.MISNAMED
+    return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
 
 
 def nothing_found(
@@ -133,36 +129,81 @@ def nothing_found(
     """An entry for a submission none of whose files is one of the course."""
     if all(file.source is None and file.path is None for file in files.values()):
         names = [exercise.id for exercise in exercises]
-        if names:
+        if names and not any(file.seems_misnamed for file in files.values()):
             what = files[names[0]].problem
-            yield Attention(Reason.UNREADABLE, student, ", ".join(names), what)
-
-
-def _beyond_guards(source: bytes) -> dict[str, int]:
-    """Ways around the guards and their lines; a module that nothing is known of is traced, and no reason."""
-    try:
-        names = beyond_guards(parse(source))
-    except SyntaxError:
-        return {}
-    return {name: line for name, line in names.items() if is_known_way(name)}
+            yield Attention(Reason.UNREADABLE, student, _listed(names), what)
 
 
 def suspicious_in(source: bytes) -> frozenset[str]:
-    """Suspicious code in a file, without its lines."""
-    return frozenset(_suspicious(source))
+    """Odd code and ways around in a file, without their lines."""
+    return frozenset({*odd_code(source), *ways_around(source)})
 
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     """The entries by kind and student; one that is the same in several exercises stands once."""
-    exercises: dict[tuple[Reason, str, str], list[str]] = {}
+    first: dict[tuple[Reason, str, str, int], Attention] = {}
+    exercises: dict[tuple[Reason, str, str, int], list[str]] = {}
     for entry in entries:
-        exercises.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
+        key = entry.kind, entry.student, entry.what, entry.line
+        first.setdefault(key, entry)
+        exercises.setdefault(key, []).append(entry.exercise)
     merged = [
-        Attention(kind, student, ", ".join(dict.fromkeys(names)), what)
-        for (kind, student, what), names in exercises.items()
+        msgspec.structs.replace(entry, exercise=", ".join(dict.fromkeys(exercises[key])))
+        for key, entry in first.items()
     ]
     order = list(Reason)
     return tuple(sorted(merged, key=lambda entry: (order.index(entry.kind), entry.student)))
+
+
+class AttentionGroup(msgspec.Struct, frozen=True):
+    """What is the same of several students: where it stands, and who they are."""
+
+    kind: Reason
+    exercise: str
+    what: str
+    students: tuple[str, ...]
+
+
+def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]]:
+    """The entries by kind, the most pressing first; those that say the same stand once.
+
+    Of each kind every student's first entry comes before anybody's second one: thousands about one hide
+    nobody else.
+    """
+    students: dict[tuple[Reason, str, str], dict[str, None]] = {}
+    exercises: dict[tuple[Reason, str, str], dict[str, None]] = {}
+    ranks: dict[tuple[Reason, str, str], int] = {}
+    counts: dict[tuple[Reason, str], int] = {}
+    texts: dict[tuple[Reason, str, str], dict[str, None]] = {}
+    for entry in attention:
+        # What an exercise has no need of is the same in any; a file belongs to one.
+        place = "" if entry.kind is Reason.FORGER else entry.exercise
+        key = entry.kind, place, _bare(entry.what)
+        rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
+        ranks[key] = min(rank, ranks.get(key, rank))
+        texts.setdefault(key, {})[entry.text] = None
+        students.setdefault(key, {})[entry.student] = None
+        exercises.setdefault(key, {}).update(dict.fromkeys(entry.exercise.split(", ")))
+    groups: dict[Reason, list[AttentionGroup]] = {}
+    order = list(Reason)
+    for key in sorted(
+        ranks, key=lambda key: (order.index(key[0]), ranks[key], -len(students[key]))
+    ):
+        # One text of all has the line; of several it is another one for each.
+        what = next(iter(texts[key])) if len(texts[key]) == 1 else key[2]
+        group = AttentionGroup(key[0], _listed([*exercises[key]]), what, tuple(students[key]))
+        groups.setdefault(key[0], []).append(group)
+    return groups
+
+
+def _bare(what: str) -> str:
+    """What is odd, without on how many lines."""
+    return _LINES.sub("", what)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_text(source: bytes) -> bool:
@@ -194,43 +235,3 @@ def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttent
         StudentAttention(student, tuple(entries[:room]), len(entries[room:]))
         for student, entries in entries_of.items()
     ]
-
-
-def _suspicious(source: bytes) -> dict[str, list[int]]:
-    """Suspicious code and the lines on which it stands, in the order of the file."""
-    # Names and texts that are written with other characters hold these words in the tree alone.
-    if not (_WORTH_PARSING.search(source) or _WRITTEN_OTHERWISE.search(source)):
-        return {}
-    try:
-        tree = parse(source)
-    except SyntaxError:
-        return {}
-    lines: dict[str, list[int]] = {}
-    for line, what in sorted(
-        {(line, what) for node in ast.walk(tree) for line, what in _looks(node)}
-    ):
-        lines.setdefault(what, []).append(line)
-    return lines
-
-
-def _looks(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Reasons to look at a node of the syntax tree, in which names are normalized."""
-    match node:
-        case ast.Import(names=names):
-            for alias in names:
-                yield from _suspicious_import(alias.name, node.lineno)
-        case ast.ImportFrom(module=str(module)):
-            yield from _suspicious_import(module, node.lineno)
-        case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
-            if f"{owner}.{attribute}" in _ODD_NAMES:
-                yield node.lineno, f"uses {owner}.{attribute}"
-        case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
-            for word in _ODD_WORDS:
-                if word in text:
-                    yield node.lineno, f"names {word!r}"
-
-
-def _suspicious_import(module: str, line: int) -> Iterator[tuple[int, str]]:
-    top = module.partition(".")[0]
-    if top in _ODD_MODULES:
-        yield line, f"imports {top}, which {_ODD_MODULES[top]}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -192,8 +191,8 @@ class ClassStanding:
 
     def total(self, work: Work) -> float | None:
         """The points of what counts, as `entry` has them; None where something is not judged."""
-        corrections = itertools.chain.from_iterable(self._corrections.values())
-        if any(each.student in ("", work.student.id) for each in corrections):
+        held = (each for found in self._corrections.values() for each in found)
+        if any(each.student in ("", work.student.id) for each in held):
             entry = self.entry(work)
             exercises = entry.result.exercises if entry is not None else ()
             is_open = any(each.status is Status.UNJUDGED for each in exercises)

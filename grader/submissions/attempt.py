@@ -11,7 +11,7 @@ import contextlib
 import functools
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,6 +39,7 @@ _MAX_ARCHIVES = 3
 _MAX_ALIKE = 8
 # `glu-1.py` is Canvas's and `glu (1).py` a browser's name for a second `glu.py`.
 _SCRIPT = re.compile(r"(?P<stem>.+?)(?P<copy>-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE)
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class AttemptFile(msgspec.Struct, frozen=True):
@@ -105,6 +106,27 @@ def _likeness(exercise: Exercise, name: str) -> int | None:
     if match is None or match["stem"].lower() != exercise.id:
         return None
     return 1 if match["stem"] == exercise.id else 2
+
+
+def speaks_of(exercise: Exercise, name: str) -> bool:
+    """Whether the words of a file's name hold those of an exercise: `glu_solution.py`, `MyGlu2.py`."""
+    if not looks_like_code(name):
+        return False
+    text = _CAPITAL.sub(" ", name.lstrip(".").partition(".")[0]).casefold()
+    words = [word.rstrip("0123456789") for word in re.findall(r"[^\W_]+", text)]
+    return f" {exercise.id.replace('_', ' ')} " in f" {' '.join(words)} " and words[0] != "test"
+
+
+def beside_stub(course: Course, exercise: Exercise, source: bytes, names: Iterable[str]) -> str:
+    """What to say of code that stands under another name beside an untouched stub; empty if none does."""
+    near = [n for n in names if speaks_of(exercise, n) and not is_named_after(course, n)]
+    if not near or not is_untouched(source, course.stub(exercise).read_bytes()):
+        return ""
+    listed = ", ".join(shown(name, 40) for name in sorted(near)[:3])
+    what = "which is no exercise's name" if len(near) == 1 else "which are no exercises' names"
+    return (
+        f"Handed in besides: {listed}, {what}. Only {exercise.id}.py is judged: put the code there."
+    )
 
 
 def _squeezed(name: str) -> str:
@@ -191,9 +213,11 @@ class _Gathering:
             return self._missing(exercise)
         path = nearest[0][1]
         try:
-            return ExerciseFile(self._only(exercise, [each for each, _ in nearest]), "", path)
+            source = self._only(exercise, [each for each, _ in nearest])
         except Unreadable as problem:
             return ExerciseFile(None, str(problem), path)
+        beside = beside_stub(self._course, exercise, source, self._others)
+        return ExerciseFile(source, beside, path, seems_misnamed=bool(beside))
 
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
         """Of what lies open and of each archive: the files that are best named, and nearest."""
@@ -235,16 +259,18 @@ class _Gathering:
             return ExerciseFile(None, *self._problems[0])
         if self._problems:
             return ExerciseFile(None, f"{problem} And {self._problems[0][0]}")
-        if not found:
-            names = ", ".join(shown(name, 40) for name in sorted(self._others)[:3])
-            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
-            if any(looks_packed(name) for name in self._others[:3]):
-                problem += " An archive in an archive is not opened."
-            return ExerciseFile(None, problem)
         # A wrong name is the student's slip, and a person should see it: it is not for us to guess.
         code = [name for name in self._others if looks_like_code(name)]
         near = [name for name in code if _squeezed(exercise.id) in _squeezed(name)]
-        if names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
+        if not found:
+            names = ", ".join(
+                shown(name, 40)
+                for name in sorted(self._others, key=lambda n: (n not in near, n))[:3]
+            )
+            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
+            if any(looks_packed(name) for name in self._others[:3]):
+                problem += " An archive in an archive is not opened."
+        elif names := ", ".join(shown(name, 40) for name in sorted(near or code)[:3]):
             problem += f" Handed in besides: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 

@@ -6,6 +6,7 @@ item, where the files lie that matter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,14 @@ _MAX_TABLE_BYTES = 256 << 20
 _MAX_WRAPPERS = 4
 _MAX_PIECES = 100
 _MAX_OTHERS = 3
+_MAX_HIDDEN = 1000
+_OF_TOOLS = re.compile(
+    r"\.([._#~].*|git(hub|lab|ignore|keep|attributes|modules)?|svn|hg|idea|vscode|vs|v?envs?|ipynb_checkpoints|"
+    r".*[_-]cache|cache|trash(es|-\d+)?|spotlight-.*|fseventsd|temporaryitems|documentrevisions-.*|apdisk|tox|nox|"
+    r"classroom50.*|devcontainer|config|local|npm|conda|jupyter|ipython|ssh|stfolder|stversions|sync|dropbox.*|"
+    r"snapshots?)",
+    re.IGNORECASE,
+)
 _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
 # What is found at the top of a clone of a repository, and of no student's folder otherwise.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
@@ -81,24 +90,34 @@ def _is_students(name: str) -> bool:
 
 
 def _from_folder(folder: Path, course: Course) -> Download:
-    items, metadata = _items_of(folder)
+    items, metadata, hidden = _items_of(folder)
     for _ in range(_MAX_WRAPPERS):
         folders = [item for item in items if item.kind is EntryKind.FOLDER]
         others = [item for item in items if item.name.endswith(".py") or looks_packed(item.name)]
         if len(folders) != 1 or others or metadata or _is_students(folders[0].name):
             break
-        inner, inner_metadata = _items_of(folder / folders[0].name)
+        inner, inner_metadata, inner_hidden = _items_of(folder / folders[0].name)
         if _is_submission(course, items) or _is_submission(course, inner):
             break
         folder, items, metadata = folder / folders[0].name, inner, inner_metadata
-    return Download(folder, folder.name, tuple(items), metadata=metadata)
+        hidden += inner_hidden
+    return Download(folder, folder.name, tuple(items), hidden=tuple(hidden), metadata=metadata)
 
 
-def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member]]:
+def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
+    """Whether what begins with a dot at the top of a class is neither a system's nor a tool's."""
+    is_work = kind is EntryKind.FOLDER or looks_packed(name) or looks_like_code(name)
+    return name.startswith(".") and is_work and not _OF_TOOLS.fullmatch(name)
+
+
+def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member], list[str]]:
     items: list[Item] = []
+    hidden: list[str] = []
     metadata: dict[str, Path | Member] = {}
     for entry in entries(folder):
         if is_junk(entry.name):
+            if len(hidden) < _MAX_HIDDEN and _may_be_somebodys(entry.name, entry_kind(entry)):
+                hidden.append(entry.name)
             continue
         if len(items) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")
@@ -117,7 +136,7 @@ def _items_of(folder: Path) -> tuple[list[Item], dict[str, Path | Member]]:
                 f"What was handed in is a {kind.value}: hand in the file or folder itself."
             )
         items.append(item)
-    return items, metadata
+    return items, metadata, sorted(hidden)
 
 
 def _from_archive(path: Path, course: Course) -> Download:
@@ -128,7 +147,8 @@ def _from_archive(path: Path, course: Course) -> Download:
         collected = _collected(archive, course, wrapper[:-1])
     archive.forget()
     folder = wrapper[-1] if wrapper else path.stem
-    return Download(path, folder, collected.items, collected.strays, collected.metadata)
+    hidden = tuple(sorted(collected.hidden))
+    return Download(path, folder, collected.items, collected.strays, hidden, collected.metadata)
 
 
 def _collected(archive: StoredArchive, course: Course, wrapper: list[str]) -> _Collected:
@@ -168,6 +188,7 @@ class _Collected:
 
     def __init__(self, course: Course, wrapper: list[str]) -> None:
         self.strays = 0
+        self.hidden: set[str] = set()
         self.metadata: dict[str, Path | Member] = {}
         self._course, self._wrapper = course, wrapper
         self._folders: dict[str, Item] = {}
@@ -185,7 +206,12 @@ class _Collected:
             return
         parts = member.path.split("/")
         depth = len(self._wrapper)
-        if parts[:depth] != self._wrapper or len(parts) == depth or is_junk(parts[depth]):
+        if parts[:depth] != self._wrapper or len(parts) == depth:
+            return
+        if is_junk(parts[depth]):
+            kind = EntryKind.FOLDER if parts[depth + 1 :] else member.kind
+            if len(self.hidden) < _MAX_HIDDEN and _may_be_somebodys(parts[depth], kind):
+                self.hidden.add(parts[depth])
             return
         if len(self._folders) + len(self._files) >= MAX_ITEMS:
             raise Unreadable(f"holds more than {MAX_ITEMS:,} names.")

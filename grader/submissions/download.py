@@ -96,6 +96,11 @@ class _Finding:
         yield from self._notes
         if self._ignored:
             yield f"Not looked at: {listed_names(self._ignored)}."
+        if hidden := self._download.hidden:
+            yield (
+                f"Not looked at, for the dot in front: {listed_names(hidden)}. Where a student is so called, "
+                "rename it without the dot."
+            )
         if self._download.strays:
             yield (
                 f"Not looked at: names in the archive that lead out of it ({self._download.strays}). "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ MAX_DEPTH = 8
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
 # What else is no work of the student's: tools, and the stubs that came with the course.
 _IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "stubs"}
+# Somebody's code that a system hides; `._glu.py` is macOS's, `.#glu.py` an editor's.
+_HIDDEN_CODE = re.compile(r"\.[^._#~].*\.(py|pyw|ipynb)", re.IGNORECASE)
 
 
 class Unreadable(Exception):
@@ -48,7 +51,12 @@ def is_junk(name: str) -> bool:
 
 def is_ignored(name: str) -> bool:
     """Whether what has this name within a submission, or lies below it, is not looked at."""
-    return name.startswith(".") or name.lower() in _IGNORED
+    return (name.startswith(".") and not is_hidden_code(name)) or name.lower() in _IGNORED
+
+
+def is_hidden_code(name: str) -> bool:
+    """Whether a file of this name is code that is not judged for the dot in front alone."""
+    return _HIDDEN_CODE.fullmatch(name) is not None
 
 
 def kind_of_mode(mode: int) -> EntryKind:

@@ -40,12 +40,17 @@ class Item(msgspec.Struct):
 
 
 class Download(msgspec.Struct, frozen=True):
-    """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder."""
+    """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
+
+    `strays` is how many names lead out of the archive, `hidden` what a dot in front hides, and may be
+    somebody's.
+    """
 
     path: Path
     folder: str
     items: tuple[Item, ...]
     strays: int = 0
+    hidden: tuple[str, ...] = ()
     metadata: Mapping[str, Path | Member] = {}
 
     @contextlib.contextmanager

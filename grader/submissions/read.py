@@ -6,16 +6,21 @@ travel further. What cannot be read is a sentence for the student, not an except
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from pathlib import Path
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
-from grader.submissions.attempt import AttemptFile, gather, nearest_below
-from grader.submissions.folder import Unreadable, open_regular
+from grader.submissions.attempt import AttemptFile, beside_stub, gather, nearest_below
+from grader.submissions.folder import Unreadable, entries, is_ignored, open_regular
 from grader.submissions.names import written
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
+
+# Of a folder with more names nobody can say which of them is meant.
+_MAX_NAMES = 200
 
 
 def read_submission(path: Path, course: Course, *, only: Exercise | None = None) -> Submission:
@@ -46,7 +51,21 @@ def read_submission(path: Path, course: Course, *, only: Exercise | None = None)
             f"{path} holds no file of {course.title}: expected {expected} or the like in it. "
             "For the submissions of a class there is grade batch."
         )
-    return Submission(_name(path), files)
+    return Submission(
+        _name(path), {e.id: _beside(course, e, files[e.id]) for e in course.exercises}
+    )
+
+
+def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> ExerciseFile:
+    """The file, with what stands under another name in its folder if it is still the stub."""
+    if handed.source is None or handed.problem or handed.path is None or not handed.path.is_file():
+        return handed
+    with contextlib.suppress(Unreadable):
+        listed = itertools.islice(entries(handed.path.parent), _MAX_NAMES)
+        names = [entry.name for entry in listed if not is_ignored(entry.name)]
+        if problem := beside_stub(course, exercise, handed.source, names):
+            return ExerciseFile(handed.source, problem, handed.path, seems_misnamed=True)
+    return handed
 
 
 def _name(path: Path) -> str:
@@ -61,7 +80,7 @@ def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
         if only is None:
             raise SubmissionError(f"{path} is named after no exercise: {error}") from error
         exercise = only
-    return Submission(exercise.id, {exercise.id: _read(path)})
+    return Submission(exercise.id, {exercise.id: _beside(course, exercise, _read(path))})
 
 
 def _read_archive(path: Path, course: Course) -> Submission:

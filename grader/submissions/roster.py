@@ -16,6 +16,7 @@ from grader.submissions.names import shown, written
 from grader.submissions.platforms import PLATFORMS
 
 MAX_BYTES = 50 << 20
+_SEPARATOR_LINE = re.compile(r'\s*"?sep=([,;\t|])"?[ ,;\t]*(?:\r\n?|\n|$)', re.IGNORECASE)
 _ALNUM = re.compile(r"[\W_]+")
 
 # What columns are called, in small letters without spaces and signs.
@@ -154,10 +155,16 @@ def _decoded(data: bytes) -> str:
         return data.decode("cp1252", "replace")
 
 
+def without_separator_line(text: str) -> tuple[str, str]:
+    """A table without the `sep=;` by which Excel is told the separator, and that separator, if it is there."""
+    match = _SEPARATOR_LINE.match(text)
+    return (text[match.end() :], match[1]) if match else (text, "")
+
+
 def _rows(text: str) -> Iterator[list[str]]:
-    text = text.replace("\0", "\ufffd")
+    text, delimiter = without_separator_line(text.replace("\0", "\ufffd"))
     header = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = max(",;\t", key=header.count)
+    delimiter = delimiter or max(",;\t", key=header.count)
     return (
         row
         for row in csv.reader(io.StringIO(text), delimiter=delimiter)

@@ -317,12 +317,6 @@ def beyond_guards(tree: ast.Module) -> dict[str, int]:
     return lines
 
 
-def is_known_way(name: str) -> bool:
-    """Whether a name of `beyond_guards` is a way around, or just a module of which nothing is known."""
-    known = _BEYOND_GUARDS.fullmatch(name) or _INNER.fullmatch(name)
-    return known is not None or name in sys.stdlib_module_names
-
-
 def _ways_around(node: ast.AST, own: set[str]) -> Iterator[str]:
     """The names in a node that are ways around a guard; `own` is what may keep something for itself."""
     imported: list[str] = []

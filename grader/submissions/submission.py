@@ -36,10 +36,11 @@ class Look(NamedTuple):
 
 
 class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
-    """One exercise as it was handed in: its source, or why there is none.
+    """One exercise as it was handed in: its source, or the `problem` why there is none.
 
     `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
-    file `seems_misnamed`, one of nearly its name was handed in instead.
+    file `seems_misnamed`, one of nearly its name was handed in instead, or beside the untouched stub; then
+    there are a source and a problem.
     """
 
     source: bytes | None

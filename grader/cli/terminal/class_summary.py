@@ -6,6 +6,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 from rich.console import Console
@@ -22,7 +23,8 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
-from grader.gradebook.review import StudentAttention, by_student
+from grader.gradebook.merge import Merged
+from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
@@ -31,14 +33,18 @@ _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 _MOST_MARKS = 8
 # A class is told in full up to this many students; the gradebook and the report hold all of them.
 _SHOWN_STUDENTS = 40
-_SHOWN_ATTENTION = 30
+# Groups of a kind: what costs points, and what is a place to look.
+_SHOWN_COSTLY, _SHOWN_ODD = 20, 10
+_SHOWN_STUDENTS_OF_GROUP = 5
 _SHOWN_MISSING = 5
+_SHOWN_CONFLICTS = 50
 
 
 class BatchDisplay(BatchProgress):
     """Progress on stderr with rate and time left; a line for every tenth where that is no terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, anonymous: bool = False) -> None:
+        self._anonymous = anonymous
         self._bar = ProgressBar("graded", timed=True)
         self._is_shown = False
         self._total = self._done = 0
@@ -56,7 +62,8 @@ class BatchDisplay(BatchProgress):
 
     def judged(self, student: str, result: ExerciseResult) -> None:
         """Say who is being judged."""
-        self._bar.describe(f"{clean(student, 30)}: {result.name}")
+        who = "" if self._anonymous else f"{clean(student, 30)}: "
+        self._bar.describe(f"{who}{result.name}")
 
     def done(self, student: str) -> None:  # noqa: ARG002  # as inherited
         """One more is graded."""
@@ -152,7 +159,7 @@ def _cells(exercises: Sequence[ExerciseResult], marks: Marks) -> str:
 
 
 def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, str]) -> None:
-    """Print how much was done, and what a person should look at; `names` are the students', by id."""
+    """Print how much was done, and by which rule attempts count; `names` are the students', by id."""
     done = (
         f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
@@ -160,17 +167,38 @@ def show_summary(console: Console, summary: BatchSummary, names: Mapping[str, st
     print_lines(console, iter([Text(done)]))
     for text in _order_notes(summary, names):
         print_lines(console, hang(console, Text(), Text(text)))
-    if not summary.attention:
+
+
+def show_attention(
+    console: Console, attention: Sequence[Attention], names: Mapping[str, str]
+) -> None:
+    """Print what a person should look at, what costs points first; `names` are the students', by id."""
+    if not attention:
         return
-    kinds = Counter(entry.kind.value for entry in summary.attention)
-    heading = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    kinds = Counter(entry.kind for entry in attention)
+    heading = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Reason if kinds[kind])
     print_lines(console, iter([Text(""), Text(f"To look at: {heading}", "bold")]))
-    students = by_student(summary.attention, _SHOWN_ATTENTION)
-    for student in students[:_SHOWN_ATTENTION]:
-        print_lines(console, _attention(console, student, names))
-    if (more := len(students) - _SHOWN_ATTENTION) > 0:
-        text = f"and {counted(more, 'more student')}; the report has them all."
-        print_lines(console, iter([Text(text, "dim")]))
+    for kind, groups in grouped(attention).items():
+        room = _SHOWN_COSTLY if kind.costs_points else _SHOWN_ODD
+        for group in groups[:room]:
+            print_lines(console, _group(console, group, names))
+        if left := groups[room:]:
+            students = len({student for group in left for student in group.students})
+            text = f"{' ' * 14}and {len(left)} more of {counted(students, 'student')}; the report has them."
+            print_lines(console, iter([Text(text, "dim")]))
+
+
+def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
+    prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
+    first = ", ".join(
+        called(student, names) for student in group.students[:_SHOWN_STUDENTS_OF_GROUP]
+    )
+    more = len(group.students) - _SHOWN_STUDENTS_OF_GROUP
+    who = first + (f" and {more} more" if more > 0 else "")
+    if len(group.students) > 1:
+        who = f"{len(group.students)} students: {who}"
+    text = f"{clean(group.exercise, 100)}: {clean(group.what, 200)} ({who})"
+    return hang(console, prefix, Text(text))
 
 
 def _order_notes(summary: BatchSummary, names: Mapping[str, str]) -> Iterator[str]:
@@ -191,18 +219,6 @@ def _listed(students: Sequence[str], names: Mapping[str, str]) -> str:
     listed = ", ".join(called(student, names) for student in students[:_SHOWN_MISSING])
     more = len(students) - _SHOWN_MISSING
     return listed + (f" and {more} more" if more > 0 else "")
-
-
-def _attention(
-    console: Console, student: StudentAttention, names: Mapping[str, str]
-) -> Iterator[Text]:
-    for entry in student.entries:
-        prefix = Text.assemble("  ", (f"{entry.kind.value:<10}", "yellow"), "  ")
-        text = f"{called(student.student, names)} {entry.exercise}: {clean(entry.what, 200)}"
-        yield from hang(console, prefix, Text(text))
-    if student.more:
-        text = f"and {student.more} more of {called(student.student, names)}"
-        yield from hang(console, Text(" " * 14), Text(text, "dim"))
 
 
 def show_changes(
@@ -230,3 +246,25 @@ def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> 
 
 def _word(outcome: Outcome | None) -> str:
     return outcome.value.replace("_", " ") if outcome is not None else "absent"
+
+
+def show_merged(console: Console, merged: Merged, folder: Path, names: Mapping[str, str]) -> None:
+    """Print what a merge brought, and what the gradebooks disagree on; `names` are the students', by id."""
+    new = (
+        counted(merged.students, "student"),
+        counted(merged.attempts, "attempt"),
+        counted(merged.verdicts, "verdict"),
+        counted(merged.corrections, "correction"),
+    )
+    text = f"{clean(str(folder), 1000)}: {', '.join(new)} new."
+    print_lines(console, iter([Text(text)]))
+    if merged.conflicts:
+        heading = f"They disagree in {counted(len(merged.conflicts), 'place')}:"
+        print_lines(console, iter([Text(heading, "bold")]))
+    for conflict in merged.conflicts[:_SHOWN_CONFLICTS]:
+        who = called(conflict.student, names) if conflict.student else "the whole class"
+        text = f"{who} {conflict.exercise}".rstrip()
+        text += f": {clean(conflict.what, 400)}; kept: {clean(conflict.kept, 200)}."
+        print_lines(console, hang(console, Text("  "), Text(text)))
+    if (more := len(merged.conflicts) - _SHOWN_CONFLICTS) > 0:
+        print_lines(console, iter([Text(f"  and {more} more", "dim")]))

@@ -227,6 +227,7 @@ class _Site:
             similarity=self._similarity,
             attention=by_student(self._attention, _SHOWN_ATTENTION),
             places=len(self._attention),
+            to_look_at=self._attention_of.keys(),
             **shared,
         )
         readme = self._folder / _README

@@ -114,3 +114,10 @@ def test_the_plain_import_has_users_and_a_column_an_exercise() -> None:
         "ada,ada@x.example,7.5,-,-",
         "bob,,7.5,-,7.5",
     ]
+
+
+def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path) -> None:
+    text = "sep=;\n" + GERMAN.replace('"15,00"', "15.00").replace(",", ";")
+    who = entry(HALF, student="x", ids={"moodle_identifier": "501"})
+    out, _ = written(FORMATS["moodle"], [who], template=sheet(tmp_path, text))
+    assert out.startswith("ID;") and "Teilnehmer/in501;Ada Lovelace;ada;ada@uni.example;" in out

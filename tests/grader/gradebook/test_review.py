@@ -35,7 +35,7 @@ def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
     course = load_course(PLAIN)
     assert looked_at(course, ExerciseFile(None, "It is missing.")) == []
     (found,) = looked_at(course, ExerciseFile(None, "It is missing.", seems_misnamed=True))
-    assert (found.kind, found.student, found.what) == (Reason.UNREADABLE, "ada", "It is missing.")
+    assert (found.kind, found.student, found.what) == (Reason.MISNAMED, "ada", "It is missing.")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
@@ -54,13 +54,13 @@ def judged(source: str, stub: str = "") -> list[Attention]:
 
 
 def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> None:
-    lines = [f"import {('ctypes', 'gc', 'mmap', 'os')[n % 4]}" for n in range(16_000)]
+    lines = [f"import {('ctypes', 'atexit', 'mmap', 'os')[n % 4]}" for n in range(16_000)]
     lines += [f"x = '/proc/{n}', os._exit, os.fork" for n in range(1500)]
-    lines += [f"import socket.a{n}, signal, atexit" for n in range(1500)]
+    lines += [f"import socket.a{n}, signal, pytest" for n in range(1500)]
     entries = judged("\n".join(lines))
-    assert [entry.what for entry in entries] == [
+    assert [entry.text for entry in entries] == [
         "line 1 imports ctypes, which reaches into the process's memory (and on 3999 more lines)",
-        "line 2 imports gc, which reaches into the process's objects (and on 3999 more lines)",
+        "line 2 imports atexit, which runs code when the process ends (and on 3999 more lines)",
         "line 3 imports mmap, which maps memory (and on 3999 more lines)",
         "line 16001 names '/proc/' (and on 1499 more lines)",
         "line 16001 uses os._exit (and on 1499 more lines); and 4 more things of this kind",
@@ -81,7 +81,7 @@ def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
     exercise = load_course(PLAIN).exercises[0]
     late = builders.checked("a", Outcome.TIMEOUT, message="too late")
     result = builders.exercise(late, name=exercise.id, status=Status.UNJUDGED, message="a fault")
-    source = b"import ctypes, gc, mmap, signal, socket, atexit"
+    source = b"import ctypes, pytest, mmap, signal, socket, atexit"
     entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
     assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.FORGER]
     assert len(entries) == 5
@@ -89,10 +89,10 @@ def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
 
 
 def test_what_the_stub_holds_is_not_the_students() -> None:
-    stub = "import signal\n\nimport inspect\n"
-    assert judged("import inspect\nimport signal\nx = 1\n", stub) == []
-    (entry,) = judged("import inspect\nimport ctypes\n", stub)
-    assert entry.what.startswith("line 2 imports ctypes")
+    stub = "import signal\n\nimport socket\n"
+    assert judged("import socket\nimport signal\nx = 1\n", stub) == []
+    (entry,) = judged("import socket\nimport ctypes\n", stub)
+    assert entry.text.startswith("line 2 imports ctypes")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_the_stub_holds_is_not_the_students() -> None:
 )
 def test_a_name_in_other_letters_is_the_name(source: str) -> None:
     (entry,) = judged(source)
-    assert entry.what == "line 1 imports ctypes, which reaches into the process's memory"
+    assert entry.text == "line 1 imports ctypes, which reaches into the process's memory"
 
 
 @pytest.mark.parametrize("source", ["x = '\\x5fexit'\n", "x = '_\\\nexit'\n"])
@@ -125,27 +125,74 @@ def test_an_empty_file_is_told_to_be_empty() -> None:
         )
 
 
+COURSE = load_course(Path(__file__).parents[3])
+
+
+def looked_at_in(name: str, source: bytes, stub: bytes = b"") -> list[str]:
+    """What is told of a file that was judged, in an exercise of the course."""
+    exercise, result = COURSE.exercise(name), builders.exercise(name=name)
+    entries = attention("ada", exercise, ExerciseFile(source), suspicious_in(stub), result)
+    return [entry.text for entry in entries]
+
+
 def test_a_way_around_forbidden_operators_is_looked_at() -> None:
-    course = load_course(Path(__file__).parents[3])
     source = b"import torch\nx = torch._refs\ny = getattr(torch, 'n' + 'n')\n"
-    for name, expected in (("glu", 1), ("collate", 0)):
-        exercise = course.exercise(name)
-        result = builders.exercise(name=name)
-        entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
-        assert len(entries) == expected
-        for entry in entries:
-            assert entry.what.startswith("line 2 names _refs, getattr: a way around")
+    told = ["line 2 names _refs, getattr: a way around what forbids operators"]
+    assert looked_at_in("glu", source) == told
+    assert looked_at_in("collate", source) == []
+    assert looked_at_in("glu", source, stub=source) == []
+    assert looked_at_in("glu", source, stub=b"x = torch._refs\n")[0].startswith("line 3 names get")
     # What everybody is given, and the solutions, name none.
-    for exercise in course.exercises:
+    for exercise in COURSE.exercises:
         if exercise.operators:
-            for path in (course.stub(exercise), course.solution(exercise)):
+            for path in (COURSE.stub(exercise), COURSE.solution(exercise)):
                 assert beyond_guards(parse(path.read_bytes())) == {}
 
 
-def test_a_module_of_which_nothing_is_known_is_no_accusation() -> None:
-    exercise = load_course(Path(__file__).parents[3]).exercise("glu")
-    for module, expected in (("torch_extras", 0), ("einops", 0), ("socketserver", 1)):
-        source = f"import {module}\n".encode()
-        result = builders.exercise(name="glu")
-        entries = attention("ada", exercise, ExerciseFile(source), frozenset(), result)
-        assert len([entry for entry in entries if "a way around" in entry.what]) == expected
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import operator; y = operator.mul(2, 3)",
+        "import logging, json, argparse, string, sys; logging.info(sys.argv)",
+        "import re; words = re.compile('a+')",
+        "for m in model.modules(): m.load(torch.load(f))",
+        "x = getattr(self, name); setattr(self, name, vars(self)['y'])",
+        "class A: __slots__ = ('b',)",
+        "torch._foreach_add_(a, b); x._version; self._x",
+        "if mode == 'eval': model.eval()",
+        "import gc, inspect; gc.collect(); inspect.signature(f)",
+        "import einops, torch_extras",
+    ],
+)
+def test_what_honest_people_write_is_not_looked_at(line: str) -> None:
+    assert looked_at_in("glu", line.encode()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import gc; gc.get_objects()",
+        "from inspect import stack",
+        "import threading",
+        "f = getattr",
+        "import torch; torch.__dict__['x']",
+        "import torch as t; vars(t)",
+        "import sys; sys.modules",
+        "exec('x')",
+        "f.__globals__",
+    ],
+)
+def test_what_they_do_not_write_is(line: str) -> None:
+    assert len(looked_at_in("glu", line.encode())) >= 1
+
+
+def test_a_class_of_right_answers_gives_almost_nothing_to_look_at() -> None:
+    told = {}
+    right = Path(__file__).parents[2] / "right"
+    for exercise in COURSE.exercises:
+        stub = COURSE.stub(exercise).read_bytes()
+        for path in (right / exercise.chapter / exercise.id).glob("*.py"):
+            if entries := looked_at_in(exercise.id, path.read_bytes(), stub):
+                told[path.stem] = entries
+    # Of 253: one that starts its own processes, and two that take a name out of a function of torch.
+    assert set(told) <= {"own_launch", "float32_constant", "second_function"}

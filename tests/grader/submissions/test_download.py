@@ -459,3 +459,15 @@ def test_a_class_of_one_is_a_class(find: Find) -> None:
     assert who(find({"alice/modules/glu.py": GLU, "alice/autograd/gelu.py": GELU}))[0][0] in (
         "alice"
     )
+
+
+def test_names_with_a_dot_in_front_are_told_and_those_of_tools_are_not(find: Find) -> None:
+    files = {f"{name}/glu.py": GLU for name in ("amy", "bob", ".zoe", ".git", ".venv", ".my_cache")}
+    files |= {".yan.zip": b"", ".DS_Store": b"", "._amy": b"", ".gitignore": b"", ".xi_glu.py": GLU}
+    found = find(files)
+    assert who(found) == [("amy", 1), ("bob", 1)]
+    (note,) = found.notes
+    assert note == (
+        "Not looked at, for the dot in front: .xi_glu.py, .yan.zip, .zoe. Where a student is so called, rename "
+        "it without the dot."
+    )

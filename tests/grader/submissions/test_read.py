@@ -170,3 +170,52 @@ def test_a_file_under_another_name_is_told_beside_those_that_are_right(
         f"autograd/gelu.py is missing: hand it in under this name. Handed in besides: {name}."
     )
     assert handed.seems_misnamed is seems_misnamed
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("glu_solution.py", True),
+        ("MyGlu2.py", True),
+        ("glu.ipynb", True),
+        (".glu.py", True),
+        ("._glu.py", False),
+        ("test_glu.py", False),
+        ("gluten.py", False),
+        ("plot.py", False),
+    ],
+)
+def test_work_under_another_name_beside_the_untouched_stub_is_told(
+    course: Course, tmp_path: Path, lay: Lay, zipped: Pack, name: str, packed: bool, is_told: bool
+) -> None:
+    stub = course.stub(course.exercise("glu")).read_bytes()
+    files = {"modules/glu.py": stub, f"modules/{name}": GLU}
+    path = tmp_path / "alice.zip"
+    if packed:
+        path.write_bytes(zipped(files))
+    else:
+        path = lay(tmp_path / "alice", files)
+    handed = read_submission(path, course).files["glu"]
+    assert handed.source == stub
+    assert handed.seems_misnamed is is_told
+    assert handed.problem == (
+        f"Handed in besides: {name}, which is no exercise's name. Only glu.py is judged: put the code there."
+        if is_told
+        else ""
+    )
+
+
+def test_work_under_another_name_beside_work_is_nobodys_business(
+    course: Course, tmp_path: Path, lay: Lay
+) -> None:
+    path = lay(tmp_path / "alice", {"modules/glu.py": GLU, "modules/glu_old.py": GLU})
+    handed = read_submission(path, course).files["glu"]
+    assert (handed.problem, handed.seems_misnamed) == ("", False)
+
+
+def test_a_name_with_a_dot_in_front_is_told(course: Course, tmp_path: Path, lay: Lay) -> None:
+    path = lay(tmp_path / "alice", {"gelu.py": GLU, ".glu.py": GLU, "._glu.py": b"macOS"})
+    handed = read_submission(path, course).files["glu"]
+    assert handed.problem.endswith("Handed in besides: .glu.py.")
+    assert handed.seems_misnamed

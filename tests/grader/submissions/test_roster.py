@@ -107,3 +107,9 @@ def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
     read = roster(tmp_path, 'id,name\n"=cmd()","<b>\x1b[31m\x00"\n"a\nb",x\n')
     assert read.students[0] == StudentInfo(id="=cmd()", name="<b>\ufffd[31m\ufffd")
     assert read.students[1].id == "a\ufffdb"
+
+
+@pytest.mark.parametrize("line", ["sep=;\r\n", '"sep=;"\n', "SEP=;;;\n", "\ufeffsep=;\n"])
+def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path, line: str) -> None:
+    read = roster(tmp_path, f"{line}id;name, in full;full name\nann;x;Ann\n")
+    assert read.students == (StudentInfo(id="ann", name="Ann"),)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
-from grader.cli.terminal.class_summary import show_class, show_summary
+from grader.cli.terminal.class_summary import show_attention, show_class
 from grader.cli.terminal.console import open_console
-from grader.gradebook.batch import BatchSummary
 from grader.gradebook.review import Attention, Reason
 from grader.results import Outcome
 from tests.grader.builders import checked, entry, exercise
@@ -16,41 +13,48 @@ from tests.grader.builders import checked, entry, exercise
 
 def shown(attention: list[Attention]) -> str:
     stream = io.StringIO()
-    summary = BatchSummary(attempts=1, judged=1, settled=0, known=0, attention=tuple(attention))
-    show_summary(open_console(stream), summary, {"ann": "Ann L."})
+    show_attention(open_console(stream), attention, {"ann": "Ann L."})
     return stream.getvalue()
 
 
 def odd(student: str, count: int) -> list[Attention]:
     return [
-        Attention(Reason.FORGER, student, f"exercise{line % 6}", f"line {line} imports ctypes")
-        for line in range(count)
+        Attention(Reason.FORGER, student, "glu", f"imports ctypes{number}", number + 3)
+        for number in range(count)
     ]
 
 
 def test_a_student_of_thousands_of_entries_hides_nobody() -> None:
-    late = [Attention(Reason.TIMEOUT, f"late{n}", "glu", "No answer.") for n in range(9)]
-    text = shown([*odd("aaa-hostile", 19_000), *odd("ann", 2), *late])
+    unreadable = [Attention(Reason.UNREADABLE, f"u{n}", "glu", f"File {n}.") for n in range(9)]
+    text = shown([*odd("aaa-hostile", 19_000), *odd("ann", 2), *unreadable])
     lines = text.splitlines()
-    assert len(lines) < 50
-    for name in ("ann (Ann L.)", *(f"late{n}" for n in range(9))):
-        assert name in text
-    assert text.count("aaa-hostile exercise") == 2
-    assert "18998 more of aaa-hostile" in text
-    assert lines[2] == "To look at: 19002 odd code, 9 timeout"
+    assert lines[1] == "To look at: 9 unreadable, 19002 odd code"
+    for number in range(9):
+        assert f"glu: File {number}. (u{number})" in lines[2 + number]
+    assert "line 3 imports ctypes0 (2 students: aaa-hostile, ann (Ann" in lines[11]
+    assert "and 18990 more of 1 student; the report has them." in lines[-1]
+    assert len(lines) == 24
 
 
-@pytest.mark.parametrize("count", [1, 7, 30])
-def test_what_one_student_has_is_shown_as_far_as_there_is_room(count: int) -> None:
-    text = shown(odd("ann", count))
-    assert text.count("ann (Ann L.) exercise") == count
-    assert "more" not in text
+def test_what_is_the_same_of_many_stands_once() -> None:
+    what = "imports ctypes0"
+    entries = [Attention(Reason.FORGER, f"s{n:02}", "glu", what, n + 1) for n in range(12)]
+    late = [Attention(Reason.TIMEOUT, "ann", name, "No answer.") for name in ("glu", "gelu")]
+    text = shown([*late, *entries])
+    assert text.splitlines()[1:] == [
+        "To look at: 2 timeout, 12 odd code",
+        "  timeout     glu: No answer. (ann (Ann L.))",
+        "  timeout     gelu: No answer. (ann (Ann L.))",
+        "  odd code    glu: imports ctypes0 (12 students: s00, s01, s02, s03, s04 and 7",
+        "              more)",
+    ]
 
 
-def test_more_students_than_lines_are_counted() -> None:
-    text = shown([entry for n in range(50) for entry in odd(f"s{n:02}", 3)])
-    assert text.count("line 0 imports ctypes") == 30
-    assert "and 20 more students; the report has them all." in text
+def test_the_kinds_stand_by_what_they_cost() -> None:
+    entries = [Attention(kind, "ann", "glu", "so") for kind in reversed(Reason)]
+    lines = shown(entries).splitlines()
+    kinds = ["not judged", "unreadable", "misnamed", "timeout", "odd code"]
+    assert [line[2:12].strip() for line in lines[2:]] == kinds
 
 
 def test_of_a_long_course_the_marks_stand_by_chapter() -> None:

@@ -229,7 +229,10 @@ def test_of_many_students_to_look_at_the_index_shows_some_and_their_pages_the_re
 ) -> None:
     attention = [Attention(Reason.TIMEOUT, f"s{n:04}", "glu", "No answer.") for n in range(250)]
     write_report(a_class(250), tmp_path, sources=sources, attention=attention)
-    assert "And 50 more students." in Page(tmp_path / "staff" / "index.html").text
+    index = tmp_path / "staff" / "index.html"
+    assert "And 50 more students." in Page(index).text
+    # All of them are behind "a person must look".
+    assert index.read_text(encoding="utf-8").count('<tr data-tags="look ') == 250
     assert "No answer." in Page(tmp_path / "staff" / "students" / "s0249.html").text
 
 

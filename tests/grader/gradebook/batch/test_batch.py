@@ -41,8 +41,8 @@ def test_a_class_is_graded_and_what_needs_an_eye_is_told(school: School) -> None
     assert done.returncode == 0, done.stderr
     assert scores(school) == EXPECTED
     assert "7 submissions: 5 exercises judged, 2 settled" in done.stdout
-    assert "odd code" in done.stdout and "fay task: line 2 uses os._exit" in done.stdout
-    assert "timeout" in done.stdout and "cem task" in done.stdout
+    assert "odd code" in done.stdout and "task: line 2 uses os._exit (fay)" in done.stdout
+    assert "timeout" in done.stdout and "task: " in done.stdout and "(cem)" in done.stdout
     assert "Traceback" not in done.stderr
     written = json.loads((school.results / "results" / "bob.json").read_text())
     assert written["score"] == 7.5 and written["submission"]["name"] == "bob"
@@ -56,7 +56,7 @@ def test_nothing_is_judged_twice(school: School) -> None:
     # What ran out of time may have had a busy machine: it is tried again.
     assert "1 exercise judged, 0 settled without a judge, 6 known" in again.stdout
     # What needs an eye is told each time.
-    assert "fay task" in again.stdout
+    assert "uses os._exit (fay)" in again.stdout
     assert (school.results / "results" / "ann.json").read_bytes() == before
     school.hand_in("bob", RIGHT + "# at last\n")
     third = school.batch()
@@ -273,3 +273,19 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     # Nothing stands in the way of grading them behind what there is.
     assert school.batch().returncode == 0
     assert scores(school) == EXPECTED
+
+
+def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_again(
+    school: School,
+) -> None:
+    stub = (school.course / "exercises" / "one" / "task.py").read_text()
+    school.hand_in("hal", stub)
+    (school.submissions / "hal" / "one" / "task_solution.py").write_text(RIGHT)
+    told = "task: one/task.py is still the stub. Handed in besides: task_solution.py"
+    for done in (school.batch(), run(school.command("regrade", str(school.results)))):
+        assert "1 misnamed" in done.stdout
+        assert told in " ".join(done.stdout.split())
+    # What changed comes before what there is to look at.
+    assert done.stdout.index("0 gained, 0 lost") < done.stdout.index("To look at:")
+    message = school.entries()["hal"].result.exercises[0].message
+    assert message.endswith("Only task.py is judged: put the code there.")

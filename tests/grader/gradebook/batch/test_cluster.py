@@ -99,12 +99,74 @@ def test_a_killed_worker_costs_nothing(school: School, cluster: Cluster, tmp_pat
     assert school.rows() == school.rows(here)
 
 
+def test_a_scheduler_that_ends_is_told_and_what_is_judged_is_kept(
+    school: School, cluster: Cluster
+) -> None:
+    for number in range(30):
+        school.hand_in(f"more{number}", RIGHT + f"# {number}\n")
+    command = school.command("batch", str(school.submissions), "-o", str(school.results))
+    process = subprocess.Popen(
+        [*command, "--scheduler", cluster.address], stderr=subprocess.PIPE, text=True
+    )
+    results = school.results / "results"
+    while not results.is_dir() or len(list(results.glob("*.json"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.02)
+    cluster.scheduler.send_signal(signal.SIGKILL)
+    _, stderr = process.communicate(timeout=240)
+    assert process.returncode == 3
+    assert "connection to the Dask scheduler" in stderr and "only what is left" in stderr
+    assert "Traceback" not in stderr and "please report" not in stderr
+    kept = len(list(results.glob("*.json")))
+    assert school.batch().returncode == 0
+    assert kept < len(school.entries()) == 37
+
+
+def test_that_no_worker_is_there_is_told_and_waited_for(school: School, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    cluster = Cluster(folder)
+    cluster.start(0)
+    try:
+        command = school.command("batch", str(school.submissions), "-o", str(school.results))
+        process = subprocess.Popen(
+            [*command, "--scheduler", cluster.address], stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        assert "has no worker: waiting for one" in process.stderr.readline()
+        cluster.add_worker()
+        process.communicate(timeout=240)
+        assert process.returncode == 0, cluster.log.read_text()[-3000:]
+    finally:
+        cluster.stop()
+    assert len(school.entries()) == 7
+
+
+def test_an_assignment_of_a_part_of_the_course_is_judged(school: School, cluster: Cluster) -> None:
+    course = school.course / "exercises"
+    manifest = (course / "course.toml").read_text()
+    head, _, exercise = manifest.partition("[[exercise]]")
+    other = exercise.replace('"task"', '"other"')
+    (course / "course.toml").write_text(f"{head}[[exercise]]{exercise}\n[[exercise]]{other}")
+    for path in sorted(school.course.rglob("*task*.py")):
+        shutil.copy(path, path.with_name(path.name.replace("task", "other")))
+    done = school.batch("--exercise", "task", "--scheduler", cluster.address)
+    assert done.returncode == 0, done.stderr
+    assert [e.name for e in school.entries()["ann"].result.exercises] == ["task"]
+
+
 def test_no_scheduler_is_told(school: School) -> None:
     command = school.command("batch", str(school.submissions), "-o", str(school.results))
     done = run([*command, "--scheduler", "tcp://127.0.0.1:1"])
     assert done.returncode == 3
     assert "no Dask scheduler" in done.stderr and "docs/cluster.md" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_that_certificates_are_missing_is_told(school: School) -> None:
+    done = school.batch("--scheduler", "tls://127.0.0.1:1")
+    assert done.returncode == 3
+    assert "No certificate" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_worker_with_another_grader_is_refused(

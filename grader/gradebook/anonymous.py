@@ -1,0 +1,269 @@
+"""A gradebook without names: a student has a pseudonym, the same one in every output of that gradebook.
+
+A pseudonym is drawn from the student's id and a secret of the gradebook, so that nobody who has a list of ids
+can find out whose it is; who has the gradebook can (`grade show RESULTS PSEUDONYM`). What a student wrote
+is searched for that student's ids, names and addresses, and may give somebody away in other words.
+"""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import contextlib
+import hmac
+import keyword
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from grader.gradebook.batch import BatchSummary, ScoreChange
+from grader.gradebook.book import Gradebook
+from grader.gradebook.keeper import Keeper
+from grader.gradebook.review import Attention
+from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.results import Entry, ExerciseResult, StudentInfo, TestResult
+
+_FACT = "pseudonyms"
+# Shorter names are words of every text.
+_SHORTEST = 3
+_WORDS = re.compile(r"[^\W_]+")
+
+
+class Pseudonyms:
+    """The pseudonym of each student id, by the secret of one gradebook."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = bytes.fromhex(secret)
+
+    def of(self, student: str) -> str:
+        """The pseudonym of a student: eight letters and digits; two of a class are never alike in practice."""
+        digest = hmac.digest(self._secret, student.encode("utf-8", "surrogatepass"), "sha256")
+        return "anon-" + base64.b32encode(digest[:5]).decode().lower()
+
+    @classmethod
+    def kept_in(cls, book: Gradebook) -> Pseudonyms | None:
+        """Those of a gradebook; None where nobody asked for any yet."""
+        secret = book.fact(_FACT)
+        return cls(secret) if secret else None
+
+
+class _Drawing(Keeper):
+    """A gradebook that gets its secret."""
+
+    def draw(self) -> None:
+        """Keep a secret, if there is none."""
+        if not self.fact(_FACT):
+            with self.transaction():
+                self._set_fact(_FACT, secrets.token_hex(16))
+
+
+def pseudonyms_of(folder: Path) -> Pseudonyms:
+    """The pseudonyms of a gradebook, drawn if there are none; raises what `Gradebook.open` raises."""
+    with Gradebook.open(folder) as book:
+        if (known := Pseudonyms.kept_in(book)) is not None:
+            return known
+    with _Drawing.open(folder) as keeper:
+        keeper.draw()
+        known = Pseudonyms.kept_in(keeper)
+    assert known is not None, "it was drawn"
+    return known
+
+
+class AnonymousBook(Gradebook):
+    """A gradebook whose students are pseudonyms wherever it is asked; open it with `AnonymousBook.open`."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(folder, connection)
+        pseudonyms = Pseudonyms.kept_in(self)
+        assert pseudonyms is not None, "open draws the secret"
+        self._of = pseudonyms.of
+        self._real = {self._of(student.id): student for student in super().students()}
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, folder: Path) -> Iterator[Self]:
+        """As `Gradebook.open`; draws the pseudonyms, where there are none."""
+        pseudonyms_of(folder)
+        with super().open(folder) as book:
+            yield book
+
+    def students(self) -> list[StudentInfo]:
+        """Every student, by pseudonym: the order of the ids tells nothing."""
+        return [StudentInfo(id=name) for name in sorted(self._real)]
+
+    def names(self) -> dict[str, str]:
+        """No names."""
+        return {}
+
+    def absent(self) -> list[StudentInfo]:
+        """The students of the roster who handed in nothing."""
+        return sorted(
+            (StudentInfo(id=self._of(student.id)) for student in super().absent()),
+            key=lambda student: student.id,
+        )
+
+    def attempt_counts(self) -> dict[str, int]:
+        """The number of attempts of each student."""
+        return {self._of(name): count for name, count in super().attempt_counts().items()}
+
+    def entries(self) -> Iterator[Entry]:
+        """What counts of every student, by pseudonym."""
+        for name in sorted(self._real):
+            if (entry := self.entry_of(name)) is not None:
+                yield entry
+
+    def entry_of(self, student: str) -> Entry | None:
+        """What counts of a student; None where there is no such one."""
+        real = self._real.get(student)
+        if real is None or (entry := super().entry_of(real.id)) is None:
+            return None
+        hide = self._hiding(student)
+        result = entry.result
+        return Entry(
+            student=StudentInfo(id=student),
+            attempt=entry.attempt,
+            submitted_at=entry.submitted_at,
+            late=entry.late,
+            result=msgspec.structs.replace(
+                result,
+                submission=msgspec.structs.replace(result.submission, name=student),
+                exercises=tuple(hide.exercise(each) for each in result.exercises),
+            ),
+        )
+
+    def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
+        """The verdicts on a student's different files."""
+        real, hide = self._real[student.id], self._hiding(student.id)
+        history = super().history(real, least)
+        return {name: [hide.exercise(each) for each in found] for name, found in history.items()}
+
+    def totals_before(self) -> dict[str, float]:
+        """The points of the grading before the last one, by pseudonym."""
+        return {self._of(name): points for name, points in super().totals_before().items()}
+
+    def sources(self, entry: Entry) -> dict[str, bytes]:
+        """The files of an entry; what names the student in them is the pseudonym."""
+        real = msgspec.structs.replace(entry, student=self._real[entry.student.id])
+        hide = self._hiding(entry.student.id)
+        return {name: hide.source(source) for name, source in super().sources(real).items()}
+
+    def attention(self) -> tuple[Attention, ...]:
+        """What a person should look at."""
+        return tuple(map(self.hidden, super().attention()))
+
+    def hidden(self, entry: Attention) -> Attention:
+        """An entry of what a person should look at, of a student by the id."""
+        name = self._of(entry.student)
+        what = self._hiding(name).text(entry.what) if name in self._real else entry.what
+        return msgspec.structs.replace(entry, student=name, what=what)
+
+    def summary(self, summary: BatchSummary) -> BatchSummary:
+        """A batch as it is told, by pseudonyms."""
+        return msgspec.structs.replace(
+            summary,
+            attention=tuple(map(self.hidden, summary.attention)),
+            undated=tuple(map(self._of, summary.undated)),
+            older=tuple(map(self._of, summary.older)),
+        )
+
+    def change(self, change: ScoreChange) -> ScoreChange:
+        """A changed score, by pseudonym."""
+        return msgspec.structs.replace(change, student=self._of(change.student))
+
+    def similarity(self, similarity: Similarity) -> Similarity:
+        """The alike pairs by pseudonyms; their lines are still found in the files as they are shown."""
+        groups = (
+            msgspec.structs.replace(group, students=tuple(sorted(map(self._of, group.students))))
+            for group in similarity.groups
+        )
+        return msgspec.structs.replace(
+            similarity,
+            pairs=tuple(self._pair(pair) for pair in similarity.pairs),
+            groups=tuple(groups),
+        )
+
+    def _pair(self, pair: SimilarPair) -> SimilarPair:
+        left, right = self._of(pair.left), self._of(pair.right)
+        return msgspec.structs.replace(
+            pair,
+            left=left,
+            right=right,
+            left_digest=self._digest(left, pair.exercise, pair.left_digest),
+            right_digest=self._digest(right, pair.exercise, pair.right_digest),
+        )
+
+    def _digest(self, student: str, exercise: str, digest: str) -> str:
+        """The digest of a compared file after its student's names are out of it."""
+        source = self._plain_sources(student).get(exercise, b"")
+        hidden = self._hiding(student).source(source)
+        return source_digest(hidden) if source_digest(source) == digest else digest
+
+    def _plain_sources(self, student: str) -> dict[str, bytes]:
+        real = self._real.get(student)
+        entry = super().entry_of(real.id) if real is not None else None
+        return super().sources(entry) if entry is not None else {}
+
+    def _hiding(self, student: str) -> _Hiding:
+        real = self._real[student]
+        origins = [attempt.origin for attempt in self.work(real).attempts]
+        return _Hiding(student, real, origins)
+
+
+def _is_telling(name: str) -> bool:
+    """Whether a name in a text is surely somebody's: `max` and `list` are Python's."""
+    return len(name) >= _SHORTEST and name not in dir(builtins) and not keyword.iskeyword(name)
+
+
+class _Hiding:
+    """Takes what names a student out of texts."""
+
+    def __init__(self, pseudonym: str, real: StudentInfo, origins: list[str]) -> None:
+        self._pseudonym = pseudonym
+        ids = [value for kind, value in real.ids.items() if kind != "section"]
+        parts = [part for name in origins for part in (name, name.partition(".")[0])]
+        names = {real.id, real.name, real.email, real.email.partition("@")[0], *ids, *parts}
+        # "Doe, Jane" is "Jane Doe" in a comment, or "Jane" alone; `max` is no Max.
+        words = {word for word in _WORDS.findall(real.name) if not word.islower()}
+        self._patterns = [
+            re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest))})(?![^\W_])", flags)
+            for found, flags in ((names, re.IGNORECASE), (words, re.NOFLAG))
+            if (longest := sorted(filter(_is_telling, found), key=lambda n: (-len(n), n)))
+        ]
+
+    def text(self, text: str) -> str:
+        """A text with the pseudonym in the place of names."""
+        for pattern in self._patterns:
+            text = pattern.sub(self._pseudonym, text)
+        return text
+
+    def source(self, source: bytes) -> bytes:
+        """A file with the pseudonym in the place of names; as it is where it is no UTF-8."""
+        try:
+            return self.text(source.decode()).encode()
+        except UnicodeDecodeError:
+            return source
+
+    def exercise(self, result: ExerciseResult) -> ExerciseResult:
+        """A result whose texts name nobody."""
+        mark = result.mark
+        if mark is not None:
+            mark = msgspec.structs.replace(
+                mark, reasons=tuple(map(self.text, mark.reasons)), comment=self.text(mark.comment)
+            )
+        return msgspec.structs.replace(
+            result,
+            message=self.text(result.message),
+            output=self.text(result.output),
+            tests=tuple(map(self._test, result.tests)),
+            mark=mark,
+        )
+
+    def _test(self, test: TestResult) -> TestResult:
+        return msgspec.structs.replace(
+            test, message=self.text(test.message), printed=self.text(test.printed)
+        )
