@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from grader.course.manifest import Course
     from grader.gradebook.batch import BatchSummary
+    from grader.gradebook.policy import Policy
     from grader.judge.assignment import GradingOptions
     from grader.judge.pool import Pool
     from grader.results import StudentInfo
@@ -83,6 +84,13 @@ def _pool_options(command: Any) -> Any:
     "see docs/intake.md.",
 )
 @click.option(
+    "--policy",
+    "policy_file",
+    metavar="TOML",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Count by this policy from now on, as by `grade policy --file`.",
+)
+@click.option(
     "--exercise",
     "exercises",
     metavar="EXERCISE",
@@ -101,6 +109,7 @@ def batch(
     course_path: Path,
     roster_file: Path | None,
     given_times: str | None,
+    policy_file: Path | None,
     exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
@@ -119,18 +128,22 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
-      grade batch moodle.zip -o results --times worksheet.csv
+      grade batch moodle.zip -o results --times worksheet.csv --policy policy.toml
       grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
-    course = _assigned(open_course(course_path), results, exercises)
+    whole = open_course(course_path)
+    course = _assigned(whole, results, exercises)
     from grader.cli.terminal.class_summary import BatchDisplay
     from grader.gradebook import Keeper
     from grader.gradebook.batch import batch as grade_class
     from grader.submissions import find_class, read_roster, read_times
 
     roster = read_roster(roster_file) if roster_file is not None else None
-    times = read_times(given_times, _zone(course, results)) if given_times is not None else None
+    policy = _policy_from(policy_file, whole) if policy_file is not None else None
+    times = None
+    if given_times is not None:
+        times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
     download = find_class(submissions, course, roster, times)
     for note in download.notes:
         click.echo(note, err=True)
@@ -142,6 +155,8 @@ def batch(
     ):
         if exercises:
             book.assign(course)
+        if policy_file is not None:
+            book.set_policy(policy_file.read_text(encoding="utf-8-sig"), str(policy_file.resolve()))
         summary = grade_class(
             download, book, course, pool, grading, all_attempts=all_attempts, progress=display
         )
@@ -164,17 +179,22 @@ def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Cour
     return course.only(assigned) if assigned else course
 
 
+def _policy_from(file: Path, course: Course) -> Policy:
+    from grader.gradebook.policy_file import policy_from
+
+    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
+
+
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
-    """The time zone of the policy by which the class is going to be counted."""
+    """The time zone of the policy that counts: the one beside the course, or that of the gradebook."""
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
     from grader.gradebook.policy_file import policy_of, read_policy
 
-    text = file = ""
+    kept = other = ""
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        text, file = book.fact("policy"), book.fact("policy_file")
-    beside = policy_of(course, file)
-    return read_policy(text if beside is None else beside).zone
+        kept, other = book.fact("policy"), book.fact("policy_file")
+    return read_policy(policy_of(course, other) or kept).zone
 
 
 @click.command(cls=Command, short_help="Judge a class again after a change.")
@@ -265,7 +285,7 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_summary(console, summary, book.names())
     if book.fact("policy"):
         file = clean(book.fact("policy_file"), 1000)
-        named = f" of {file}, which `grade policy --file` named" if file else ""
+        named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
         shows = f"`grade policy {book.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
     show_outdated(console, book)

@@ -37,6 +37,7 @@ def report(results: Path, folder: Path, show: bool) -> None:
     """
     from grader.cli.terminal.progress import with_progress
     from grader.exports.report import write_report
+    from grader.exports.report.triage import FEWEST_TRIES
     from grader.gradebook import Gradebook
     from grader.gradebook.similarity import read_similar
     from grader.text import clean
@@ -51,6 +52,8 @@ def report(results: Path, folder: Path, show: bool) -> None:
             title=book.fact("title"),
             attempts=book.attempt_counts(),
             attention=book.attention(),
+            history=lambda entry: book.history(entry.student, FEWEST_TRIES),
+            before=book.totals_before(),
         )
     count = f"{written.students} student{'' if written.students == 1 else 's'}"
     click.echo(f"{count}: {clean(str(written.index), 1000)}")

@@ -25,6 +25,7 @@ from grader.gradebook.cells import (
     read_result,
     read_source,
     read_student,
+    read_totals,
 )
 from grader.gradebook.corrections import Correction
 from grader.gradebook.policy import Policy
@@ -241,6 +242,32 @@ class Gradebook:
             "SELECT exercise, result FROM grades WHERE attempt = ?", (attempt,)
         )
         return {exercise: read_result(result) for exercise, result in rows}
+
+    def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
+        """The verdicts on a student's different files for an exercise, oldest first.
+
+        Of those exercises alone of which there are `least` or more.
+        """
+        work, found = self.work(student), {}
+        for exercise in work.files:
+            first: dict[str, int] = {}
+            for attempt, source in work.sources(exercise):
+                first.setdefault(source, attempt.id)
+            judged = [work.judged_as(exercise, each) for each in first.values()]
+            verdicts = [self._verdict(each, exercise) for each in judged if each is not None]
+            if len(verdicts) >= least:
+                found[exercise] = [each for each in verdicts if each.status is not Status.UNJUDGED]
+        return {name: verdicts for name, verdicts in found.items() if len(verdicts) >= least}
+
+    def _verdict(self, attempt: int, exercise: str) -> ExerciseResult:
+        (result,) = self._connection.execute(
+            "SELECT result FROM grades WHERE attempt = ? AND exercise = ?", (attempt, exercise)
+        ).fetchone()
+        return read_result(result)
+
+    def totals_before(self) -> dict[str, float]:
+        """The points of the grading before the last one, by student; without those that were not final."""
+        return read_totals(self.fact("totals before", "{}"))
 
     def dropped(self) -> dict[str, int]:
         """The number of verdicts on each exercise that the course of the last grading has no more.

@@ -24,6 +24,7 @@ _blank_of = msgspec.json.Decoder(Result).decode
 _stubs_of = msgspec.json.Decoder(dict[str, str]).decode
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 _environment_of = msgspec.json.Decoder(Environment).decode
+_totals_of = msgspec.json.Decoder(dict[str, float]).decode
 _ids_of = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -85,6 +86,11 @@ def read_stubs(text: str) -> dict[str, str]:
 def read_blank(text: str) -> Result:
     """The result in the fact of that name."""
     return _decoded(_blank_of, text)
+
+
+def read_totals(text: str) -> dict[str, float]:
+    """The points by student in a fact."""
+    return _decoded(_totals_of, text)
 
 
 def read_correction(row: tuple[Any, ...]) -> Correction:

@@ -90,6 +90,7 @@ class Keeper(Gradebook):
                 self._set_fact(name, value)
             if self.fact("finished", "yes") == "yes":
                 self._set_fact("revision", str(self.revision + 1))
+                self._set_fact("totals before", self.fact("totals", "{}"))
                 self._set_fact("finished", "no")
         return is_other
 
@@ -100,7 +101,10 @@ class Keeper(Gradebook):
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
+        totals = {each.id: self.standing.total(self.work(each)) for each in self.students()}
+        final = {student: points for student, points in totals.items() if points is not None}
         with self.transaction():
+            self._set_fact("totals", msgspec.json.encode(final).decode())
             self._set_fact("attention", msgspec.json.encode(attention).decode())
             self._set_fact("finished", "yes")
 

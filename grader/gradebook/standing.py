@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,7 @@ from grader.gradebook.corrections import (
 )
 from grader.gradebook.policy import Counted, HandedIn
 from grader.gradebook.work import Attempt, Work
-from grader.judge.scoring import sum_of
+from grader.judge.scoring import rounded, sum_of
 from grader.results import (
     Entry,
     Environment,
@@ -75,7 +76,7 @@ class ClassStanding:
         self._unfinished = bool(book.unfinished)
         self._policy = book.policy
         self._corrections: dict[str, list[Correction]] = {}
-        for each in book.corrections():
+        for each in filter(lambda each: not each.undone_at, book.corrections()):
             self._corrections.setdefault(each.exercise, []).append(each)
         self._environments: dict[int, Environment] = {}
 
@@ -188,6 +189,25 @@ class ClassStanding:
                 SubmissionInfo(work.student.id, _digest(about, choices)), exercises, rows.values()
             ),
         )
+
+    def total(self, work: Work) -> float | None:
+        """The points of what counts, as `entry` has them; None where something is not judged."""
+        held = itertools.chain.from_iterable(self._corrections.values())
+        if any(each.student in ("", work.student.id) for each in held):
+            entry = self.entry(work)
+            exercises = entry.result.exercises if entry is not None else ()
+            is_open = any(each.status is Status.UNJUDGED for each in exercises)
+            return None if is_open or entry is None else entry.result.score
+        total = 0.0
+        # No result is read for it.
+        for exercise, choice in self.choices(work).items():
+            if choice.judged_as is None:
+                return None
+            score = work.verdicts[exercise][choice.judged_as].score
+            if score is None:
+                return None
+            total += score if choice.counted is None else choice.counted.points
+        return rounded(total)
 
     def _exercise(
         self, work: Work, exercise: str, choice: Choice | None, row: _Kept | None

@@ -2,7 +2,8 @@
 
 `site.py` goes through the entries once: it writes both pages of a student, adds a row to the tally
 (`tally.py`), and forgets the entry. From the tally come the pages of the class (`overview.py`,
-`mistakes.py`). Every text is a stranger's: `render.py` escapes it and shows what is invisible in it.
+`mistakes.py`, and `triage.py` for whom to help first). Every text is a stranger's: `render.py` escapes it
+and shows what is invisible in it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 
 import msgspec
@@ -18,9 +19,12 @@ _MOST_GROUPS = 5000
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """A message that so many students got, as the first one got it, and the titles of its tests."""
+    """A message that several students got, as the first one got it, and the titles of its tests.
 
-    students: int
+    `rows` are the places of the students in the tally.
+    """
+
+    rows: tuple[int, ...]
     message: str
     tests: tuple[str, ...]
 
@@ -28,7 +32,7 @@ class Mistake(msgspec.Struct, frozen=True):
 class _Group:
     def __init__(self, message: str) -> None:
         self.message = message
-        self.students = 0
+        self.rows = array("I")
         self.tests: dict[str, None] = {}
 
 
@@ -38,7 +42,7 @@ class Mistakes:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
-    def add(self, result: ExerciseResult) -> None:
+    def add(self, result: ExerciseResult, row: int) -> None:
         """Count what the tests of one student's exercise said; each message once."""
         seen: set[str] = set()
         for test in result.tests:
@@ -53,7 +57,7 @@ class Mistakes:
             group.tests.setdefault(test.title)
             if kind not in seen:
                 seen.add(kind)
-                group.students += 1
+                group.rows.append(row)
 
     def __len__(self) -> int:
         """How many messages are told apart."""
@@ -66,10 +70,10 @@ class Mistakes:
 
     def common(self, most: int) -> Iterator[Mistake]:
         """The messages that at least two students got, the most frequent first."""
-        ordered = sorted(self._groups.items(), key=lambda item: (-item[1].students, item[0]))
+        ordered = sorted(self._groups.items(), key=lambda item: (-len(item[1].rows), item[0]))
         for _, group in ordered[:most]:
-            if group.students > 1:
-                yield Mistake(group.students, group.message, tuple(group.tests))
+            if len(group.rows) > 1:
+                yield Mistake(tuple(group.rows), group.message, tuple(group.tests))
 
 
 def normalized(message: str) -> str:

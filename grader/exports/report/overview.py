@@ -20,9 +20,13 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of the class who handed something in; shares are of the points there are, of final scores only."""
+    """Those of the class who handed something in; shares are of the points there are, of final scores only.
+
+    So many are `absent`, and in none of the others.
+    """
 
     students: int
+    absent: int
     final: int
     untouched: int
     full: int
@@ -90,6 +94,7 @@ def figures(tally: Tally) -> Figures:
     shares = [row.share for row in tally.final]
     return Figures(
         students=sum(not row.absent for row in tally.rows),
+        absent=sum(row.absent for row in tally.rows),
         final=len(shares),
         untouched=sum(row.untouched for row in tally.rows),
         full=sum(share >= 1 for share in shares),

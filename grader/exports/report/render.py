@@ -67,6 +67,7 @@ class Renderer:
             points=number,
             missed=missed,
             lost=lost,
+            change=change,
             percent=percent,
             seconds=seconds,
             correlation=correlation,
@@ -122,6 +123,11 @@ def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
 def lost(value: float) -> str:
     """Points that were not earned, with a sign before them."""
     return f"{_MINUS}{number(value)}"
+
+
+def change(value: float) -> str:
+    """By how many points a total changed, with its sign."""
+    return f"+{number(value)}" if value > 0 else number(value).replace("-", _MINUS)
 
 
 def percent(share: float | None) -> str:

@@ -13,9 +13,22 @@ from grader.errors import GraderError, SubmissionError
 from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, chapters, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
+from grader.exports.report.triage import (
+    FEWEST_TRIES,
+    LOW,
+    WEAK,
+    Stuck,
+    class_mistakes,
+    sections,
+    stuck_at,
+    weak_tests,
+    worries,
+)
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import CourseInfo, Entry
+from grader.results import CourseInfo, Entry, ExerciseResult
+
+History = Mapping[str, Sequence[ExerciseResult]]
 
 _SHOWN_ATTENTION = 200
 # Exercises side by side in the table of students; more of them are folded into chapters.
@@ -42,6 +55,8 @@ def write_report(
     title: str = "",
     attempts: Mapping[str, int] | None = None,
     attention: Sequence[Attention] = (),
+    history: Callable[[Entry], History] = lambda _: {},
+    before: Mapping[str, float] | None = None,
     done: Callable[[int], None] = lambda _: None,
 ) -> Written:
     """Write the report of a class into `folder`, in the place of an earlier one.
@@ -54,6 +69,8 @@ def write_report(
         title: of the course.
         attempts: by student id how many attempts there were; by default the entry's own.
         attention: the entries of the batch that a person should look at.
+        history: gives of an entry's exercises the verdicts on different files, oldest first.
+        before: the totals of the last grading, by student id.
         done: is called with the number of students that are written.
 
     Raises:
@@ -68,9 +85,9 @@ def write_report(
             shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
-            site = _Site(draft, title, sources, similarity, attempts or {}, attention)
+            site = _Site(draft, title, sources, similarity, attempts or {}, attention, before or {})
             for count, entry in enumerate(entries, start=1):
-                site.add(entry)
+                site.add(entry, history(entry))
                 done(count)
             site.finish()
             _replace(folder, draft)
@@ -79,6 +96,23 @@ def write_report(
     except OSError as error:
         raise GraderError(f"The report cannot be written to {folder}: {error.strerror}.") from error
     return Written(folder / "staff" / "index.html", len(site.tally.rows))
+
+
+class _Graded:
+    """By which grader, with which seed, and when a class was graded."""
+
+    def __init__(self) -> None:
+        self.first = self.last = ""
+        self.seeds: set[int] = set()
+        self.graders: set[str] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Take in when and how one submission was graded."""
+        result = entry.result
+        self.first = min(self.first or result.started_at, result.started_at)
+        self.last = max(self.last, result.started_at)
+        self.seeds.add(result.seed)
+        self.graders.add(result.environment.grader)
 
 
 class _Site:
@@ -92,8 +126,11 @@ class _Site:
         similarity: Similarity | None,
         attempts: Mapping[str, int],
         attention: Sequence[Attention],
+        before: Mapping[str, float],
     ) -> None:
         self.tally = Tally()
+        self._before, self._stuck = before, dict[str, tuple[Stuck, ...]]()
+        self._graded = _Graded()
         self._renderer = Renderer()
         self._folder, self._sources, self._attempts = folder, sources, attempts
         self._title, self._similarity = title, similarity
@@ -109,9 +146,12 @@ class _Site:
         for name in ("students", "staff/students", "staff/exercises", "staff/alike"):
             (folder / name).mkdir(parents=True)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Entry, history: History) -> None:
         """Write the pages of a student."""
         self._course = self._course or entry.result.course
+        self._graded.add(entry)
+        if stuck := stuck_at(history):
+            self._stuck[entry.student.id] = stuck
         student, page = entry.student, page_name(entry.student.id)
         sources, pairs = self._sources(entry), self._pairs_of.get(student.id, [])
         for _, pair in pairs:
@@ -134,6 +174,8 @@ class _Site:
             title=title,
             entry=entry,
             row=row,
+            before=self._before.get(student.id),
+            stuck=stuck,
             sources=sources,
             pairs=pairs,
             attention=self._attention_of.get(student.id, []),
@@ -148,8 +190,13 @@ class _Site:
             "title": self._title or course.name,
             "course": course,
             "people": {row.id: row for row in self.tally.rows},
+            "rows": self.tally.rows,
             "fewest": FEWEST_STUDENTS,
+            "low": LOW,
+            "tries": FEWEST_TRIES,
+            "weakest": WEAK,
         }
+        worried = worries(self.tally, self._stuck, self._before)
         staff = self._folder / "staff"
         for view in views:
             self._renderer.write(
@@ -167,9 +214,15 @@ class _Site:
             staff / "index.html",
             "index.html",
             figures=figures(self.tally),
+            graded=self._graded,
+            worries=worried,
+            worried={worry.row.id for worry in worried},
+            before=self._before,
+            sections=sections(self.tally),
+            common=class_mistakes(views),
+            weak=weak_tests(views),
             chapters=chapters(self.tally, views),
             folded=len(views) > _MOST_COLUMNS,
-            rows=self.tally.rows,
             pairs=pairs,
             similarity=self._similarity,
             attention=by_student(self._attention, _SHOWN_ATTENTION),

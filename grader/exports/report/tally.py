@@ -5,6 +5,7 @@ The entries themselves are too large to be kept: a result with its messages is a
 
 from __future__ import annotations
 
+import unicodedata
 from array import array
 from collections.abc import Container, Iterator, Sequence
 
@@ -16,11 +17,12 @@ from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, V
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One exercise of one student."""
+    """One exercise of one student; one that is `missing` has no file that could be read, and is not wrong."""
 
     status: Status
     score: float
     max_score: float
+    missing: bool = False
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    section: str
     score: float
     max_score: float
     cells: dict[str, Cell]
@@ -51,10 +54,27 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untouched(self) -> bool:
-        """Whether something was handed in, and no exercise attempted."""
+        """Whether something was handed in, and no exercise attempted; a missing file is no attempt."""
         return not self.absent and all(
-            cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
+            cell.missing or cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
         )
+
+    @property
+    def sought(self) -> str:
+        """Name and id as `report.js` compares them with what is searched: without marks on letters."""
+        return folded(f"{self.name} {self.id}")
+
+
+# Letters that are letters of their own, and no others with a mark: what people type for them.
+_PLAIN = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}  # noqa: RUF001  # as in names
+)
+
+
+def folded(text: str) -> str:
+    """A name in small plain letters: Łukasz Gödel is "lukasz godel"."""
+    parts = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN))
+    return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
@@ -72,6 +92,12 @@ def _status_of(statuses: set[Status]) -> Status:
     if Status.UNJUDGED in statuses:
         return Status.UNJUDGED
     return statuses.pop() if len(statuses) == 1 else Status.PARTIAL
+
+
+def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
+    """Whether there is no file, and no person gave points all the same."""
+    ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
+    return files is not None and exercise.name not in files and ended
 
 
 class TestTally:
@@ -109,7 +135,7 @@ class ExerciseTally:
 
         A file that is missing or could not be read is no attempt either.
         """
-        if result.status is Status.ERROR and not is_there:
+        if not is_there:
             self.missing += 1
             return
         self.statuses[result.status] += 1
@@ -118,7 +144,7 @@ class ExerciseTally:
         self.rows.append(row)
         self.scores.append(result.score)
         self.seconds.append(result.duration_seconds)
-        self.mistakes.add(result)
+        self.mistakes.add(result, row)
         weights = sum(test.max_score for test in result.tests) or 1.0
         for test in result.tests:
             key = (test.visibility, test.name)
@@ -143,9 +169,13 @@ class Tally:
         row = Row(
             id=entry.student.id,
             name=entry.student.name,
+            section=entry.student.ids.get("section", ""),
             score=result.score,
             max_score=result.max_score,
-            cells={e.name: Cell(e.status, e.score, e.max_score) for e in result.exercises},
+            cells={
+                e.name: Cell(e.status, e.score, e.max_score, _is_missing(e, files))
+                for e in result.exercises
+            },
             chapters=chapter_cells(result.exercises),
             attempt=entry.attempt,
             attempts=max(attempts, entry.attempt),
@@ -157,9 +187,7 @@ class Tally:
         for exercise in result.exercises:
             if exercise.name not in self.exercises:
                 self.exercises[exercise.name] = ExerciseTally(exercise)
-            is_there = files is None or exercise.name in files
-            if entry.absent:
-                continue
+            is_there = not row.cells[exercise.name].missing
             self.exercises[exercise.name].add(len(self.rows), exercise, is_there=is_there)
         self.rows.append(row)
         return row

@@ -57,6 +57,31 @@ def test_an_entry_is_what_counts_with_its_files(school: School) -> None:
         assert book.attempt_counts() == {"bob": 2}
 
 
+def test_the_history_has_each_file_once_oldest_first(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        for day, (source, score) in enumerate([(b"a", 1), (b"b", 2), (b"a", 1), (b"c", 3)], 1):
+            attempt = school.hand_in(book, "bob", source, f"2026-10-0{day}T00:00:00Z")
+            school.keep(book, attempt, score, source)
+        bob = StudentInfo(id="bob")
+        assert [each.score for each in book.history(bob, 3)["task"]] == [1, 2, 3]
+        assert book.history(bob, 4) == {}
+
+
+def test_totals_are_those_of_the_grading_before(school: School) -> None:
+    with Keeper.open(school.results) as book:
+        for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10), (b"x = 3\n", 7)):
+            book.begin(school.course)
+            school.keep(book, school.hand_in(book, "bob", source), score, source)
+            school.wait_for(book, school.hand_in(book, "open", source), source)
+            book.finish(())
+        assert book.totals_before() == {"bob": 10}
+        (total,) = [
+            book.standing.total(book.work(each)) for each in book.students() if each.id == "bob"
+        ]
+        assert total == 7
+
+
 def test_who_handed_in_nothing_is_absent(school: School) -> None:
     with Keeper.open(school.results) as book:
         cem = StudentInfo(id="cem", name="Cem", email="c@example.org", ids={"canvas_id": "7"})

@@ -5,15 +5,24 @@
   const body = table.tBodies[0];
   const find = document.getElementById("find");
   const show = document.getElementById("show");
+  const section = document.getElementById("section");
   const found = document.getElementById("found");
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
   // Read once: asking the page again for every comparison is what makes large tables slow.
-  const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+  // What is searched comes folded from Python; of what is typed the same letters are plain.
+  const letters = { ł: "l", ø: "o", đ: "d", ð: "d", þ: "th", ß: "ss", æ: "ae", œ: "oe", ı: "i" };
+  const plain = (text) =>
+    text
+      .toLowerCase()
+      .replace(/[łøđðþßæœı]/g, (letter) => letters[letter])
+      .normalize("NFKD")
+      .replace(/\p{M}/gu, "");
   const rows = Array.from(body.rows, (row, place) => ({
     row,
     place,
-    text: plain(row.cells[0].textContent + " " + row.cells[1].textContent),
+    text: row.dataset.sought,
+    section: row.dataset.section,
     tags: row.dataset.tags.trim().split(/\s+/),
   }));
 
@@ -23,7 +32,8 @@
     for (const each of rows) {
       const fits =
         words.every((word) => each.text.includes(word)) &&
-        (!show.value || each.tags.includes(show.value));
+        (!show.value || each.tags.includes(show.value)) &&
+        (!section?.value || each.section === section.value);
       each.row.hidden = !fits;
       count += fits;
     }
@@ -68,6 +78,7 @@
   }
   find.addEventListener("input", search);
   show.addEventListener("change", search);
+  section?.addEventListener("change", search);
   document.getElementById("controls").hidden = false;
   search();
 })();

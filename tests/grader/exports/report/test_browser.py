@@ -43,6 +43,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entries = a_class(1000)
     unjudged = [an_exercise("glu", "ff", status=Status.UNJUDGED), an_exercise("gelu", "pp")]
     entries.append(an_entry("zz-open", unjudged, name="Ångström, Ünal"))
+    monday = {"name": "Łukasz Ćwik", "ids": {"section": "Mon"}}
+    entries.append(an_entry("yy-mon", [an_exercise("glu", "nn")], **monday))
     entries += [
         an_entry(name, [an_exercise("glu", "pf", message=name, output=name)], name=name)
         for name in HOSTILE
@@ -124,7 +126,7 @@ def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, repor
     load(view, report)
     assert click_header(view, 2) == "descending"
     totals = [float(text.split()[0]) for text in column(view, 2)]
-    assert len(totals) == 1001 + len(HOSTILE)
+    assert len(totals) == 1002 + len(HOSTILE)
     assert totals == sorted(totals, reverse=True)
     assert totals[0] > totals[-1]
     assert click_header(view, 2) == "ascending"
@@ -166,7 +168,7 @@ def test_searching_shows_who_fits_and_says_how_many(view: Chrome, report: Path) 
     load(view, report)
     found = view.find_element("id", "found")
     assert found.get_attribute("role") == "status"
-    everybody = 1001 + len(HOSTILE)
+    everybody = 1002 + len(HOSTILE)
     assert found.text == f"{everybody} of {everybody} students"
     search(view, "number 77")
     assert column(view, 0) == [
@@ -175,9 +177,25 @@ def test_searching_shows_who_fits_and_says_how_many(view: Chrome, report: Path) 
     assert found.text == f"{len(column(view, 0))} of {everybody} students"
     search(view, "angstrom unal")
     assert column(view, 1) == ["zz-open"]
+    for typed in ("lukasz", "ŁUKASZ", "łukasz cwik"):
+        search(view, typed)
+        assert column(view, 1) == ["yy-mon"]
     search(view, "no such person")
     assert column(view, 0) == []
     assert found.text.startswith("0 of")
+
+
+def test_a_section_is_chosen_alone_and_together_with_who_may_need_help(
+    view: Chrome, report: Path
+) -> None:
+    load(view, report)
+    help_is_needed = Select(view.find_element("id", "show"))
+    help_is_needed.select_by_value("help")
+    assert 1 < len(column(view, 1)) < 1000
+    Select(view.find_element("id", "section")).select_by_visible_text("Mon")
+    assert column(view, 1) == ["yy-mon"]
+    help_is_needed.select_by_value("late")
+    assert column(view, 1) == []
 
 
 def test_a_choice_shows_those_at_whom_a_person_must_look(view: Chrome, report: Path) -> None:
@@ -192,7 +210,7 @@ def test_a_choice_shows_those_at_whom_a_person_must_look(view: Chrome, report: P
     choice.select_by_value("late")
     assert len(column(view, 1)) == 112
     choice.select_by_value("")
-    assert len(column(view, 1)) == 1001 + len(HOSTILE)
+    assert len(column(view, 1)) == 1002 + len(HOSTILE)
 
 
 def test_the_keyboard_alone_is_enough(view: Chrome, report: Path) -> None:
@@ -264,7 +282,7 @@ def test_the_page_of_a_thousand_is_whole_without_its_script(view: Chrome, report
     try:
         load(view, report)
         rows = view.find_elements("css selector", "#students tbody tr")
-        assert len(rows) == 1001 + len(HOSTILE)
+        assert len(rows) == 1002 + len(HOSTILE)
         assert not view.find_element("id", "controls").is_displayed()
     finally:
         view.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -15,8 +15,8 @@ def test_numbers_do_not_tell_messages_apart_and_words_do() -> None:
         "The value is 4 too small at [0, 2].",
         "The value is 5 too small at [0, 2].",
     ):
-        mistakes.add(an_exercise("glu", "f", messages={0: message}))
-    assert [(each.students, each.message) for each in mistakes.common(9)] == [
+        mistakes.add(an_exercise("glu", "f", messages={0: message}), 0)
+    assert [(len(each.rows), each.message) for each in mistakes.common(9)] == [
         (3, "The value is 3 too small at [0, 2]."),
         (2, "The value is 3 too large at [0, 2]."),
     ]
@@ -26,37 +26,37 @@ def test_only_the_first_line_names_the_mistake() -> None:
     mistakes = Mistakes()
     for name in "ab":
         message = f"The gate is on the first half.\nThe entry {name} differs."
-        mistakes.add(an_exercise("glu", "f", messages={0: message}))
+        mistakes.add(an_exercise("glu", "f", messages={0: message}), 0)
     (found,) = mistakes.common(9)
-    assert (found.students, found.message) == (2, "The gate is on the first half.")
+    assert (len(found.rows), found.message) == (2, "The gate is on the first half.")
 
 
 def test_a_student_who_is_told_twice_counts_once_and_all_tests_are_named() -> None:
     mistakes = Mistakes()
     for _ in range(2):
-        mistakes.add(an_exercise("glu", "ff", messages={0: "No bias.", 1: "No bias."}))
+        mistakes.add(an_exercise("glu", "ff", messages={0: "No bias.", 1: "No bias."}), 0)
     (found,) = mistakes.common(9)
-    assert found.students == 2
+    assert len(found.rows) == 2
     assert found.tests == ("The glu holds in case 0", "The glu holds in case 1")
 
 
 def test_what_one_student_alone_is_told_is_not_common() -> None:
     mistakes = Mistakes()
-    mistakes.add(an_exercise("glu", "f", messages={0: "A secret of one."}))
+    mistakes.add(an_exercise("glu", "f", messages={0: "A secret of one."}), 0)
     assert list(mistakes.common(9)) == []
 
 
 def test_what_is_still_to_do_is_no_mistake() -> None:
     mistakes = Mistakes()
     for _ in range(2):
-        mistakes.add(an_exercise("glu", "np", messages={0: "Still to do: the gate"}))
+        mistakes.add(an_exercise("glu", "np", messages={0: "Still to do: the gate"}), 0)
     assert list(mistakes.common(9)) == []
 
 
 def test_a_message_that_a_student_writes_is_kept_bounded() -> None:
     mistakes = Mistakes()
     for _ in range(2):
-        mistakes.add(an_exercise("glu", "f", messages={0: "x" * 100_000}))
+        mistakes.add(an_exercise("glu", "f", messages={0: "x" * 100_000}), 0)
     (found,) = mistakes.common(9)
     assert len(found.message) == 300
 
@@ -65,9 +65,9 @@ def test_so_many_messages_as_students_can_write_are_not_kept() -> None:
     mistakes = Mistakes()
     for number in range(6000):
         word = "".join(chr(97 + int(digit)) for digit in str(number))
-        mistakes.add(an_exercise("glu", "f", messages={0: f"Your code raised {word}."}))
+        mistakes.add(an_exercise("glu", "f", messages={0: f"Your code raised {word}."}), 0)
     for _ in range(2):
-        mistakes.add(an_exercise("glu", "f", messages={0: "Your code raised a."}))
+        mistakes.add(an_exercise("glu", "f", messages={0: "Your code raised a."}), 0)
     (found,) = mistakes.common(9)
-    assert (found.students, found.message) == (3, "Your code raised a.")
+    assert (len(found.rows), found.message) == (3, "Your code raised a.")
     assert len(mistakes) == 5000

@@ -1,0 +1,196 @@
+"""Where to begin with a class: who needs help, its commonest mistakes, its sections, tests that say little.
+
+Every reason is a sentence with its numbers. None is a verdict on a person: the lists say whom to talk to first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from grader.exports.report.mistakes import Mistake
+from grader.exports.report.overview import ExerciseView, TestView, mean, median, quantile
+from grader.exports.report.tally import Row, Tally
+from grader.results import ExerciseResult, Outcome, Status, TestResult
+from grader.text import counted, number
+
+# Low is below this share of the points, and in the lowest quarter of the class.
+LOW = 0.5
+# Falling is to lose so much of the points, against the class, from the first half of the exercises on.
+_FALL = 0.25
+_FEWEST_EXERCISES = 4
+# Of so many different files in a row that fail the same test the student is stuck.
+FEWEST_TRIES = 3
+# Below it passing a test says nothing about the other points; below zero the test is at odds with them.
+WEAK = 0.1
+_MOST_MISTAKES = 10
+
+
+class Stuck(msgspec.Struct, frozen=True):
+    """A test that the last `tries` different files of a student all failed."""
+
+    exercise: str
+    title: str
+    tries: int
+
+
+class Worry(msgspec.Struct, frozen=True):
+    """A student who may need help, and the reasons, the weightiest first."""
+
+    row: Row
+    reasons: tuple[str, ...]
+
+
+class SectionView(msgspec.Struct, frozen=True):
+    """A section of the roster; `mean` and `median` are shares of final scores, None where there is none."""
+
+    name: str
+    students: int
+    mean: float | None
+    median: float | None
+    untouched: int
+
+
+class ClassMistake(msgspec.Struct, frozen=True):
+    """A mistake and the exercise that it was made in."""
+
+    exercise: ExerciseView
+    mistake: Mistake
+
+
+class WeakTest(msgspec.Struct, frozen=True):
+    """A test that tells nobody apart, and why."""
+
+    exercise: ExerciseView
+    test: TestView
+    why: str
+
+
+def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ...]:
+    """What the last files of a student have failed again and again, by the exercise's verdicts, oldest first.
+
+    Of each exercise only the test that failed longest; what is still to be written is no failure.
+    """
+    found = []
+    for exercise, verdicts in history.items():
+        runs = [
+            Stuck(exercise, test.title, _tries(test, verdicts))
+            for test in verdicts[-1].tests
+            if _failed(test)
+        ]
+        longest = max(runs, key=lambda stuck: stuck.tries, default=None)
+        if longest is not None and longest.tries >= FEWEST_TRIES:
+            found.append(longest)
+    return tuple(found)
+
+
+def _tries(test: TestResult, verdicts: Sequence[ExerciseResult]) -> int:
+    failed = (
+        any(
+            _failed(t)
+            for t in verdict.tests
+            if (t.visibility, t.name) == (test.visibility, test.name)
+        )
+        for verdict in reversed(verdicts)
+    )
+    return sum(1 for _ in itertools.takewhile(bool, failed))
+
+
+def _failed(test: TestResult) -> bool:
+    return test.outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
+
+
+def worries(
+    tally: Tally, stuck: Mapping[str, Sequence[Stuck]], before: Mapping[str, float]
+) -> list[Worry]:
+    """Who may need help: those with the most reasons first, then by points.
+
+    `stuck` and `before`, the totals of the last grading, are by the student's id.
+    """
+    begun = [row for row in tally.final if not row.untouched]
+    lowest = quantile([row.share for row in begun], 0.25) or 0.0
+    means = {name: _mean_share(tally, name) for name in tally.exercises}
+    found = []
+    for row in tally.rows:
+        reasons = [*_standing(row, lowest), *_fall(row, means)]
+        if row.id in before and not row.unjudged and row.score < before[row.id]:
+            lost = number(before[row.id] - row.score)
+            reasons.append(f"lost {lost} points since the last grading")
+        for each in stuck.get(row.id, ()):
+            tries = counted(each.tries, "try", "tries")
+            reasons.append(f"stuck in {each.exercise}: {tries} failed at: {each.title}")
+        if reasons:
+            found.append(Worry(row, tuple(reasons)))
+    return sorted(found, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))
+
+
+def _standing(row: Row, lowest: float) -> Iterable[str]:
+    if row.absent:
+        yield "handed in nothing"
+    elif row.untouched:
+        yield "has not begun"
+    elif not row.unjudged and row.share < LOW and row.share <= lowest:
+        yield f"low: {number(row.score)} of {number(row.max_score)} points"
+
+
+def _mean_share(tally: Tally, exercise: str) -> float | None:
+    cells = [row.cells[exercise] for row in tally.rows if exercise in row.cells]
+    judged = [cell for cell in cells if cell.status is not Status.UNJUDGED and cell.max_score]
+    return mean([cell.score / cell.max_score for cell in judged])
+
+
+def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
+    """Against the class, since later exercises may be harder for all; over what the class has begun."""
+    above = []
+    for name, cell in row.cells.items():
+        of_class = means.get(name)
+        if of_class and cell.status is not Status.UNJUDGED and cell.max_score:
+            above.append(cell.score / cell.max_score - of_class)
+    if row.absent or row.untouched or len(above) < _FEWEST_EXERCISES:
+        return
+    half = len(above) // 2
+    fall = sum(above[:half]) / half - sum(above[half:]) / (len(above) - half)
+    if fall > _FALL:
+        yield f"falling: {round(100 * fall)} % lower in the later exercises, against the class"
+
+
+def sections(tally: Tally) -> list[SectionView]:
+    """The sections of the roster by name; none where all of the class is one."""
+    members: dict[str, list[Row]] = {}
+    for row in tally.rows:
+        members.setdefault(row.section, []).append(row)
+    if len(members) < 2:
+        return []
+    return [_section(name, rows) for name, rows in sorted(members.items())]
+
+
+def _section(name: str, rows: Sequence[Row]) -> SectionView:
+    shares = [row.share for row in rows if not row.unjudged]
+    untouched = sum(row.untouched for row in rows)
+    return SectionView(name, len(rows), mean(shares), median(shares), untouched)
+
+
+def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
+    """The commonest mistakes of all exercises, the most frequent first."""
+    found = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
+    found.sort(key=lambda each: -len(each.mistake.rows))
+    return found[:_MOST_MISTAKES]
+
+
+def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:
+    """The tests that do not discriminate, those at odds with all other points first."""
+    found = [
+        (test.discrimination, WeakTest(view, test, _why(test.discrimination)))
+        for view in exercises
+        for test in view.tests
+        if test.discrimination is not None and test.discrimination < WEAK
+    ]
+    return [weak for _, weak in sorted(found, key=lambda pair: pair[0])]
+
+
+def _why(discrimination: float) -> str:
+    if discrimination < -WEAK:
+        return "those who are good at the rest fail it"
+    return "passing it says nothing about the rest"
