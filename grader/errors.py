@@ -4,6 +4,7 @@ GraderError           ours or the machine's fault: exit code 3, costs nobody a p
 ├── CourseError       the course's author has to mend something
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
 ├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
+├── PolicyError       (grader.gradebook) a policy is not in order: exit code 2
 ├── NoVerdict         (grader.exports) a format cannot say that there is no score
 ├── SandboxError      no sandbox could be started, or the fork server is gone
 ├── IsolationError    a wall that was asked for does not stand on this machine

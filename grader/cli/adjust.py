@@ -13,8 +13,6 @@ from grader.cli.border import Command, tell_unfinished
 from grader.cli.options import results_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from grader.cli.terminal.corrections import Effect
     from grader.gradebook import Gradebook, Keeper
     from grader.gradebook.corrections import Correction
@@ -157,99 +155,27 @@ def _target(
 
 
 def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
-    from grader.gradebook.corrections import Correction, Kind
+    from grader.gradebook.corrections import Correction, Kind, refuse_pointless
     from grader.judge.scoring import rounded
 
     student, exercise = _target(keeper, names, options)
-    kind = next(
-        (kind for kind in Kind if options[kind.value] is not None),
-        Kind.ADD,
-    )
-    test, points = "", 0.0
-    if kind in (Kind.DROP, Kind.GIVE):
-        test = options[kind.value]
-        _check_test(keeper.corrections(), exercise, kind, test)
-    else:
-        points = rounded(options[kind.value] or 0.0)
-        _check_points(exercise, kind, points)
-        _check_final(keeper.corrections(), student, exercise.name, kind, points)
+    kind = next((kind for kind in Kind if options[kind.value] is not None), Kind.ADD)
+    of_test = kind in (Kind.DROP, Kind.GIVE)
     correction = Correction(
         student=student,
         exercise=exercise.name,
-        test=test,
+        test=options[kind.value] if of_test else "",
         kind=kind,
-        points=points,
+        points=0.0 if of_test else rounded(options[kind.value] or 0.0),
         reason=_one_line(options["reason"]),
         comment=_one_line(options["comment"]),
         author=_one_line(author),
         judged=_judged(keeper, student, exercise.name),
     )
+    refuse_pointless(correction, exercise, keeper.corrections())
     effect = _show_change(keeper, correction, lambda: keeper.correct(correction))
     if kind is Kind.DROP and effect.lost:
         click.echo("--give in its place would take points from nobody.", err=True)
-
-
-def _check_points(exercise: ExerciseResult, kind: Any, points: float) -> None:
-    from grader.gradebook.corrections import Kind
-    from grader.text import number
-
-    worth = exercise.max_score
-    if kind is Kind.POINTS and not 0 <= points <= worth:
-        raise click.UsageError(
-            f"{exercise.name} is worth {number(worth)} points: --points is from 0 to {number(worth)}."
-        )
-    if kind is Kind.ADD and abs(points) > worth:
-        raise click.UsageError(
-            f"{exercise.name} is worth {number(worth)} points: --add is at most that, up or down."
-        )
-
-
-def _check_final(
-    corrections: Sequence[Correction], student: str, exercise: str, kind: Any, points: float
-) -> None:
-    """Refuse to add what would count for nothing."""
-    from grader.errors import SubmissionError
-    from grader.gradebook.corrections import Kind, holding
-    from grader.text import number
-
-    final = [
-        each for each in holding(corrections, student, exercise, None) if each.kind is Kind.POINTS
-    ]
-    if student and kind is Kind.ADD and points and final:
-        raise SubmissionError(
-            f"{student} has {number(final[-1].points)} points for {exercise}, by number {final[-1].id}, "
-            f"which is final: give other --points, or take it back with --undo --number {final[-1].id}."
-        )
-
-
-def _check_test(
-    corrections: Sequence[Correction], exercise: ExerciseResult, kind: Any, test: str
-) -> None:
-    from grader.errors import SubmissionError
-    from grader.gradebook.corrections import Kind
-    from grader.text import nearest
-
-    tests = [each.name for each in exercise.tests]
-    if test not in tests:
-        raise SubmissionError(f"{exercise.name} has no test {test!r}. {nearest(test, tests)}")
-    holding = [
-        each
-        for each in corrections
-        if not each.undone_at and each.exercise == exercise.name and each.test
-    ]
-    for each in holding:
-        if each.test == test:
-            done = "dropped" if each.kind is Kind.DROP else "given"
-            raise SubmissionError(
-                f"{test} is {done} already, by number {each.id}: take that back first, with --undo "
-                f"--number {each.id}."
-            )
-    dropped = {each.test for each in holding if each.kind is Kind.DROP}
-    if kind is Kind.DROP and not set(tests) - dropped - {test}:
-        raise SubmissionError(
-            f"{test} is the last test of {exercise.name} that counts: take the exercise out of course.toml "
-            "instead, or give it with --give."
-        )
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:

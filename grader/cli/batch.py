@@ -314,9 +314,10 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
     if book.fact("policy"):
-        click.echo(
-            f"By its policy: `grade policy {book.folder}` shows it, --explain STUDENT what it did."
-        )
+        file = clean(book.fact("policy_file"), 1000)
+        named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
+        shows = f"`grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        click.echo(f"By its policy{named}: {shows}")
     if isinstance(book, AnonymousBook):  # both name students
         return
     show_outdated(console, book)

@@ -81,7 +81,7 @@ def _show(results: Path, *, toml: bool) -> None:
         return
     show_policy(open_console(sys.stdout), rules, names)
     if file:
-        _say(f"From {file}, which --file named.")
+        _say(f"From {file}, as --file or `grade batch --policy` named it.")
     for note in unknown_students(rules, students):
         _say(note)
 

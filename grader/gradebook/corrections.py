@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from grader.errors import SubmissionError
 from grader.judge.scoring import rescored, rounded
 from grader.results import Entry, ExerciseResult, Outcome, Status
-from grader.text import number
+from grader.text import nearest, number
 
 
 class Kind(enum.Enum):
@@ -134,6 +135,58 @@ def outdated(
         if each.judged is not None and not each.undone_at
     ]
     return [(each, now) for each, now in pairs if now is not None and now != each.judged]
+
+
+def refuse_pointless(
+    correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
+) -> None:
+    """Raise SubmissionError for a correction that cannot be, or would change nothing beside those made before.
+
+    The exercise is as somebody has it who handed in nothing, with all of its tests.
+    """
+    worth, points = number(exercise.max_score), correction.points
+    if correction.kind is Kind.POINTS and not 0 <= points <= exercise.max_score:
+        raise SubmissionError(
+            f"{exercise.name} is worth {worth} points: --points is from 0 to {worth}."
+        )
+    if correction.kind is Kind.ADD and abs(points) > exercise.max_score:
+        raise SubmissionError(
+            f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
+        )
+    holds = [each for each in made if not each.undone_at and each.exercise == exercise.name]
+    if correction.kind is Kind.ADD and points and correction.student:
+        _refuse_beside_final(correction, holds)
+    if correction.test:
+        _refuse_test(correction, [test.name for test in exercise.tests], holds)
+
+
+def _refuse_beside_final(correction: Correction, holds: Sequence[Correction]) -> None:
+    for each in holds:
+        if each.kind is Kind.POINTS and each.student == correction.student:
+            raise SubmissionError(
+                f"{each.student} has {number(each.points)} points for {each.exercise}, by number "
+                f"{each.id}, which is final: give other --points, or take it back with --undo --number "
+                f"{each.id}."
+            )
+
+
+def _refuse_test(correction: Correction, tests: Sequence[str], holds: Sequence[Correction]) -> None:
+    test, exercise = correction.test, correction.exercise
+    if test not in tests:
+        raise SubmissionError(f"{exercise} has no test {test!r}. {nearest(test, tests)}")
+    for each in holds:
+        if each.test == test:
+            done = "dropped" if each.kind is Kind.DROP else "given"
+            raise SubmissionError(
+                f"{test} is {done} already, by number {each.id}: take that back first, with --undo "
+                f"--number {each.id}."
+            )
+    dropped = {each.test for each in holds if each.kind is Kind.DROP}
+    if correction.kind is Kind.DROP and not set(tests) - dropped - {test}:
+        raise SubmissionError(
+            f"{test} is the last test of {exercise} that counts: take the exercise out of course.toml "
+            "instead, or give it with --give."
+        )
 
 
 def correction_words(correction: Correction) -> str:

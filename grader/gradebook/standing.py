@@ -75,7 +75,7 @@ class ClassStanding:
         self._unfinished = bool(book.unfinished)
         self._policy = book.policy
         self._corrections: dict[str, list[Correction]] = {}
-        for each in book.corrections():
+        for each in filter(lambda each: not each.undone_at, book.corrections()):
             self._corrections.setdefault(each.exercise, []).append(each)
         self._environments: dict[int, Environment] = {}
 

@@ -114,14 +114,16 @@ def _explanation(
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, Text(), Text(text, "yellow"))
-    corrections = book.corrections()
+    corrections, choices = book.corrections(), book.standing.choices(work)
     for result in entry.result.exercises:
         if exercises and result.name not in exercises:
             continue
         files = book.standing.handed_in(work, result.name)
         held = holding(corrections, student.id, result.name, result)
         yield Text()
-        yield from _exercise_lines(console, policy, student, result, files, held)
+        choice = choices.get(result.name)
+        counting = choice.attempt.number if choice is not None else 0
+        yield from _exercise_lines(console, policy, student, result, files, held, counting)
     yield Text()
     yield Text.assemble("Total: ", (_total(entry), "bold"))
 
@@ -140,6 +142,7 @@ def _exercise_lines(
     result: ExerciseResult,
     files: Sequence[HandedIn],
     corrections: Sequence[Correction],
+    counting: int,
 ) -> Iterator[Text]:
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
@@ -149,7 +152,6 @@ def _exercise_lines(
         yield from hang(
             console, Text("  "), Text(clean(due_words(deadline, policy.zone), _LONGEST))
         )
-    counting = result.mark.attempt if result.mark is not None else 0
     for weighed in policy.weighed(student, result.name, files):
         mark = ">" if weighed.file.attempt == counting else " "
         words = _attempt_words(policy, weighed, deadline)

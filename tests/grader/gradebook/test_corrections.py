@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
+from grader.errors import SubmissionError
 from grader.gradebook.corrections import (
     Correction,
     Kind,
@@ -15,6 +17,7 @@ from grader.gradebook.corrections import (
     holding,
     of_tests,
     outdated,
+    refuse_pointless,
     rejudged,
 )
 from grader.judge.scoring import rescored
@@ -153,3 +156,28 @@ def test_what_is_judged_otherwise_by_now_is_found() -> None:
         for_all(Kind.GIVE, "test_a"),
     ]
     assert outdated(made, [entry]) == [(made[0], 6.0)]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (correction(Kind.POINTS, 10.5), "from 0 to 10"),
+        (correction(Kind.POINTS, -1), "from 0 to 10"),
+        (correction(Kind.ADD, -11), "at most that"),
+        (correction(Kind.ADD, 1, student="bob"), "by number 3, which is final"),
+        (for_all(Kind.GIVE, "test_d"), "Did you mean 'test_"),
+        (for_all(Kind.GIVE, "test_a"), "dropped already, by number 1"),
+        (for_all(Kind.DROP, "test_c"), "the last test of relu that counts"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(made: Correction, words: str) -> None:
+    before = [
+        for_all(Kind.DROP, "test_a", id=1),
+        for_all(Kind.DROP, "test_b", id=2),
+        correction(Kind.POINTS, 3, student="bob", id=3),
+        correction(Kind.POINTS, 3, id=4, undone_at="2026-01-01T00:00:00Z"),
+    ]
+    with pytest.raises(SubmissionError, match=re.escape(words)):
+        refuse_pointless(made, RESULT, before)
+    refuse_pointless(correction(Kind.ADD, 1), RESULT, before)
+    refuse_pointless(for_all(Kind.GIVE, "test_c"), RESULT, before)

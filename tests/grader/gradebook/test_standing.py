@@ -171,3 +171,16 @@ def test_results_that_a_kill_left_behind_are_written_by_the_next_grading(
     assert book.begin(course, small_class.blank)
     book.settled()
     assert book.begin(course, small_class.blank), "that grading was interrupted"
+
+
+def test_a_stub_before_the_first_work_is_no_attempt(small_class: Class) -> None:
+    stub = small_class.course.stub(small_class.course.exercises[0]).read_bytes()
+    files = {"a": ExerciseFile(stub), "b": ExerciseFile(None, "missing")}
+    found = ClassAttempt(student=StudentInfo(id="ann"), submitted_at=ONE, path=Path("ann"))
+    with small_class.book.transaction():
+        small_class.book.register(found, Submission("ann", files))
+    small_class.hand_in(TWO, a=7)
+    small_class.book.set_policy("max_attempts = 1")
+    assert small_class.ann.result.exercises[0].score == 7
+    work = small_class.book.work(StudentInfo(id="ann"))
+    assert [each.number for each in small_class.book.standing.needed(work, "a")] == [2]

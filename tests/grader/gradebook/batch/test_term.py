@@ -198,6 +198,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     # It stands against the one beside the course, until that one is named.
     again = term.grade("batch", str(term.download), "-o", "{R}")
     assert "0 exercises judged" in again.stdout
+    assert f"By its policy of {other.resolve()}, which --policy or " in again.stdout
     assert term.points()["bob"] == 6
     term.grade("policy", "{R}", "--file", str(term.course / "exercises" / "policy.toml"))
     assert term.points() == COUNTED
