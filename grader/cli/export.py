@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import was_given
+from grader.cli.options import DISCLOSURES, disclosure, was_given
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     cls=_FormatOption,
     metavar="NAME",
     default="",
-    help="the assignment, or the template's column for the grade.",
+    help="the name of the assignment, or the template's column for the grade.",
 )
 @click.option(
     "--out-of",
@@ -98,6 +98,28 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     type=click.Path(exists=True, path_type=Path),
     help="where the graded files lie. By default the current folder.",
 )
+@click.option(
+    "--feedback",
+    cls=_FormatOption,
+    metavar="COLUMN",
+    default="",
+    help="write what each student gets back into this column, as 'Feedback comments', too.",
+)
+@click.option(
+    "--layout",
+    cls=_FormatOption,
+    metavar="NAME",
+    type=click.Choice(("plain", "moodle", "canvas")),
+    default="plain",
+    help="whose names the files have: plain (the students' ids), moodle or canvas, to be uploaded there.",
+)
+@click.option(
+    "--disclose",
+    metavar="LEVEL",
+    type=click.Choice(DISCLOSURES),
+    help=f"In what students read, how much of hidden tests: {', '.join(DISCLOSURES)}. By default what "
+    "course.toml says.",
+)
 def export(
     source: Path,
     name: str,
@@ -107,6 +129,9 @@ def export(
     out_of: float | None,
     excel: bool,
     submission: Path | None,
+    feedback: str,
+    layout: str,
+    disclose: str | None,
 ) -> None:
     """Write results in the format of a gradebook, a platform or a CI system.
 
@@ -125,10 +150,14 @@ def export(
     from grader.gradebook import Gradebook
 
     chosen = FORMATS[name]
-    for option in ("template", "column", "out_of", "excel", "submission"):
+    for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if was_given(option) and option not in chosen.reads:
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
+            if option == "disclose":
+                raise click.UsageError(
+                    f"{name} is for staff and holds everything: --disclose is for {readers}."
+                )
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
     if source.is_dir():
         with Gradebook.open(source) as book:
@@ -140,6 +169,9 @@ def export(
         excel=excel,
         environment=os.environ,
         submission=submission or Path(),
+        disclose=disclosure(disclose),
+        feedback=feedback,
+        layout=layout,
     )
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
