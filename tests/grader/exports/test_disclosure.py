@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from grader.exports import FORMATS
 from grader.exports.disclosure import Audience, disclosed
 from grader.exports.files import ClassFormat, Options
 from grader.exports.report import write_report
+from grader.exports.source import ClassSource
 from grader.judge.scoring import shares
 from grader.results import (
     Disclosure,
@@ -32,6 +35,7 @@ from grader.results import (
 
 from ..builders import checked, entry, exercise, unjudged
 
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 ENVIRONMENT = {
     "CLASSROOM": "cs",
     "ASSIGNMENT": "lab",
@@ -106,6 +110,71 @@ def judged(of: Entry) -> Entry:
     return msgspec.structs.replace(
         of, result=msgspec.structs.replace(of.result, exercises=exercises)
     )
+
+
+# --- a class as it is graded ----------------------------------------------------------------------
+
+WRONG = {
+    "scaled": "return np.convolve(values, np.ones(width) / width, 'valid') * 1.25",
+    "raises": "raise KeyError(f'{values[0]} {width}')",
+    "odd": "raise type(f'Odd_{values[0]}', (ValueError,), {})()",
+    "unwritten": "raise NotImplementedError(f'{values[0]}')",
+    "prints": "print(values, float(values[0])); return np.zeros(len(values) - width + 1)",
+}
+ANSWER = '''\
+"""An answer."""
+
+import numpy as np
+
+
+def running_mean(values, width):
+    {}
+'''
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class of wrong answers that tell what a hidden test gave them."""
+    folder = tmp_path_factory.mktemp("wrong")
+    for student, line in WRONG.items():
+        home = folder / "submissions" / student / "arrays"
+        home.mkdir(parents=True)
+        (home / "running_mean.py").write_text(ANSWER.format(line), encoding="utf-8")
+    command = [sys.executable, "-m", "grader.cli", "batch", folder / "submissions"]
+    command += ["-o", folder / "results", "--jobs", "1", "--exercise", "running_mean"]
+    subprocess.run(command, cwd=PLAIN, check=True, capture_output=True, timeout=120)
+    return folder / "results"
+
+
+def numbers(of: Entry) -> set[str]:
+    """Every number with a point that a hidden test of an entry told or printed."""
+    hidden = [t for e in of.result.exercises for t in e.tests if t.visibility is Visibility.HIDDEN]
+    texts = [f"{t.message} {t.printed}" for t in hidden if t.outcome is not Outcome.PASSED]
+    return set(re.findall(r"\d+\.\d{3,}", " ".join(texts)))
+
+
+@pytest.mark.parametrize("student", WRONG)
+def test_no_number_of_a_hidden_test_of_a_class_gets_out(
+    results: Path, tmp_path: Path, student: str
+) -> None:
+    (of,) = [each for each in ClassSource(results) if each.student.id == student]
+    secrets = numbers(of)
+    assert secrets, "the class tells nothing that could get out"
+    for name in STUDENTS:
+        text = "\n".join(texts(name, of))
+        assert not [secret for secret in secrets if secret in text], name
+    write_report([of], tmp_path, sources=lambda _: {})
+    page = (tmp_path / "students" / f"{student}.html").read_text(encoding="utf-8")
+    assert not [secret for secret in secrets if secret in page]
+    assert all(secret in "".join(texts("jsonl", of)) for secret in secrets)
+
+
+def test_a_named_mistake_of_a_class_is_told(results: Path) -> None:
+    told = {of.student.id: "\n".join(texts("feedback", of)) for of in ClassSource(results)}
+    assert "Every width from 1 to the number of values is fine" in told["scaled"]
+    assert "Your code raised a KeyError." in told["raises"]
+    assert "Your code raised an exception." in told["odd"]
+    assert "Odd_" not in told["odd"].partition("Every width")[2]
 
 
 def test_every_format_says_who_reads_it() -> None:
