@@ -52,7 +52,8 @@ def sentences_of(suite: Path) -> list[Sentence]:
 def phrases_of(source: bytes) -> set[tuple[str, ...]]:
     """The lines of all texts of a source file, each as its parts between what is known only as it runs."""
     tree = ast.parse(source)
-    shared, phrases = _texts_by_name(tree.body), set()
+    shared = _texts_by_name(tree.body)
+    phrases: set[tuple[str, ...]] = set()
     for part in tree.body:
         names = shared
         if isinstance(part, ast.FunctionDef | ast.ClassDef):

@@ -70,4 +70,4 @@ class Schema:
         for group in kind.iter():
             assert group.tag in _KNOWN, group.tag
             if group.tag == f"{_XS}element":
-                yield group.get("ref") or group.get("name", "")
+                yield group.get("ref", "") or group.get("name", "")

@@ -140,7 +140,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         home = folder / "submissions" / student / "arrays"
         home.mkdir(parents=True)
         (home / "running_mean.py").write_text(ANSWER.format(line), encoding="utf-8")
-    command = [sys.executable, "-m", "grader.cli", "batch", folder / "submissions"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "grader.cli",
+        "batch",
+        folder / "submissions",
+    ]
     command += ["-o", folder / "results", "--jobs", "1", "--exercise", "running_mean"]
     subprocess.run(command, cwd=PLAIN, check=True, capture_output=True, timeout=120)
     return folder / "results"

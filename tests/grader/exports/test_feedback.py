@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_hostile_text_opens_nothing(text: str) -> None:
 # --- zips -----------------------------------------------------------------------------------------
 
 
-def zipped(entries: Iterable[Entry], **options: str) -> tuple[dict[str, str], list[str]]:
+def zipped(entries: Iterable[Entry], **options: Any) -> tuple[dict[str, str], list[str]]:
     chosen = FORMATS["feedback_zip"]
     assert isinstance(chosen, ClassFormat)
     out = io.BytesIO()

@@ -48,7 +48,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES)
+@pytest.fixture(params=list(CASES.values()), ids=list(CASES))
 def of(request: pytest.FixtureRequest) -> Entry:
     other = exercise(checked(), checked("z", Outcome.FAILED), name="gelu")
     return entry(request.param, other)
