@@ -9,6 +9,8 @@ of a file that was handed in. That one is known where the class was graded from 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterable
 from typing import IO
@@ -31,15 +33,18 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     """Write a page a student; whom the platform would not know is left out, and told."""
     named = {"moodle": _moodle, "canvas": _canvas}.get(options.layout, _plain)
     notes = []
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for entry in entries:
-            if (name := named(entry)) is None:
-                notes.append(
-                    f"{entry.student.id}: {_WHY_NOT[options.layout]}, so no page is in it."
-                )
-                continue
-            page = markdown_feedback(entry, options.column).encode("utf-8", "replace")
-            archive.writestr(zipfile.ZipInfo(name, _MOMENT), page, zipfile.ZIP_DEFLATED)
+    # A zip that was written to a pipe has its sizes behind each file, where not everybody looks.
+    with tempfile.TemporaryFile() as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for entry in entries:
+                if (name := named(entry)) is None:
+                    why = _WHY_NOT[options.layout]
+                    notes.append(f"{entry.student.id}: {why}, so no page is in it.")
+                    continue
+                page = markdown_feedback(entry, options.column).encode("utf-8", "replace")
+                archive.writestr(zipfile.ZipInfo(name, _MOMENT), page, zipfile.ZIP_DEFLATED)
+        file.seek(0)
+        shutil.copyfileobj(file, out)
     return notes
 
 
