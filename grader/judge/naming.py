@@ -116,7 +116,7 @@ def _holes(text: str, parts: tuple[str, ...]) -> list[str] | None:
     return [*holes, text[at:end]]
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def _sources(suite: bytes) -> _Sources:
     """The lines of a suite and of the checks."""
     own, checks = phrases_of(suite), _phrases_of_checks()
