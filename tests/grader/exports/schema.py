@@ -48,7 +48,7 @@ class Schema:
 
     def _attributes(self, element: Element, kind: Element | None) -> Iterator[str]:
         declared = [] if kind is None else kind.findall(f"{_XS}attribute")
-        by_name = {each.get("name"): each for each in declared}
+        by_name = {each.get("name", ""): each for each in declared}
         for name, value in element.attrib.items():
             if name not in by_name:
                 yield f"{element.tag}: no attribute {name}"
