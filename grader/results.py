@@ -41,6 +41,15 @@ class Status(enum.Enum):
     UNJUDGED = "unjudged"
 
 
+class Disclosure(enum.Enum):
+    """What a student may read of a hidden test, each more than the one before."""
+
+    NOTHING = "nothing"
+    TITLE = "title"
+    MISTAKE = "mistake"
+    EVERYTHING = "everything"
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where in the submission to look: `line` counts from 1."""
 
@@ -54,6 +63,7 @@ class TestResult(msgspec.Struct, frozen=True):
 
     `printed` is what the student's code printed in it, bounded; of a hidden test it is for staff. One that
     was `refused` ended where the code used what is not allowed, before it came to what the title says.
+    `named` is what the message of a hidden test says without any value: nothing in it came from a run.
     """
 
     # pytest collects classes by this prefix.
@@ -71,6 +81,7 @@ class TestResult(msgspec.Struct, frozen=True):
     place: Place | None = None
     printed: str = ""
     refused: bool = False
+    named: str = ""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -116,11 +127,15 @@ class ExerciseResult(msgspec.Struct, frozen=True):
 
 
 class CourseInfo(msgspec.Struct, frozen=True):
-    """The course that judged; the digest covers its manifest and suites."""
+    """The course that judged; the digest covers its manifest and suites.
+
+    `disclose` is what students may read of hidden tests, where nobody asks for something else.
+    """
 
     name: str
     version: str
     digest: str
+    disclose: Disclosure = Disclosure.MISTAKE
 
 
 class SubmissionInfo(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from grader.cli.border import Command, ExitCode, tell_unfinished
-from grader.cli.options import anonymous_option, was_given
+from grader.cli.options import DISCLOSURES, anonymous_option, disclosure, was_given
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     cls=_FormatOption,
     metavar="NAME",
     default="",
-    help="the assignment, or the template's column for the grade.",
+    help="the name of the assignment, or the template's column for the grade.",
 )
 @click.option(
     "--out-of",
@@ -102,6 +102,28 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     help="where the graded files lie. By default the current folder.",
 )
 @anonymous_option
+@click.option(
+    "--feedback",
+    cls=_FormatOption,
+    metavar="COLUMN",
+    default="",
+    help="write what each student gets back into this column, as 'Feedback comments', too.",
+)
+@click.option(
+    "--layout",
+    cls=_FormatOption,
+    metavar="NAME",
+    type=click.Choice(("plain", "moodle", "canvas")),
+    default="plain",
+    help="whose names the files have: plain (the students' ids), moodle or canvas, to be uploaded there.",
+)
+@click.option(
+    "--disclose",
+    metavar="LEVEL",
+    type=click.Choice(DISCLOSURES),
+    help=f"In what students read, how much of hidden tests: {', '.join(DISCLOSURES)}. By default what "
+    "course.toml says.",
+)
 def export(
     source: Path,
     name: str,
@@ -112,6 +134,9 @@ def export(
     excel: bool,
     submission: Path | None,
     anonymous: bool,
+    feedback: str,
+    layout: str,
+    disclose: str | None,
 ) -> None:
     """Write results in the format of a gradebook, a platform or a CI system.
 
@@ -130,10 +155,14 @@ def export(
     from grader.gradebook import Gradebook
 
     chosen = FORMATS[name]
-    for option in ("template", "column", "out_of", "excel", "submission"):
+    for option in sorted(set(Options.__struct_fields__) & set(click.get_current_context().params)):
         if was_given(option) and option not in chosen.reads:
             # It would be lost without a word.
             flag, readers = f"--{option.replace('_', '-')}", ", ".join(_readers(option))
+            if option == "disclose":
+                raise click.UsageError(
+                    f"{name} is for staff and holds everything: --disclose is for {readers}."
+                )
             raise click.UsageError(f"{name} has no use for {flag}: it is for {readers}.")
     if anonymous and template is not None:
         raise click.UsageError("A template is filled in by names: --anonymous has none.")
@@ -149,6 +178,9 @@ def export(
         excel=excel,
         environment=os.environ,
         submission=submission or Path(),
+        disclose=disclosure(disclose),
+        feedback=feedback,
+        layout=layout,
     )
     if isinstance(chosen, ClassFormat):
         if output.is_dir():

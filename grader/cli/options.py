@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.course.manifest import Course, Exercise
+    from grader.results import Disclosure
     from grader.student.workspace import Workspace
 
 _LONGEST_NOTICE = 2000
@@ -50,6 +51,16 @@ suite_option = click.option(
     default="all",
     show_default=True,
     help="Which tests to run, of those that are there.",
+)
+# As in grader.results.Disclosure, which would have to be imported for every `grade --help`.
+DISCLOSURES = ("nothing", "title", "mistake", "everything")
+disclose_option = click.option(
+    "--disclose",
+    metavar="LEVEL",
+    type=click.Choice(DISCLOSURES),
+    help="What students may read of hidden tests: "
+    + ", ".join(DISCLOSURES)
+    + ". By default what course.toml says.",
 )
 results_argument = click.argument(
     "results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -140,6 +151,13 @@ def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
             "Every exercise is done: name the one that you mean.", click.get_current_context()
         )
     return first_open
+
+
+def disclosure(level: str | None) -> Disclosure | None:
+    """The level of this name; None for that of the course."""
+    from grader.results import Disclosure
+
+    return None if level is None else Disclosure(level)
 
 
 def was_given(*names: str) -> bool:

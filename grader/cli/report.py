@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import anonymous_option, results_argument
+from grader.cli.options import anonymous_option, disclose_option, disclosure, results_argument
 
 
 @click.command(cls=Command, short_help="Write a class as pages to look at, and to send.")
@@ -21,15 +21,16 @@ from grader.cli.options import anonymous_option, results_argument
     type=click.Path(path_type=Path),
     help="Where to write the pages: a new folder, or that of an earlier report.",
 )
+@disclose_option
 @anonymous_option
 @click.option("--open", "show", is_flag=True, help="Open the report in your browser.")
-def report(results: Path, folder: Path, anonymous: bool, show: bool) -> None:
+def report(results: Path, folder: Path, disclose: str | None, anonymous: bool, show: bool) -> None:
     """Write the report of a class: RESULTS is the folder that `grade batch` wrote.
 
     In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
     student, alike pairs if `grade similar` was run. In FOLDER/students is a page for each student
     that you can send to that student: one file that names nobody else and has of hidden tests
-    only the titles. No page loads anything from a network.
+    what students may read. No page loads anything from a network.
 
     \b
     Examples:
@@ -59,6 +60,7 @@ def report(results: Path, folder: Path, anonymous: bool, show: bool) -> None:
             attention=book.attention(),
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),
             before=book.totals_before(),
+            disclose=disclosure(disclose),
         )
     count = f"{written.students} student{'' if written.students == 1 else 's'}"
     click.echo(f"{count}: {clean(str(written.index), 1000)}")

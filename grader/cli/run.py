@@ -10,7 +10,9 @@ import click
 
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
+    DISCLOSURES,
     course_option,
+    disclosure,
     exercises_argument,
     isolation_option,
     known_exercises,
@@ -84,6 +86,15 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     default=100.0,
     help="Exit with 0 from this percentage of the points on; by default 100.",
 )
+@click.option(
+    "--disclose",
+    metavar="LEVEL",
+    type=click.Choice(DISCLOSURES),
+    default="everything",
+    help="How much to show and to write of hidden tests, where students read it: "
+    + ", ".join(DISCLOSURES)
+    + "; by default everything.",
+)
 @isolation_option
 @click.option(
     "--no-isolation", is_flag=True, help="Run the code without any wall: only what you trust."
@@ -102,6 +113,7 @@ def run(
     suite: str,
     seed: int,
     fail_under: float,
+    disclose: str,
     require_isolation: str,
     no_isolation: bool,
     verbose: bool,
@@ -163,6 +175,10 @@ def run(
     if workspace is not None:
         workspace.record(result, suite)
         tell_notices(workspace)
+    if disclose != DISCLOSURES[-1]:
+        from grader.exports.disclosure import disclosed_result
+
+        result = disclosed_result(result, disclosure(disclose))
     if json_file is not None:
         _write(json_file, result)
     if pytest_report is not None:

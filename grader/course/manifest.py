@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from grader.errors import CourseError
-from grader.results import CourseInfo, Visibility
+from grader.results import CourseInfo, Disclosure, Visibility
 
 if TYPE_CHECKING:
     from grader.course.pack import Unpacked
@@ -165,6 +165,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: _Identifier
     version: _Text
     exercise: Annotated[tuple[Exercise, ...], msgspec.Meta(min_length=1)]
+    disclose: Disclosure = Disclosure.MISTAKE
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -180,6 +181,7 @@ class Course(msgspec.Struct, frozen=True):
     version: str
     exercises: tuple[Exercise, ...]
     unpacked: Unpacked | None = None
+    disclose: Disclosure = Disclosure.MISTAKE
 
     def exercise(self, exercise_id: str) -> Exercise:
         """The exercise of this id; an unknown one is a CourseError that names the known ones."""
@@ -275,7 +277,7 @@ class Course(msgspec.Struct, frozen=True):
         for path in self.judged_files():
             digest.update(path.relative_to(self.root).as_posix().encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
-        return CourseInfo(self.name, self.version, digest.hexdigest())
+        return CourseInfo(self.name, self.version, digest.hexdigest(), self.disclose)
 
     def files(self) -> dict[str, Path]:
         """All that judges and proves it, by name below the root; the stubs as they were handed out."""
@@ -374,7 +376,15 @@ def _load(manifest: Path) -> Course:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{manifest}: {_explain(error, manifest)}") from error
     folder = manifest.parent
-    course = Course(folder.parent, folder, read.name, read.title, read.version, read.exercise)
+    course = Course(
+        folder.parent,
+        folder,
+        read.name,
+        read.title,
+        read.version,
+        read.exercise,
+        disclose=read.disclose,
+    )
     for complaint in (*_complaints(read), *_missing(course)):
         raise CourseError(f"{manifest}: {complaint}")
     return course

@@ -12,7 +12,8 @@ from typing import IO
 import msgspec
 
 from grader.errors import GraderError
-from grader.results import Entry
+from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
+from grader.results import Disclosure, Entry
 
 
 @contextlib.contextmanager
@@ -76,7 +77,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `template` is the file to fill in, `column` the name of the assignment or of its column, `out_of`
     the points that the total is scaled to (as they are where it is None). `environment` holds
     variables, `excel` asks for a byte order mark, `submission` says where the graded files lie, relative
-    to the current folder.
+    to the current folder. `disclose` is what students may read of hidden tests (None: as the course says).
+    `feedback` names the column for comments beside the grades, `layout` is the platform by whose names a zip
+    is uploaded: moodle, canvas, or plain for none.
     """
 
     template: Path | None = None
@@ -85,25 +88,58 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     excel: bool = False
     environment: Mapping[str, str] = {}
     submission: Path = Path()
+    disclose: Disclosure | None = None
+    feedback: str = ""
+    layout: str = "plain"
 
 
-class ClassFormat(msgspec.Struct, frozen=True):
+class _Format(msgspec.Struct, frozen=True):
+    """What a format is for, and who reads it; `options` are the fields of Options that concern it."""
+
+    summary: str
+    audience: Audience
+
+    @property
+    def _for_students(self) -> bool:
+        return self.audience is Audience.STUDENTS
+
+
+class ClassFormat(_Format, frozen=True):
     """A file about everybody.
 
-    `write` takes the entries (an iterable that may be iterated more than once), a binary stream and
+    `writer` takes the entries (an iterable that may be iterated more than once), a binary stream and
     the options, and returns notes for the caller: rows without a person, and the like.
-    `reads` are the fields of Options that it has a use for.
     """
 
-    summary: str
-    write: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
-    reads: tuple[str, ...] = ()
+    writer: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
+    options: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields of Options that it has a use for."""
+        return (*self.options, "disclose") if self._for_students else self.options
+
+    def write(self, entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
+        """Write the file, for students with nothing that they may not read; returns notes."""
+        if self._for_students:
+            entries = DisclosedEntries(entries, options.disclose)
+        return self.writer(entries, out, options)
 
 
-class StudentFormat(msgspec.Struct, frozen=True):
-    """A file about one student; `render` returns its bytes or raises NoVerdict."""
+class StudentFormat(_Format, frozen=True):
+    """A file about one student; `renderer` returns its bytes or raises NoVerdict."""
 
-    summary: str
     suffix: str
-    render: Callable[[Entry, Options], bytes]
-    reads: tuple[str, ...] = ()
+    renderer: Callable[[Entry, Options], bytes]
+    options: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields of Options that it has a use for."""
+        return (*self.options, "disclose") if self._for_students else self.options
+
+    def render(self, entry: Entry, options: Options) -> bytes:
+        """The file, for students with nothing that they may not read; raises NoVerdict."""
+        if self._for_students:
+            entry = disclosed(entry, options.disclose)
+        return self.renderer(entry, options)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from grader.judge.scoring import scaled
-from grader.results import Entry, ExerciseResult, Result, Status, TestResult
+import msgspec
+
+from grader.judge.scoring import Share, change, scaled, shares, shares_that_count
+from grader.results import (
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Result,
+    Status,
+    TestResult,
+    Visibility,
+)
 from grader.student.blocks import explained, plain
-from grader.text import counted
+from grader.text import counted, number
 
 NOT_JUDGED = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
 
@@ -56,4 +66,54 @@ def standing(entry: Entry) -> str:
 
 def explanation(test: TestResult) -> str:
     """The explanation of a test for the student: the message, the place, and the hint."""
-    return plain(explained(test))
+    text = plain(explained(test))
+    # Of a hidden test there may be no more to read; a reader of another system wants some words.
+    return text or ("" if test.outcome is Outcome.PASSED else "This does not hold yet.")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of a table of points: a test, or what changed the points of all of them, and why."""
+
+    test: TestResult
+    share: Share
+    text: str
+
+
+def lines(exercise: ExerciseResult) -> list[Line]:
+    """The tests with what the judge gave, then the change of the points, which may be below 0."""
+    added = Share(change(exercise), 0)
+    return _lines(exercise, shares(exercise), added)
+
+
+def lines_that_count(exercise: ExerciseResult) -> list[Line]:
+    """The tests and the change with the points that count, none of them below 0."""
+    return _lines(exercise, *shares_that_count(exercise))
+
+
+def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[Line]:
+    tests = zip(exercise.tests, earned, strict=True)
+    told = [Line(test, share, explanation(test)) for test, share in tests]
+    if (marked := change_of_points(exercise)) is not None:
+        told.append(Line(marked, added, marked.message))
+    return told
+
+
+def change_of_points(exercise: ExerciseResult) -> TestResult | None:
+    """What a policy and corrections made of the points, as a test; None where nothing is to be said."""
+    mark = exercise.mark
+    reasons = [text for text in (*mark.reasons, mark.comment) if text] if mark else []
+    added = change(exercise) / 100
+    if mark is None or not (added or reasons):
+        return None
+    points = f"{number(exercise.score)} points count"
+    return TestResult(
+        name="points_that_count",
+        title=f"{points}, not {number(mark.judged)}" if added else points,
+        visibility=Visibility.PUBLIC,
+        outcome=Outcome.FAILED if added < 0 else Outcome.PASSED,
+        score=added,
+        max_score=max(added, 0.0),
+        duration_seconds=0.0,
+        message="\n".join(reasons),
+        hint="",
+    )

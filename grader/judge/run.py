@@ -28,6 +28,7 @@ from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.recording import recorder
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed
@@ -194,8 +195,10 @@ def _run(
             run.session.close()
             if _passes(run, solution(), test, path, function):
                 recorder.provoke(test, end.fault)
-                end = TestEnd(Outcome.ERROR, PROVOKED)
+                end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED)
         seconds = time.perf_counter() - begin
+        if test.visibility is Visibility.HIDDEN:
+            end = msgspec.structs.replace(end, named=named_mistake(end, path))
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
         result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
         results.append(result)
@@ -273,11 +276,11 @@ def _not_loaded(
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
-    if not end.refused:
-        return score_test(test, end.outcome, end.message, place, seconds)
-    test = msgspec.structs.replace(test, hint="")
+    if end.refused:
+        test = msgspec.structs.replace(test, hint="")
     result = score_test(test, end.outcome, end.message, place, seconds)
-    return msgspec.structs.replace(result, refused=True)
+    named = end.named if test.visibility is Visibility.HIDDEN else ""
+    return msgspec.structs.replace(result, refused=end.refused, named=named)
 
 
 # --- suites ---------------------------------------------------------------------------------------

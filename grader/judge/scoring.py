@@ -213,14 +213,43 @@ class Share(msgspec.Struct, frozen=True):
 
 
 def shares(exercise: ExerciseResult) -> list[Share]:
-    """What each test of a judged exercise earned: the sums are those of the exercise.
+    """What each test of a judged exercise earned: the sums are those that the judge gave.
 
     Hundredths are dealt out as integers, so that they add up exactly whichever test is rounded up.
     """
-    score, worth = hundredths(exercise.score), hundredths(exercise.max_score)
+    score, worth = hundredths(_judged(exercise)), hundredths(exercise.max_score)
+    return _shared(exercise, score, worth - score)
+
+
+def change(exercise: ExerciseResult) -> int:
+    """What a policy and corrections added to the points of the judge, or took off, in hundredths."""
+    return hundredths(exercise.score) - hundredths(_judged(exercise))
+
+
+def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
+    """Shares of which none is below 0: of the tests, and of the change of their points.
+
+    All of them together have the sums that count. What was taken off has earned nothing of what it is worth,
+    and each test that passed is worth so much less; what was added has earned all.
+    """
+    score, worth, added = (
+        hundredths(exercise.score),
+        hundredths(exercise.max_score),
+        change(exercise),
+    )
+    if added > 0:
+        return _shared(exercise, score - added, worth - score), Share(added, added)
+    return _shared(exercise, score, worth - score + added), Share(0, -added)
+
+
+def _judged(exercise: ExerciseResult) -> float:
+    return exercise.score if exercise.mark is None else exercise.mark.judged
+
+
+def _shared(exercise: ExerciseResult, score: int, lost: int) -> list[Share]:
     earned = _dealt(score, [test.score for test in exercise.tests])
-    missed = _dealt(worth - score, [test.max_score - test.score for test in exercise.tests])
-    return [Share(got, got + lost) for got, lost in zip(earned, missed, strict=True)]
+    missed = _dealt(lost, [test.max_score - test.score for test in exercise.tests])
+    return [Share(got, got + lacks) for got, lacks in zip(earned, missed, strict=True)]
 
 
 def _dealt(amount: int, weights: list[float]) -> list[int]:

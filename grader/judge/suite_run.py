@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import random
 import sys
@@ -32,7 +33,8 @@ MAX_MESSAGE = 2_000
 class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
-    What is not allowed is `refused`: the test did not come to the mistake that its hint is for.
+    What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
+    what a student may read of it in a hidden test, in words of ours alone.
     """
 
     outcome: Outcome
@@ -41,6 +43,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     function: str = ""
     refused: bool = False
     fault: str = ""
+    named: str = ""
 
 
 class NotYet(Exception):
@@ -108,17 +111,23 @@ def meaning_of(error: BaseException | None) -> TestEnd:
         case NotYet():
             return TestEnd(Outcome.SKIPPED, str(error))
         case Forbidden(frame=Frame(line, function)):
-            return TestEnd(Outcome.FAILED, str(error), line or None, function, refused=True)
+            named = "Your code uses what this exercise does not allow."
+            return TestEnd(
+                Outcome.FAILED, str(error), line or None, function, refused=True, named=named
+            )
         case StudentError():
             return _student_error(error)
         case TimedOut(frame=frame) | SandboxDied(frame=frame):
-            outcome = Outcome.TIMEOUT if isinstance(error, TimedOut) else Outcome.ERROR
+            late = isinstance(error, TimedOut)
+            outcome = Outcome.TIMEOUT if late else Outcome.ERROR
+            named = "Your code took too long." if late else "Your code ended the process."
+            end = TestEnd(outcome, str(error), named=named)
             if frame is None:
-                return TestEnd(outcome, str(error))
-            return TestEnd(outcome, str(error), frame.line, frame.function)
+                return end
+            return msgspec.structs.replace(end, line=frame.line, function=frame.function)
         case ProtocolError():
-            text = f"Your code gave an answer that cannot be read: {error}."
-            return TestEnd(Outcome.ERROR, clean(text, 400))
+            named = "Your code gave an answer that cannot be read"
+            return TestEnd(Outcome.ERROR, clean(f"{named}: {error}.", 400), named=f"{named}.")
         case CheckFailed() | AssertionError():
             # A bare assert says nothing that a student may read; the title says what is wrong.
             return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
@@ -138,12 +147,22 @@ def _student_error(error: StudentError) -> TestEnd:
     if isinstance(error, NotImplementedError) and error.unwritten:
         first = clean(error.text.partition("\n")[0], 400)
         text = f"Still to do: {first}" if first else "This part is still to be written."
-        return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)
+        named = "This part is still to be written."
+        return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
     error_text = clean(str(error).partition("\n")[0], 400).rstrip(".")
     message = f"Your code raised {error_text}{where}.{_advice(error)}"
-    return TestEnd(Outcome.ERROR, message, line, function)
+    named = f"Your code raised {_known_type(error)}.{_advice(error)}"
+    return TestEnd(Outcome.ERROR, message, line, function, named=named)
+
+
+def _known_type(error: StudentError) -> str:
+    """The builtin type of an exception; a name that a student gave could tell what the test put in."""
+    name = error.type_name
+    if not isinstance(getattr(builtins, name, None), type):
+        return "an exception"
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _advice(error: StudentError) -> str:

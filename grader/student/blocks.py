@@ -112,7 +112,9 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-            alike.setdefault((test.outcome, test.message, test.place), []).append(test)
+            # Of what a student may not read nobody knows whether it is alike.
+            cause = (test.outcome, test.message or test.name, test.place)
+            alike.setdefault(cause, []).append(test)
     in_order = [Finding(tuple(tests)) for tests in alike.values()]
     return sorted(in_order, key=lambda finding: finding.first.outcome is Outcome.NOT_IMPLEMENTED)
 
@@ -168,7 +170,7 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
         cause = tuple(block for block in blocks if not isinstance(block, Hint))
         if test.message == exercise.message:
             blocks = ()
-        elif cause in above and test.outcome is not Outcome.SKIPPED:
+        elif cause and cause in above and test.outcome is not Outcome.SKIPPED:
             blocks = (Note("The same as above."), *blocks[len(cause) :])
         above.add(cause)
         sections.append(Section(blocks, test, test.title))

@@ -355,8 +355,8 @@ def test_the_grading_reporter_gets_its_variables(student: Path, tmp_path: Path) 
         for each in names
     }
     assert read["greeting"]["status"] == "pass"
-    assert sum(test["score"] for each in read.values() for test in each["tests"]) == 2.5
-    assert sum(each["max_score"] for each in read.values()) == 20
+    assert sum(test["score"] for each in read.values() for test in each["tests"]) == 250
+    assert sum(each["max_score"] for each in read.values()) == 2000, "in hundredths"
 
 
 @bash

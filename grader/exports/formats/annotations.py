@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import command_data, command_property, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, is_judged
+from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import Where, explained, findings
 
@@ -53,11 +54,12 @@ def _notes(exercise: ExerciseResult) -> list[_Note]:
     for finding in findings(exercise):
         test = finding.first
         if test.outcome is not Outcome.NOT_IMPLEMENTED:
-            cause = (test.message.partition("\n")[0], test.place)
+            cause = (test.message.partition("\n")[0] or test.name, test.place)
             # The place is a property of the command.
             texts = [block.text for block in explained(test) if not isinstance(block, Where)]
             title = f"{exercise.title}: {test.title}"
-            notes.setdefault(cause, _Note(title, "\n".join(texts), test.place))
+            text = "\n".join(texts) or explanation(test)
+            notes.setdefault(cause, _Note(title, text, test.place))
     return list(notes.values())
 
 
@@ -80,4 +82,6 @@ def _in_repository(place: Place, submission: Path) -> str:
     return name.as_posix()
 
 
-FORMAT = StudentFormat("GitHub annotations at the student's lines", ".txt", render, ("submission",))
+FORMAT = StudentFormat(
+    "GitHub annotations at the student's lines", Audience.STUDENTS, ".txt", render, ("submission",)
+)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import IO
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
 from grader.exports.table import Sheet, Table, read_sheet
@@ -172,5 +173,8 @@ def _title_and_id(title: str) -> tuple[str, ...]:
 
 
 FORMAT = ClassFormat(
-    "Canvas's gradebook; --template fills in its export", write, ("template", "column", "out_of")
+    "Canvas's gradebook; --template fills in its export",
+    Audience.STAFF,
+    write,
+    ("template", "column", "out_of"),
 )

@@ -3,7 +3,8 @@
 The reporter prints passed tests / tests x max_score in its table and the sum of `score` in its annotation. They
 agree only where all tests of a runner weigh the same, and ours do not. So an exercise of which a part is earned
 becomes two runners: `glu` with what holds, worth what it earned, and `glu-open` with the rest. Then both
-say what the result says. (No id of an exercise has a hyphen.)
+say what the result says. (No id of an exercise has a hyphen.) The reporter adds in floating point and prints
+what comes out, so its points are hundredths of ours, and integers.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, no_commands, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
-from grader.judge.scoring import Share, shares
-from grader.results import Entry, ExerciseResult, Outcome, TestResult
+from grader.exports.verdicts import NOT_JUDGED, Line, is_judged, lines_that_count
+from grader.results import Entry, ExerciseResult, Outcome
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.
@@ -26,7 +27,7 @@ _MOST_BYTES = 90_000
 # And none whose variables and arguments are 2 MiB together.
 _MOST_IN_ALL = 900_000
 
-_Group = list[tuple[TestResult, Share]]
+_Group = list[Line]
 
 
 def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
@@ -45,9 +46,9 @@ def _runners(exercise: ExerciseResult, most: int) -> Iterator[tuple[str, bytes]]
     if not is_judged(exercise) or not exercise.tests:
         yield exercise.name, msgspec.json.encode(_without_verdict())
         return
-    group = list(zip(exercise.tests, shares(exercise), strict=True))
-    passed = [(test, share) for test, share in group if test.outcome is Outcome.PASSED]
-    rest = [(test, share) for test, share in group if test.outcome is not Outcome.PASSED]
+    group = lines_that_count(exercise)
+    passed = [line for line in group if line.test.outcome is Outcome.PASSED]
+    rest = [line for line in group if line.test.outcome is not Outcome.PASSED]
     if passed and rest:
         yield exercise.name, _fitting(passed, most)
         yield f"{exercise.name}-open", _fitting(rest, most)
@@ -69,35 +70,35 @@ def _fitting(group: _Group, most: int) -> bytes:
 
 def _summed(group: _Group) -> dict[str, Any]:
     """A group of too many tests as one: all of them hold, or none does."""
-    first = _status(group[0][0].outcome)
-    score = sum(share.score for _, share in group) / 100
+    first = _status(group[0].test.outcome)
+    score = sum(line.share.score for line in group)
     test = {"name": f"{len(group)} tests", "status": first, "score": score, "message": ""}
-    worth = sum(share.max_score for _, share in group) / 100
+    worth = sum(line.share.max_score for line in group)
     status = "pass" if first == "pass" else "fail"
     return {"version": 1, "status": status, "max_score": worth, "tests": [_filled(test)]}
 
 
 def _written(group: _Group, limit: int) -> bytes:
-    passed = all(test.outcome is Outcome.PASSED for test, _ in group)
+    passed = all(line.test.outcome is Outcome.PASSED for line in group)
     return msgspec.json.encode(
         {
             "version": 1,
             "status": "pass" if passed else "fail",
-            "max_score": sum(share.max_score for _, share in group) / 100,
-            "tests": [_test(test, share, limit) for test, share in group],
+            "max_score": sum(line.share.max_score for line in group),
+            "tests": [_test(line, limit) for line in group],
         }
     )
 
 
-def _test(test: TestResult, share: Share, limit: int) -> dict[str, Any]:
-    place = test.place
+def _test(line: Line, limit: int) -> dict[str, Any]:
+    test, place = line.test, line.test.place
     return _filled(
         {
             "name": no_commands(one_line(test.title)),
             "status": _status(test.outcome),
-            "score": share.score / 100,
+            "score": line.share.score,
             # The reporter prints that of an error to the log as it is.
-            "message": no_commands(shortened(explanation(test), limit)),
+            "message": no_commands(shortened(line.text, limit)),
             "line_no": place.line if place else 0,
             "filename": place.file if place else "",
             "duration": test.duration_seconds,
@@ -115,4 +116,6 @@ def _status(outcome: Outcome) -> str:
     return "error" if outcome in (Outcome.ERROR, Outcome.TIMEOUT) else "fail"
 
 
-FORMAT = StudentFormat("GitHub Classroom's grading reporter, lines for GITHUB_ENV", ".env", render)
+FORMAT = StudentFormat(
+    "GitHub Classroom's grading reporter, lines for GITHUB_ENV", Audience.STUDENTS, ".env", render
+)

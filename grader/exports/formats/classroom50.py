@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import ExportError, NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import explanation, unjudged
-from grader.judge.scoring import shares
+from grader.exports.verdicts import lines_that_count, unjudged
 from grader.results import Entry, Outcome
 
 _MOST_BYTES = 10_000_000
@@ -68,14 +68,14 @@ def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
 def _written(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
     tests = [
         {
-            "test-name": f"{exercise.name}: {one_line(test.title)}",
-            "passed": test.outcome is Outcome.PASSED,
-            "score": share.score,
-            "max-score": share.max_score,
-            "output": shortened(explanation(test), limit),
+            "test-name": f"{exercise.name}: {one_line(line.test.title)}",
+            "passed": line.test.outcome is Outcome.PASSED,
+            "score": line.share.score,
+            "max-score": line.share.max_score,
+            "output": shortened(line.text, limit),
         }
         for exercise in entry.result.exercises
-        for test, share in zip(exercise.tests, shares(exercise), strict=True)
+        for line in lines_that_count(exercise)
     ]
     result = {
         "schema": "classroom50/result/v1",
@@ -90,4 +90,4 @@ def _written(identity: dict[str, Any], entry: Entry, limit: int) -> bytes:
     return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
 
 
-FORMAT = StudentFormat("Classroom 50's result.json", ".json", render)
+FORMAT = StudentFormat("Classroom 50's result.json", Audience.STUDENTS, ".json", render)

@@ -8,6 +8,7 @@ from typing import IO
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.verdicts import is_judged, left_open, standing, total
@@ -92,4 +93,6 @@ def _remark(exercise: ExerciseResult) -> str:
     return " ".join(filter(None, texts))
 
 
-FORMAT = ClassFormat("a row a student, a column an exercise", write, ("out_of", "excel"))
+FORMAT = ClassFormat(
+    "a row a student, a column an exercise", Audience.STAFF, write, ("out_of", "excel")
+)

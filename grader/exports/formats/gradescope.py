@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import explanation, unjudged
-from grader.judge.scoring import Share, shares
-from grader.results import Entry, ExerciseResult, Outcome, Result, TestResult, Visibility
+from grader.exports.verdicts import Line, lines, unjudged
+from grader.results import Entry, ExerciseResult, Outcome, Result, Visibility
+from grader.student.blocks import remarks
 from grader.text import number
 
 # Students see what public tests say at once; what hidden ones say, when the grades are published.
@@ -42,11 +43,9 @@ def _written(result: Result, limit: int) -> bytes:
             "stdout_visibility": "hidden",
             "extra_data": {"course": result.course.digest, "grader": result.environment.grader},
             "tests": [
-                _test(f"{chapter}.{place}", exercise, test, share, limit)
+                _test(f"{chapter}.{place}", exercise, line, limit)
                 for chapter, exercise in enumerate(result.exercises, 1)
-                for place, (test, share) in enumerate(
-                    zip(exercise.tests, shares(exercise), strict=True), 1
-                )
+                for place, line in enumerate(lines(exercise), 1)
             ],
         }
     )
@@ -54,28 +53,28 @@ def _written(result: Result, limit: int) -> bytes:
 
 
 def _summary(result: Result) -> str:
-    lines = [
+    told = [
         f"{exercise.name}: {number(exercise.score)} of {number(exercise.max_score)} points"
         + (f". {exercise.message}" if exercise.message else "")
+        + (f". {notes}" if (notes := remarks(exercise).replace("\n", " ")) else "")
         for exercise in result.exercises
     ]
-    return "\n".join(lines)
+    return "\n".join(told)
 
 
-def _test(
-    place: str, exercise: ExerciseResult, test: TestResult, share: Share, limit: int
-) -> dict[str, Any]:
+def _test(place: str, exercise: ExerciseResult, line: Line, limit: int) -> dict[str, Any]:
+    test, share = line.test, line.share
     return {
         "score": share.score / 100,
         "max_score": share.max_score / 100,
         "status": "passed" if test.outcome is Outcome.PASSED else "failed",
         "name": f"{exercise.name}: {one_line(test.title)}",
         "number": place,
-        "output": shortened(explanation(test), limit),
+        "output": shortened(line.text, limit),
         "tags": [exercise.name, test.visibility.value],
         "visibility": _VISIBILITY[test.visibility],
         "extra_data": {"outcome": test.outcome.value, "test": test.name},
     }
 
 
-FORMAT = StudentFormat("Gradescope's results.json", ".json", render)
+FORMAT = StudentFormat("Gradescope's results.json", Audience.STUDENTS, ".json", render)

@@ -7,6 +7,7 @@ from typing import IO
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, Options
 from grader.results import Entry
 
@@ -23,4 +24,4 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
     return []
 
 
-FORMAT = ClassFormat("everything, an entry a line", write)
+FORMAT = ClassFormat("everything, an entry a line", Audience.STAFF, write)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as Tree  # it writes here, and reads nothing
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, explanation, is_judged
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
+from grader.student.blocks import remarks
+from grader.text import number
 
 _LONGEST_TEXT = 10_000
 # What XML 1.0 has no way to write, not even as an entity.
@@ -28,7 +31,8 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
     root = Tree.Element("testsuites", name=_legal(one_line(result.course.name)))
     suites = [_suite(exercise) for exercise in result.exercises]
     root.extend(suites)
-    for key in ("tests", "failures", "errors", "skipped"):
+    # A total of what was skipped has no place in the schema of Jenkins' xunit plugin.
+    for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
     root.set("time", f"{result.duration_seconds:.3f}")
     for suite in suites:
@@ -39,7 +43,13 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
 
 
 def _suite(exercise: ExerciseResult) -> Tree.Element:
-    suite = Tree.Element("testsuite", name=f"{exercise.chapter}.{exercise.name}")
+    # The schema knows no file of a case, and no line: they stand in the text of its failure.
+    suite = Tree.Element(
+        "testsuite",
+        name=f"{exercise.chapter}.{exercise.name}",
+        file=_legal(f"{exercise.chapter}/{exercise.name}.py"),
+    )
+    suite.append(_points(exercise))
     cases = (
         [_case(exercise, test, name) for test, name in _named(exercise)]
         if is_judged(exercise)
@@ -50,10 +60,19 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
     for key, child in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(sum(case.find(child) is not None for case in cases)))
     suite.set("time", f"{exercise.duration_seconds:.3f}")
-    if exercise.output.strip():
+    if texts := [text for text in (remarks(exercise), exercise.output) if text.strip()]:
         output = Tree.SubElement(suite, "system-out")
-        output.text = _legal(shortened(exercise.output, _LONGEST_TEXT))
+        output.text = _legal(shortened("\n\n".join(texts), _LONGEST_TEXT))
     return suite
+
+
+def _points(exercise: ExerciseResult) -> Tree.Element:
+    """The points that count, which JUnit has no place for but properties."""
+    points = Tree.Element("properties")
+    earned = {"score": number(exercise.score)} if is_judged(exercise) else {}
+    for name, value in (earned | {"max_score": number(exercise.max_score)}).items():
+        Tree.SubElement(points, "property", name=name, value=value)
+    return points
 
 
 def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
@@ -75,12 +94,10 @@ def _case(exercise: ExerciseResult, test: TestResult, name: str) -> Tree.Element
         "testcase",
         classname=f"{exercise.chapter}.{exercise.name}",
         name=name,
-        file=_legal(test.place.file if test.place else f"{exercise.chapter}/{exercise.name}.py"),
-        line=str(test.place.line if test.place else 1),
         time=f"{test.duration_seconds:.3f}",
     )
     if test.outcome in _CHILD:
-        first = one_line(test.message.partition("\n")[0])
+        first = one_line(explanation(test).partition("\n")[0])
         child = Tree.SubElement(case, _CHILD[test.outcome], message=_legal(first))
         child.set("type", test.outcome.value)
         child.text = _legal(shortened(explanation(test), _LONGEST_TEXT))
@@ -99,4 +116,4 @@ def _legal(text: str) -> str:
     return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-FORMAT = StudentFormat("JUnit XML", ".xml", render)
+FORMAT = StudentFormat("JUnit XML", Audience.STUDENTS, ".xml", render)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, in_html, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
 from grader.results import Entry, ExerciseResult, Result, Status
-from grader.student.blocks import OUTCOME, STATUS, Note, Section, plain, summarized
+from grader.student.blocks import OUTCOME, STATUS, Note, Section, plain, remarks, summarized
 from grader.text import number
 
 # GitHub shows no summary at all of a step that wrote more than 1 MiB; others may write into it, too.
@@ -55,8 +56,9 @@ def _heading(result: Result) -> str:
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:
-    """The findings of an exercise; nothing for one that is passed or not begun."""
-    if exercise.status in (Status.PASSED, Status.NOT_ATTEMPTED):
+    """The findings of an exercise; nothing for one that is passed or not begun, but what changed its points."""
+    ended = exercise.status in (Status.PASSED, Status.NOT_ATTEMPTED)
+    if ended and not remarks(exercise):
         return
     yield ""
     yield "<details>"
@@ -81,10 +83,11 @@ def _section(section: Section, limit: int) -> Iterator[str]:
         yield ""
     notes = [block.text for block in section.blocks if isinstance(block, Note)]
     about = [block for block in section.blocks if not isinstance(block, Note)]
-    yield from _literal(plain(about), limit)
-    yield ""
+    if text := plain(about):
+        yield from _literal(text, limit)
+        yield ""
     for note in notes:
-        yield from (note, "")
+        yield from (_text(note), "")
 
 
 def _literal(text: str, limit: int) -> Iterator[str]:
@@ -96,4 +99,4 @@ def _text(text: str) -> str:
     return in_html(one_line(text))
 
 
-FORMAT = StudentFormat("a GitHub job summary", ".md", render)
+FORMAT = StudentFormat("a GitHub job summary", Audience.STUDENTS, ".md", render)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import IO
 
+from grader.exports.disclosure import Audience
+from grader.exports.feedback import html_feedback, in_comment
 from grader.exports.files import ClassFormat, ExportError, Options
 from grader.exports.formats.csv import exercise_columns, exercise_points
 from grader.exports.matching import Grades, Key, match, match_notes, name_key, person_of
@@ -38,15 +40,24 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
 def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
     columns = exercise_columns(entries)
     table = Table(out)
-    table.row(["username", "email", *columns, options.column or "total"])
+    comments = [options.feedback] if options.feedback else []
+    table.row(["username", "email", *columns, options.column or "total", *comments])
     unfinished = 0
     for entry in entries:
         student, earned, whole = entry.student, exercise_points(entry), total(entry, options.out_of)
         unfinished += whole is None
         cells = [earned.get(column, _NO_GRADE) for column in columns]
         cells.append(_NO_GRADE if whole is None else number(whole))
+        cells += [html_feedback(entry) for _ in comments]
         table.row([student.ids.get("username") or student.id, student.email, *cells])
     return left_open(unfinished)
+
+
+def _feedback(entries: Iterable[Entry]) -> list[tuple[str, str]]:
+    """The feedback of everybody, and how each that is ours begins."""
+    return [
+        (html_feedback(entry), in_comment(f"{entry.result.course.name}: ")) for entry in entries
+    ]
 
 
 class _Worksheet:
@@ -58,12 +69,14 @@ class _Worksheet:
             raise ExportError(f"The worksheet {options.template} has no rows.")
         self._identifier = self._find_identifier()
         self._grade, self._maximum = self._find_grade()
+        self._comments = self._find_comments() if options.feedback else None
 
     def fill(self, entries: Iterable[Entry], out: IO[bytes]) -> list[str]:
         """Write every row with its grade; all else stays, and with it Moodle's dates of change."""
         grades = Grades(entries, self._person, self._options.out_of)
         rows = self._sheet.rows
         matching = match(grades.people, [self._identity(row) for row in rows], self._keys())
+        feedback = [] if self._comments is None else _feedback(entries)
         notes, empty = self._scale_note(grades), []
         table = self._sheet.start(out)
         table.kept(self._sheet.header)
@@ -73,12 +86,24 @@ class _Worksheet:
                 empty.append(self._name(row))
             elif (whole := grades.totals[matching.person_of[at]]) is not None:
                 cells[self._grade] = self._written(whole)
+                if feedback and not self._comment(cells, feedback[matching.person_of[at]]):
+                    notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
                 notes.append(
                     f"{self._name(row)}: has no grade, because a fault of ours left it unjudged."
                 )
             table.kept(cells)
         return [*notes, *match_notes(grades.people, matching, empty)]
+
+    def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
+        """Write the comment, if none is there but an earlier one of ours, which begins alike."""
+        assert self._comments is not None
+        text, beginning = feedback
+        there = cells[self._comments].strip()
+        if there and not there.startswith(beginning):
+            return False
+        cells[self._comments] = text
+        return True
 
     def _person(self, entry: Entry) -> dict[str, str]:
         person = {key: text.casefold() for key, text in person_of(entry.student).items()}
@@ -136,6 +161,18 @@ class _Worksheet:
             raise ExportError(self._no_grade("It cannot be told which column is the grade"))
         return maxima[0] - 1, maxima[0]
 
+    def _find_comments(self) -> int:
+        wanted, header = self._options.feedback.strip(), self._sheet.header
+        places = [at for at, title in enumerate(header) if title.strip() == wanted]
+        if len(places) == 1 and places[0] > self._grade:
+            return places[0]
+        names = "; ".join(one_line(title) for title in header[self._grade + 1 :])
+        raise ExportError(
+            f"There is no one column {wanted!r} behind the grade in {self._options.template} for "
+            f"--feedback. There are: {names}. Moodle writes one where the assignment has the feedback "
+            "type 'Feedback comments'."
+        )
+
     def _is_maximum(self, at: int) -> bool:
         cells = {row[at].strip() for row in self._sheet.rows}
         return len(cells) == 1 and bool(_NUMBER.fullmatch(cells.pop()))
@@ -164,6 +201,7 @@ class _Worksheet:
 
 FORMAT = ClassFormat(
     "Moodle's grade import; --template fills in its worksheet",
+    Audience.STUDENTS,
     write,
-    ("template", "column", "out_of"),
+    ("template", "column", "out_of", "feedback"),
 )

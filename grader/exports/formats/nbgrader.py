@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
@@ -65,4 +66,6 @@ def split_name(name: str) -> tuple[str, str]:
     return family, given
 
 
-FORMAT = ClassFormat("the columns of `nbgrader export`", write, ("column", "out_of"))
+FORMAT = ClassFormat(
+    "the columns of `nbgrader export`", Audience.STAFF, write, ("column", "out_of")
+)

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import NOT_JUDGED, explanation, unjudged
-from grader.judge.scoring import Share, hundredths, shares
-from grader.results import Entry, ExerciseResult, Result, TestResult
+from grader.exports.verdicts import NOT_JUDGED, Line, lines, unjudged
+from grader.judge.scoring import hundredths
+from grader.results import Entry, ExerciseResult, Result
+from grader.student.blocks import remarks
 from grader.text import number
 
 _MOST_BYTES = 1_000_000
@@ -40,9 +42,9 @@ def _written(result: Result, limit: int) -> bytes:
             "message": "\n".join([points, *_messages(result, limit)]),
             "output": shortened("\n\n".join(printed), limit * 10),
             "tests": [
-                _test(exercise, test, share, limit)
+                _test(exercise, line, limit)
                 for exercise in result.exercises
-                for test, share in zip(exercise.tests, shares(exercise), strict=True)
+                for line in lines(exercise)
             ],
         }
     )
@@ -56,19 +58,21 @@ def _share(result: Result) -> float:
 
 
 def _messages(result: Result, limit: int) -> list[str]:
-    messages = dict.fromkeys(e.message for e in result.exercises if e.message)
+    messages = list(dict.fromkeys(e.message for e in result.exercises if e.message))
+    messages += [f"{e.name}: {text}" for e in result.exercises if (text := remarks(e))]
     return [shortened(message, limit) for message in messages]
 
 
-def _test(exercise: ExerciseResult, test: TestResult, share: Share, limit: int) -> dict[str, Any]:
+def _test(exercise: ExerciseResult, line: Line, limit: int) -> dict[str, Any]:
+    test, share = line.test, line.share
     return {
         "name": f"{exercise.name}: {one_line(test.title)}",
         "description": f"{exercise.title} ({test.visibility.value} test)",
         "points": share.score / 100,
         "max_points": share.max_score / 100,
-        "message": shortened(explanation(test), limit),
+        "message": shortened(line.text, limit),
         "output": "",
     }
 
 
-FORMAT = StudentFormat("PrairieLearn's results.json", ".json", render)
+FORMAT = StudentFormat("PrairieLearn's results.json", Audience.STUDENTS, ".json", render)

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from grader.judge.scoring import shares
 from grader.results import ExerciseResult
-from grader.student.blocks import OUTCOME, STATUS, every_test, fault
+from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks
 from grader.submissions import safe_name
 from grader.text import clean, number
 
@@ -66,6 +66,7 @@ class Renderer:
             kind=lambda block: type(block).__name__,
             points=number,
             missed=missed,
+            remarks=lambda exercise: remarks(exercise).splitlines(),
             lost=lost,
             change=change,
             percent=percent,

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
+from grader.exports.disclosure import disclosed
 from grader.exports.report.overview import FEWEST_STUDENTS, ExerciseView, chapters, figures
 from grader.exports.report.render import Renderer, page_name
 from grader.exports.report.tally import Tally
@@ -26,7 +27,7 @@ from grader.exports.report.triage import (
 )
 from grader.gradebook.review import Attention, Reason, by_student
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
-from grader.results import CourseInfo, Entry, ExerciseResult
+from grader.results import CourseInfo, Disclosure, Entry, ExerciseResult
 
 History = Mapping[str, Sequence[ExerciseResult]]
 
@@ -57,6 +58,7 @@ def write_report(
     attention: Sequence[Attention] = (),
     history: Callable[[Entry], History] = lambda _: {},
     before: Mapping[str, float] | None = None,
+    disclose: Disclosure | None = None,
     done: Callable[[int], None] = lambda _: None,
 ) -> Written:
     """Write the report of a class into `folder`, in the place of an earlier one.
@@ -71,6 +73,7 @@ def write_report(
         attention: the entries of the batch that a person should look at.
         history: gives of an entry's exercises the verdicts on different files, oldest first.
         before: the totals of the last grading, by student id.
+        disclose: what students may read of hidden tests; by default what the course says.
         done: is called with the number of students that are written.
 
     Raises:
@@ -85,7 +88,9 @@ def write_report(
             shutil.rmtree(old)
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
-            site = _Site(draft, title, sources, similarity, attempts or {}, attention, before or {})
+            site = _Site(
+                draft, title, sources, similarity, attempts or {}, attention, before or {}, disclose
+            )
             for count, entry in enumerate(entries, start=1):
                 site.add(entry, history(entry))
                 done(count)
@@ -127,13 +132,14 @@ class _Site:
         attempts: Mapping[str, int],
         attention: Sequence[Attention],
         before: Mapping[str, float],
+        disclose: Disclosure | None,
     ) -> None:
         self.tally = Tally()
         self._before, self._stuck = before, dict[str, tuple[Stuck, ...]]()
         self._graded = _Graded()
         self._renderer = Renderer()
         self._folder, self._sources, self._attempts = folder, sources, attempts
-        self._title, self._similarity = title, similarity
+        self._title, self._similarity, self._disclose = title, similarity, disclose
         self._pairs = _numbered(similarity.pairs if similarity else ())
         self._pairs_of = _by_student(self._pairs)
         self._paired: dict[tuple[str, str], bytes] = {}
@@ -164,7 +170,7 @@ class _Site:
             self._folder / "students" / page,
             "student.html",
             title=title,
-            entry=entry,
+            entry=disclosed(entry, self._disclose),
             unjudged=row.unjudged,
             chapters=row.chapters,
         )
@@ -296,8 +302,8 @@ _README_TEXT = f"""\
 staff/index.html   begin here. For staff only: names, code, hidden tests, everything.
 staff/             never send or publish anything in it.
 students/          one self-contained page for each student. Send each student the own page alone:
-                   it names nobody else, and of hidden tests it has only the titles. The folder as
-                   a whole is a list of the class; do not publish it.
+                   it names nobody else, and of hidden tests it has what students may read.
+                   The folder as a whole is a list of the class; do not publish it.
 
 Open the pages in any browser; nothing is loaded from a network. `grade report` writes both folders
 anew.

@@ -351,6 +351,33 @@ def test_json_in_no_folder_is_refused_before_judging(grade: Grade, clone: Path) 
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.parametrize("level", ["nothing", "title", "mistake", "everything"])
+def test_disclose_bounds_what_is_shown_and_written(
+    grade: Grade, mixed: Path, tmp_path: Path, level: str
+) -> None:
+    file, report = tmp_path / "result.json", tmp_path / "report.json"
+    options = ("--disclose", level, "--json", file, "--pytest-report", report)
+    done = grade("run", "word_count", *options, cwd=mixed)
+    jsonschema.validate(json.loads(file.read_bytes()), json_schema())
+    for text in (done.stdout, file.read_text(encoding="utf-8"), report.read_text(encoding="utf-8")):
+        assert ("27, expected 9" in " ".join(text.split())) == (level == "everything")
+    assert "Every word is counted" in done.stdout, "a public test"
+    assert ("Any white space separates words" in done.stdout) == (level != "nothing")
+    assert ("Further tests that did not pass" in done.stdout) == (level == "nothing")
+    assert "1.43 / 10" in done.stdout
+
+
+def test_the_course_says_what_students_read_of_hidden_tests(grade: Grade, clone: Path) -> None:
+    manifest = clone / "exercises" / "course.toml"
+    plain = json.loads(grade("run", "--json", "-", cwd=clone).stdout)["course"]
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(f'disclose = "title"\n{text}', encoding="utf-8")
+    strict = json.loads(grade("run", "--json", "-", cwd=clone).stdout)["course"]
+    assert (plain["disclose"], strict["disclose"]) == ("mistake", "title")
+    manifest.write_text(f'disclose = "all"\n{text}', encoding="utf-8")
+    assert "Invalid enum value 'all'" in grade("run", cwd=clone).stderr
+
+
 # --- exit codes -----------------------------------------------------------------------------------
 
 

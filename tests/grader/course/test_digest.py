@@ -12,6 +12,7 @@ import grader.course.manifest
 from grader.authoring.release import release
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Exercise, ForbiddenRule, Help, load_course
+from grader.results import Disclosure
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 COURSE = load_course(PLAIN)
@@ -50,6 +51,7 @@ class ManifestOfTomorrow(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     name: str
     version: str
     exercise: tuple[ExerciseOfTomorrow, ...]
+    disclose: Disclosure = Disclosure.MISTAKE
 
 
 @pytest.fixture

@@ -80,9 +80,12 @@ def test_table_and_annotation_are_the_score(exercises: list[list[tuple[float, bo
     ]
     of = entry(*judged)
     runners = reporter_reads(of)
-    wanted = pytest.approx((of.result.score, of.result.max_score))
-    assert table(runners) == wanted
-    assert annotation(runners) == wanted
+    # In hundredths, to the last digit: the reporter prints what its additions give.
+    wanted = (round(of.result.score * 100), round(of.result.max_score * 100))
+    assert table(runners) == annotation(runners) == wanted
+    assert all(
+        f"{number:g}" == str(int(number)) for number in (*table(runners), *annotation(runners))
+    )
 
 
 def test_the_fields_that_the_reporter_needs() -> None:
@@ -115,7 +118,7 @@ def test_all_or_nothing_is_one_runner(outcome: Outcome) -> None:
 def test_what_nobody_judged_counts_for_nothing_and_is_an_error() -> None:
     runners = reporter_reads(entry(exercise(checked()), unjudged()))
     assert [each["status"] for _, each in runners] == ["pass", "error"]
-    assert annotation(runners) == (15, 15)
+    assert annotation(runners) == (1500, 1500)
     assert all(test["status"] == "error" for test in runners[1][1]["tests"])
 
 
@@ -140,7 +143,7 @@ def test_more_tests_than_fit_are_one() -> None:
     failed = [checked(f"u{n}", Outcome.FAILED, title="x" * 300) for n in range(400)]
     runners = reporter_reads(entry(exercise(*passed, *failed)))
     assert [len(each["tests"]) for _, each in runners] == [1, 1]
-    assert table(runners) == annotation(runners) == (7.5, 15)
+    assert table(runners) == annotation(runners) == (750, 1500)
 
 
 def test_a_program_starts_with_the_longest_results() -> None:
@@ -149,7 +152,7 @@ def test_a_program_starts_with_the_longest_results() -> None:
     environment = environment_of(entry(exercise(*tests), *others))
     assert all(len(f"{name}={value}") < 128 * 1024 for name, value in environment.items())
     assert sum(len(name) + len(value) for name, value in environment.items()) < 1_500_000
-    assert annotation(parse_runner_results(environment["GRADE_RUNNERS"], environment)) == (0, 315)
+    assert annotation(parse_runner_results(environment["GRADE_RUNNERS"], environment)) == (0, 31500)
     command = [sys.executable, "-c", "import os; print(len(os.environ['GLU_RESULTS']))"]
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, check=True

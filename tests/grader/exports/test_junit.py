@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from junitparser import JUnitXml
 
 from grader.exports import FORMATS
-from grader.results import Outcome
+from grader.results import Mark, Outcome
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
+from .schema import Schema
 
+JENKINS = Schema(Path(__file__).with_name("junit-10.xsd"))
 TESTS = (
     checked(),
     checked("b", Outcome.FAILED),
@@ -27,13 +30,15 @@ def test_counts_places_and_children() -> None:
     assert root.tag == "testsuites"
     (suite,) = root
     for element in (root, suite):
-        counts = [element.get(key) for key in ("tests", "failures", "errors", "skipped")]
-        assert counts == ["6", "2", "2", "1"]
+        counts = [element.get(key) for key in ("tests", "failures", "errors")]
+        assert counts == ["6", "2", "2"]
+    assert suite.get("skipped") == "1"
     cases = suite.findall("testcase")
     assert {case.get("classname") for case in cases} == {"modules.glu"}
     children = [child.tag for case in cases for child in case]
+    assert suite.get("file") == "modules/glu.py"
     assert children == ["failure", "error", "error", "skipped", "failure"]
-    assert (cases[1].get("file"), cases[1].get("line")) == ("modules/glu.py", "7")
+    assert "modules/glu.py:7" in (cases[1][0].text or "")
     assert cases[1][0].get("message") == "It does not hold."
     assert "Hint: Look again." in (cases[1][0].text or "")
     assert suite.findtext("system-out") == "hi"
@@ -78,3 +83,34 @@ def test_junitparser_reads_it(text: str) -> None:
     ]
     results = [case.result for suite in suites for case in suite]
     assert [type(each[0]).__name__ for each in results if each] == ["Failure", "Error"]
+
+
+def complaints(text: bytes) -> list[str]:
+    return list(JENKINS.complaints(ElementTree.fromstring(text)))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_jenkins_xunit_plugin_takes_it(text: str) -> None:
+    assert complaints(rendered(FORMATS["junit"], hostile_entry(text))) == []
+
+
+def test_every_kind_of_test_is_valid() -> None:
+    marked = exercise(*TESTS, name="marked", output="printed", mark=Mark(1.0, ("Late.",)))
+    of = entry(exercise(*TESTS, output="hi"), unjudged(), marked, exercise(name="empty"))
+    assert complaints(rendered(FORMATS["junit"], of)) == []
+
+
+@pytest.mark.parametrize(
+    ("valid", "broken", "told"),
+    [
+        (b"<testcase classname", b"<testcase line='7' classname", "testcase: no attribute line"),
+        (b"<testsuites name", b"<testsuites skipped='1' name", "testsuites: no attribute skipped"),
+        (b"<failure ", b"<odd/><failure ", "testcase: no odd in it"),
+        (b' tests="6"', b"", "testsuite: tests is required"),
+        (b'time="0.500"', b'time="half"', "testsuite: time='half'"),
+    ],
+)
+def test_the_schema_is_read(valid: bytes, broken: bytes, told: str) -> None:
+    text = rendered(FORMATS["junit"], entry(exercise(*TESTS)))
+    assert valid in text
+    assert told in complaints(text.replace(valid, broken))

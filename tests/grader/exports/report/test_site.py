@@ -89,7 +89,7 @@ def two_students() -> list[Entry]:
     ]
 
 
-def test_a_student_page_names_nobody_else_and_of_hidden_tests_only_titles(tmp_path: Path) -> None:
+def test_a_student_page_names_nobody_else_and_of_hidden_tests_no_values(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources, title="A course")
     page = Page(tmp_path / "students" / "ada.html")
     for there in ("Ada L.", "A public message.", "Look at case 0.", "one/glu.py:5", "A course"):
@@ -102,7 +102,7 @@ def test_a_student_page_names_nobody_else_and_of_hidden_tests_only_titles(tmp_pa
         *("bob", "Bob", "staff/", "torch.sigmoid", "all.zip", "ada@example.org", "d1gest"),
     ):
         assert secret not in text
-    assert "1 of 2 further tests passed; of these you see the titles only" in page.text
+    assert "1 of 2 further tests passed; of these you do not see everything" in page.text
 
 
 def test_a_student_page_stands_alone(tmp_path: Path) -> None:

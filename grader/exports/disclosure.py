@@ -1,0 +1,119 @@
+"""What students read of hidden tests: one policy for every way out to them.
+
+An `Entry` holds everything. What goes to a student is made from `disclosed(entry)`, in which a hidden test
+says no more than the course allows: no value that was expected, put in or printed. What is not known to be
+harmless is withheld.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from grader.results import (
+    Disclosure,
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Result,
+    Status,
+    TestResult,
+    Visibility,
+)
+
+
+class Audience(enum.Enum):
+    """Who reads a format: students what is disclosed to them, staff everything."""
+
+    STUDENTS = "for students"
+    STAFF = "for staff"
+
+
+class DisclosedEntries:
+    """Entries as students may read them; each iteration reads them anew, one at a time."""
+
+    def __init__(self, entries: Iterable[Entry], disclose: Disclosure | None) -> None:
+        self._entries, self._disclose = entries, disclose
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (disclosed(entry, self._disclose) for entry in self._entries)
+
+
+def disclosed(entry: Entry, disclose: Disclosure | None = None) -> Entry:
+    """The entry as its student may read it: by the course's own policy, unless another is asked for."""
+    return replace(entry, result=disclosed_result(entry.result, disclose))
+
+
+def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Result:
+    """The result as its student may read it."""
+    level = disclose or result.course.disclose
+    if level is Disclosure.EVERYTHING:
+        return result
+    return replace(result, exercises=tuple(_exercise(each, level) for each in result.exercises))
+
+
+def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
+    if exercise.status is Status.UNJUDGED:
+        # Its message is about a fault of ours, as of a hidden suite; every format has words of its own.
+        exercise = replace(exercise, message="")
+    if all(test.visibility is Visibility.PUBLIC for test in exercise.tests):
+        return exercise
+    if level is Disclosure.NOTHING:
+        tests = list(_folded(exercise))
+    else:
+        reduced = _named if level is Disclosure.MISTAKE else _withheld
+        tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
+    # What was printed is known for all tests together, with the inputs of hidden ones, and for each.
+    printed = "\n".join(
+        test.printed
+        for test in exercise.tests
+        if test.printed and test.visibility is Visibility.PUBLIC
+    )
+    return replace(exercise, tests=tuple(tests), output=printed)
+
+
+def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
+    """Whether it is public, or says what is wrong with the file as a whole, with which no test has run."""
+    whole = exercise.message and test.message == exercise.message
+    return test.visibility is Visibility.PUBLIC or bool(whole)
+
+
+def _named(test: TestResult) -> TestResult:
+    """The title and the mistake by its name, with the author's hint and the line in the student's file."""
+    if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
+        return replace(test, printed="", place=None)
+    # The name of a function is the student's, and could tell an input.
+    place = test.place and Place(test.place.file, test.place.line, "")
+    return replace(test, message=test.named, place=place, printed="")
+
+
+def _withheld(test: TestResult) -> TestResult:
+    """The title, and how the test ended."""
+    message = test.message if test.outcome is Outcome.SKIPPED else ""
+    return replace(test, message=message, hint="", place=None, printed="", named="", refused=False)
+
+
+def _folded(exercise: ExerciseResult) -> Iterator[TestResult]:
+    """The public tests; and in the place of the hidden ones two: what passed, and what did not."""
+    yield from (test for test in exercise.tests if test.visibility is Visibility.PUBLIC)
+    hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
+    for passed, words in ((True, "passed"), (False, "did not pass")):
+        some = [test for test in hidden if (test.outcome is Outcome.PASSED) is passed]
+        if not some:
+            continue
+        # With a file that is at fault as a whole, or not begun, they end as the public ones do.
+        alike = _is_open(some[0], exercise)
+        yield TestResult(
+            name=f"further_tests_that_{words.replace(' ', '_')}",
+            title=f"Further tests that {words}",
+            visibility=Visibility.HIDDEN,
+            outcome=some[0].outcome if passed or alike else Outcome.FAILED,
+            score=sum(test.score for test in some),
+            max_score=sum(test.max_score for test in some),
+            duration_seconds=0.0,
+            message=some[0].message if alike else "",
+            hint="",
+        )

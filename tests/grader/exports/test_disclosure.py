@@ -1,0 +1,282 @@
+"""What a student may read of a hidden test is the same on every way out, and no more than is allowed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.exports import FORMATS
+from grader.exports.disclosure import Audience, disclosed
+from grader.exports.files import ClassFormat, Options
+from grader.exports.report import write_report
+from grader.exports.source import ClassSource
+from grader.judge.scoring import shares
+from grader.results import (
+    Disclosure,
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Status,
+    TestResult,
+    Visibility,
+)
+
+from ..builders import checked, entry, exercise, unjudged
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+ENVIRONMENT = {
+    "CLASSROOM": "cs",
+    "ASSIGNMENT": "lab",
+    "SUBMISSION_TAG": "submit/1",
+    "COMMIT_URL": "https://git.example/c",
+    "RELEASE_URL": "https://git.example/r",
+}
+STUDENTS = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STUDENTS]
+STAFF = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STAFF]
+# Every value that a hidden test knows, and what may be read of it at which level.
+VALUES = ("-3.995353", "2.10608", "31.4159", "27.1828", "16.1803", "inner_zzz")
+TITLE, MISTAKE, HINT = "Hidden titles are titles", "The halves are swapped.", "Split it again."
+
+
+def hidden(name: str, outcome: Outcome, message: str, **changes: object) -> TestResult:
+    given = {
+        "title": TITLE,
+        "visibility": Visibility.HIDDEN,
+        "message": message,
+        "hint": "",
+        "printed": "x is 31.4159",
+        "place": Place("modules/glu.py", 7, "inner_zzz"),
+    }
+    return checked(name, outcome, 2, **{**given, **changes})
+
+
+def secretive() -> Entry:
+    """A student with public and hidden tests that ended in every way, whose values are all told."""
+    tests = (
+        checked("test_open", Outcome.FAILED, message="The output is 5, expected 6."),
+        checked("test_fine", printed="public print"),
+        hidden(
+            "test_values",
+            Outcome.FAILED,
+            f"{MISTAKE}\nThe output is -3.995353, expected 2.10608.",
+            named=MISTAKE,
+            hint=HINT,
+        ),
+        hidden("test_raised", Outcome.ERROR, "Your code raised KeyError: 27.1828.", named=""),
+        hidden("test_unwritten", Outcome.NOT_IMPLEMENTED, "Still to do: 27.1828"),
+        hidden("test_late", Outcome.TIMEOUT, "No answer to glu(16.1803) in 1 s."),
+        hidden("test_passed", Outcome.PASSED, "", place=None),
+    )
+    whole = exercise(*tests, output="public print\nx is 31.4159")
+    fault = unjudged("broken")
+    return entry(whole, msgspec.structs.replace(fault, message="test_x: 27.1828 is no shape"))
+
+
+def texts(name: str, of: Entry, disclose: Disclosure | None = None) -> Iterator[str]:
+    """All that a format writes, unpacked."""
+    chosen = FORMATS[name]
+    options = Options(environment=ENVIRONMENT, disclose=disclose, feedback="Feedback")
+    if isinstance(chosen, ClassFormat):
+        out = io.BytesIO()
+        yield from chosen.write([of], out, options)
+        raw = out.getvalue()
+    else:
+        raw = chosen.render(of, options)
+    if raw[:2] == b"PK":
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            yield from (archive.read(each).decode() for each in archive.namelist())
+        return
+    text = raw.decode()
+    for encoded in re.findall(r"_RESULTS=(.+)", text):
+        yield base64.b64decode(encoded).decode()
+    yield text
+
+
+def judged(of: Entry) -> Entry:
+    """The entry without what was not judged, of which some formats write nothing."""
+    exercises = tuple(e for e in of.result.exercises if e.status is not Status.UNJUDGED)
+    return msgspec.structs.replace(
+        of, result=msgspec.structs.replace(of.result, exercises=exercises)
+    )
+
+
+# --- a class as it is graded ----------------------------------------------------------------------
+
+WRONG = {
+    "scaled": "return np.convolve(values, np.ones(width) / width, 'valid') * 1.25",
+    "raises": "raise KeyError(f'{values[0]} {width}')",
+    "odd": "raise type(f'Odd_{values[0]}', (ValueError,), {})()",
+    "unwritten": "raise NotImplementedError(f'{values[0]}')",
+    "prints": "print(values, float(values[0])); return np.zeros(len(values) - width + 1)",
+}
+ANSWER = '''\
+"""An answer."""
+
+import numpy as np
+
+
+def running_mean(values, width):
+    {}
+'''
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class of wrong answers that tell what a hidden test gave them."""
+    folder = tmp_path_factory.mktemp("wrong")
+    for student, line in WRONG.items():
+        home = folder / "submissions" / student / "arrays"
+        home.mkdir(parents=True)
+        (home / "running_mean.py").write_text(ANSWER.format(line), encoding="utf-8")
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "grader.cli",
+        "batch",
+        folder / "submissions",
+    ]
+    command += ["-o", folder / "results", "--jobs", "1", "--exercise", "running_mean"]
+    subprocess.run(command, cwd=PLAIN, check=True, capture_output=True, timeout=120)
+    return folder / "results"
+
+
+def numbers(of: Entry) -> set[str]:
+    """Every number with a point that a hidden test of an entry told or printed."""
+    hidden = [t for e in of.result.exercises for t in e.tests if t.visibility is Visibility.HIDDEN]
+    texts = [f"{t.message} {t.printed}" for t in hidden if t.outcome is not Outcome.PASSED]
+    return set(re.findall(r"\d+\.\d{3,}", " ".join(texts)))
+
+
+@pytest.mark.parametrize("student", WRONG)
+def test_no_number_of_a_hidden_test_of_a_class_gets_out(
+    results: Path, tmp_path: Path, student: str
+) -> None:
+    (of,) = [each for each in ClassSource(results) if each.student.id == student]
+    secrets = numbers(of)
+    assert secrets, "the class tells nothing that could get out"
+    for name in STUDENTS:
+        text = "\n".join(texts(name, of))
+        assert not [secret for secret in secrets if secret in text], name
+    write_report([of], tmp_path, sources=lambda _: {})
+    page = (tmp_path / "students" / f"{student}.html").read_text(encoding="utf-8")
+    assert not [secret for secret in secrets if secret in page]
+    assert all(secret in "".join(texts("jsonl", of)) for secret in secrets)
+
+
+def test_a_named_mistake_of_a_class_is_told(results: Path) -> None:
+    told = {of.student.id: "\n".join(texts("feedback", of)) for of in ClassSource(results)}
+    assert "Every width from 1 to the number of values is fine" in told["scaled"]
+    assert "Your code raised a KeyError." in told["raises"]
+    assert "Your code raised an exception." in told["odd"]
+    assert "Odd_" not in told["odd"].partition("Every width")[2]
+
+
+def test_every_format_says_who_reads_it() -> None:
+    for name, chosen in FORMATS.items():
+        assert isinstance(chosen.audience, Audience), name
+        assert ("disclose" in chosen.reads) == (chosen.audience is Audience.STUDENTS), name
+    assert {"csv", "jsonl", "canvas", "nbgrader"} == set(STAFF)
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+@pytest.mark.parametrize("level", [None, *Disclosure])
+def test_no_value_of_a_hidden_test_gets_out(name: str, level: Disclosure | None) -> None:
+    text = "\n".join(texts(name, judged(secretive()), level))
+    for value in VALUES:
+        assert value not in text or level is Disclosure.EVERYTHING, (name, value)
+
+
+@pytest.mark.parametrize("name", [n for n in STUDENTS if n not in ("moodle",)])
+def test_what_may_be_read_is_there(name: str) -> None:
+    def reads(level: Disclosure) -> str:
+        # Each format escapes its own way; words stay words.
+        text = "\n".join(texts(name, judged(secretive()), level))
+        return re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), text)
+
+    shown = {level: reads(level) for level in Disclosure}
+    # GitHub's annotations and the like show what does not hold alone.
+    assert [TITLE in shown[level] for level in Disclosure] == [False, True, True, True]
+    assert [MISTAKE in shown[level] for level in Disclosure] == [False, False, True, True]
+    assert [HINT in shown[level] for level in Disclosure] == [False, False, True, True]
+    assert "-3.995353" in shown[Disclosure.EVERYTHING]
+    assert all("The output is 5, expected 6." in text for text in shown.values()), "public tests"
+
+
+@pytest.mark.parametrize("name", ["jsonl"])
+def test_staff_read_everything(name: str) -> None:
+    text = "\n".join(texts(name, secretive()))
+    assert all(value in text for value in VALUES)
+
+
+@pytest.mark.parametrize("level", Disclosure)
+def test_the_points_stay(level: Disclosure) -> None:
+    of = secretive()
+    before, after = of.result.exercises[0], disclosed(of, level).result.exercises[0]
+    assert (after.score, after.max_score, after.status) == (before.score, 15, before.status)
+    assert sum(share.score for share in shares(after)) == round(before.score * 100)
+    passed = [test.score for test in after.tests if test.outcome is Outcome.PASSED]
+    assert sum(passed) == sum(test.score for test in after.tests)
+
+
+def test_each_hidden_test_keeps_its_title_where_nothing_else_may_be_read() -> None:
+    tests = [hidden(f"t{n}", Outcome.FAILED, f"It is {n}.", title=f"Title {n}") for n in range(3)]
+    of = entry(exercise(checked(), *tests))
+    for name in ("markdown", "feedback", "annotations", "mailmerge"):
+        text = "\n".join(texts(name, of, Disclosure.TITLE))
+        assert all(f"Title {n}" in text for n in range(3)), name
+
+
+def test_a_file_that_is_at_fault_as_a_whole_is_told() -> None:
+    message = "modules/glu.py cannot be imported. Your code raised NameError: y."
+    tests = (checked("a", Outcome.ERROR, message=message), hidden("b", Outcome.ERROR, message))
+    broken = exercise(*tests, message=message, status=Status.ERROR)
+    for level in Disclosure:
+        after: ExerciseResult = disclosed(entry(broken), level).result.exercises[0]
+        assert {test.message for test in after.tests} == {message}
+        assert {test.outcome for test in after.tests} == {Outcome.ERROR}
+
+
+def test_the_course_decides_and_the_option_before_it() -> None:
+    of = secretive()
+    course = msgspec.structs.replace(of.result.course, disclose=Disclosure.NOTHING)
+    strict = msgspec.structs.replace(of, result=msgspec.structs.replace(of.result, course=course))
+    assert TITLE not in str(disclosed(strict))
+    assert MISTAKE in str(disclosed(strict, Disclosure.MISTAKE))
+    assert MISTAKE in str(disclosed(of)), "a result that says nothing is read as of the default"
+
+
+@pytest.mark.parametrize("level", [None, *Disclosure])
+def test_the_page_of_a_student(tmp_path: Path, level: Disclosure | None) -> None:
+    written = write_report([secretive()], tmp_path, sources=lambda _: {}, disclose=level)
+    page = (tmp_path / "students" / "ada.html").read_text(encoding="utf-8")
+    for value in VALUES:
+        assert value not in page or level is Disclosure.EVERYTHING
+    assert (TITLE in page) == (level is not Disclosure.NOTHING)
+    assert (MISTAKE in page) == (level not in (Disclosure.NOTHING, Disclosure.TITLE))
+    staff = (written.index.parent / "students" / "ada.html").read_text(encoding="utf-8")
+    assert "-3.995353" in staff
+    assert "31.4159" in staff
+
+
+def test_the_command_reads_the_level(tmp_path: Path) -> None:
+    source = tmp_path / "result.json"
+    source.write_bytes(msgspec.json.encode(judged(secretive()).result))
+
+    def exported(*arguments: str) -> str:
+        return CliRunner().invoke(main, ["export", str(source), *arguments]).output
+
+    assert MISTAKE in exported("--format", "feedback")
+    assert MISTAKE not in exported("--format", "feedback", "--disclose", "title")
+    assert "csv is for staff" in exported("--format", "csv", "--disclose", "title")
