@@ -34,7 +34,7 @@ from grader.judge.scoring import score_alike, score_exercise, score_test, weighe
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
-from grader.results import Outcome, Place, TestResult, Visibility
+from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
@@ -194,7 +194,7 @@ def _run(
             run.session.close()
             if _passes(run, solution(), test, path, function):
                 recorder.provoke(test, end.fault)
-                end = TestEnd(Outcome.ERROR, PROVOKED)
+                end = TestEnd(Outcome.ERROR, PROVOKED, cause=Cause.TYPE)
         seconds = time.perf_counter() - begin
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
         result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
@@ -265,6 +265,12 @@ def _not_loaded(
     """The module itself does not run: one message for the exercise, and every test shares its end."""
     end = meaning_of(error)
     message = f"{exercise.file} cannot be imported. {end.message}"
+    frames = error.frames if isinstance(error, StudentError) else ()
+    if len(frames) > 1 and frames[0].function == "<module>":
+        message += (
+            f" Line {frames[0].line} runs it as the file is imported: a trial of your own belongs below "
+            '`if __name__ == "__main__":`.'
+        )
     # Unfinished work at the top of a file is an error there, not a part still to be written.
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
     end = msgspec.structs.replace(end, message=message, outcome=outcome)
@@ -273,11 +279,11 @@ def _not_loaded(
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
-    if not end.refused:
-        return score_test(test, end.outcome, end.message, place, seconds)
-    test = msgspec.structs.replace(test, hint="")
+    # A hint is for the values: another type says by itself what to do.
+    if end.refused or end.cause is Cause.TYPE:
+        test = msgspec.structs.replace(test, hint="")
     result = score_test(test, end.outcome, end.message, place, seconds)
-    return msgspec.structs.replace(result, refused=True)
+    return msgspec.structs.replace(result, refused=end.refused, cause=end.cause)
 
 
 # --- suites ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -16,12 +17,13 @@ from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
     Frame,
+    NoTime,
     SandboxDied,
     StudentError,
     TimedOut,
 )
-from grader.judge.session import Session
-from grader.results import Outcome, Visibility
+from grader.judge.session import KEEP_NAMES, Session
+from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
 from grader.text import clean
@@ -40,6 +42,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     line: int | None = None
     function: str = ""
     refused: bool = False
+    cause: Cause = Cause.OTHER
     fault: str = ""
 
 
@@ -63,7 +66,7 @@ class SuiteRun:
     def begin(self, test: SuiteTest) -> None:
         """Seed the test, and start its time.
 
-        Raises NotYet if a prerequisite did not pass, TimedOut if earlier tests left its share no time.
+        Raises NotYet if a prerequisite did not pass, NoTime if earlier tests left its share no time.
         """
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
@@ -75,7 +78,7 @@ class SuiteRun:
                 if test.share in self._late
                 else "it is too slow"
             )
-            raise TimedOut(f"{test.share} ran out of its time: {first}.")
+            raise NoTime(f"{test.share} ran out of its time: {first}.")
         seed = derive_seed(self.seed, test)
         self.session.begin_test(seed, test.share)
         seed_here(seed)
@@ -111,6 +114,8 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             return TestEnd(Outcome.FAILED, str(error), line or None, function, refused=True)
         case StudentError():
             return _student_error(error)
+        case NoTime():
+            return TestEnd(Outcome.TIMEOUT, str(error), cause=Cause.NO_TIME)
         case TimedOut(frame=frame) | SandboxDied(frame=frame):
             outcome = Outcome.TIMEOUT if isinstance(error, TimedOut) else Outcome.ERROR
             if frame is None:
@@ -118,10 +123,12 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             return TestEnd(outcome, str(error), frame.line, frame.function)
         case ProtocolError():
             text = f"Your code gave an answer that cannot be read: {error}."
-            return TestEnd(Outcome.ERROR, clean(text, 400))
+            return TestEnd(Outcome.ERROR, clean(text, 400), cause=Cause.TYPE)
         case CheckFailed() | AssertionError():
+            text = str(error)[:MAX_MESSAGE]
             # A bare assert says nothing that a student may read; the title says what is wrong.
-            return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
+            cause = Cause.MISTAKE if text else Cause.VALUES
+            return TestEnd(Outcome.FAILED, text, cause=getattr(error, "cause", cause))
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -139,11 +146,21 @@ def _student_error(error: StudentError) -> TestEnd:
         first = clean(error.text.partition("\n")[0], 400)
         text = f"Still to do: {first}" if first else "This part is still to be written."
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function)
+    if not place and error.text.endswith(KEEP_NAMES):
+        # A name that a suite asked for: nothing of the student's code ran.
+        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.")
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    error_text = clean(str(error).partition("\n")[0], 400).rstrip(".")
+    error_text = _INNER.sub("", clean(str(error).partition("\n")[0], 400)).rstrip(". ")
     message = f"Your code raised {error_text}{where}.{_advice(error)}"
-    return TestEnd(Outcome.ERROR, message, line, function)
+    cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
+    return TestEnd(Outcome.ERROR, message, line, function, cause=cause)
+
+
+# Where torch's own source found that there is no memory.
+_INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
+
+_PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
 def _advice(error: StudentError) -> str:
@@ -153,6 +170,12 @@ def _advice(error: StudentError) -> str:
         return " A function calls itself without an end."
     if error.type_name == "SystemExit":
         return " A module must not end the program: remove the call of exit."
+    if error.type_name == "ModuleNotFoundError":
+        return " Your file is judged alone: files beside it are not there, nor is what is not installed."
+    if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
+        return " With the second one transposed (.T) they fit."
+    if "CUDA" in error.text and re.search(r"not compiled|No CUDA|NVIDIA driver", error.text):
+        return " There is no GPU here: stay on the device of what you are given."
     return ""
 
 

@@ -381,6 +381,19 @@ def test_a_law_fails_in_words(
     assert words in message
 
 
+def test_an_operator_that_torch_lacks_is_no_part_to_be_written(
+    judge: Judge, tmp_path: Path
+) -> None:
+    example = 'laws.check_changes_nothing(student, "scale", torch.ones(2))'
+    lacking = RIGHT.replace("return 3 * x", "return torch.ones(1, device='meta').tolist()")
+    outcome, message = judged_law(judge, tmp_path, "check_changes_nothing", lacking, example)
+    assert outcome is Outcome.ERROR
+    assert "raised NotImplementedError: Cannot copy out of meta tensor" in message
+    unwritten = RIGHT.replace("return 3 * x", "raise NotImplementedError('scale: write it')")
+    outcome, message = judged_law(judge, tmp_path, "check_changes_nothing", unwritten, example)
+    assert (outcome, message) == (Outcome.NOT_IMPLEMENTED, "Still to do: scale: write it")
+
+
 # Steps with an optimizer that has state, and puts everything back.
 STEPPING = """
 import copy
