@@ -197,6 +197,8 @@ def _run(
                 end = TestEnd(Outcome.ERROR, PROVOKED, cause=Cause.TYPE)
         seconds = time.perf_counter() - begin
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
+        if end.cause is Cause.LAW and not _fits_laws(test, function):
+            test = msgspec.structs.replace(test, hint="")
         result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
         results.append(result)
         done(result)
@@ -275,6 +277,13 @@ def _not_loaded(
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
     end = msgspec.structs.replace(end, message=message, outcome=outcome)
     return message, [_result(exercise, test, end, 0.0) for test in tests]
+
+
+def _fits_laws(test: SuiteTest, function: _Test) -> bool:
+    """Whether the hint of a test is for the laws in it: a public one may look at values first."""
+    checks = {"assert_close", "assert_equal", "assert_tensor", "must_raise"}
+    named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
+    return test.visibility is Visibility.HIDDEN or checks.isdisjoint(named)
 
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:

@@ -141,11 +141,10 @@ def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> 
 
 
 @pytest.mark.parametrize("call", ['student.function("first")()', 'student.run("first")'])
-def test_missing_name_is_told(judged: JudgeSource, course: Course, call: str) -> None:
+def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     probe = "def first(module):\n    return module.first()\n"
-    (course.root / "tests/hidden/one/probe_task.py").write_text(probe)
     suite = SUITE.replace('student.function("first")()', call)
-    first, second = judged("def second():\n    return 2\n", suite).result.tests
+    first, second = judged("def second():\n    return 2\n", suite, probe).result.tests
     told = "one/task.py defines no 'first'; keep the names of the stub."
     assert (first.outcome, first.message) == (Outcome.ERROR, told)
     assert second.outcome is Outcome.PASSED
