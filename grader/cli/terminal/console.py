@@ -90,7 +90,7 @@ def print_lines(console: Console, lines: Iterator[Text]) -> None:
         console.print(line, soft_wrap=True)
 
 
-def rows(console: Console, lines: Sequence[Text]) -> int:
+def height_of(console: Console, lines: Sequence[Text]) -> int:
     """The rows that finished lines take: a path that is longer than a row is broken by the terminal."""
     return sum(max(1, -(-line.cell_len // console.width)) for line in lines)
 

@@ -20,9 +20,9 @@ from grader.cli.terminal.console import (
     bar,
     cut,
     hang,
+    height_of,
     marks_for,
     print_lines,
-    rows,
     status_words,
     whole_words,
 )
@@ -57,7 +57,7 @@ def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool
             *panel(console, result.exercises, guide, verbose=verbose, about=about, shown=shown)
         ]
         # The command and the prompt take a row each.
-        if not console.is_terminal or verbose or rows(console, lines) <= console.height - 2:
+        if not console.is_terminal or verbose or height_of(console, lines) <= console.height - 2:
             break
     print_lines(console, iter(lines))
 
