@@ -151,7 +151,8 @@ def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) ->
         lacks = verb(what, "lacks", "lack")
         lines.append(sentence(f"{what} {lacks} the {noun} {element(missing[0])}{more}."))
     if extra:
-        more = f", nor are {len(extra) - 1} more" if len(extra) > 1 else ""
+        are = "is" if len(extra) == 2 else "are"
+        more = f", nor {are} {len(extra) - 1} more" if len(extra) > 1 else ""
         lines.append(f"The {noun} {element(extra[0])} of {what} is not promised{more}.")
     if missing and extra and type(missing[0]) is not type(extra[0]):
         kinds = a_kind(extra[0]), a_kind(missing[0])
