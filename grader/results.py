@@ -28,6 +28,24 @@ class Outcome(enum.Enum):
     SKIPPED = "skipped"
 
 
+class Cause(enum.Enum):
+    """What the message of a test that did not pass says about the cause."""
+
+    # An exception, a crash, what is not allowed, a part to be written: the outcome says it.
+    OTHER = "other"
+    # A sentence names it: that of the test's own matter, or that of a law that holds everywhere.
+    MISTAKE = "mistake"
+    LAW = "law"
+    TYPE = "type"
+    SHAPE = "shape"
+    VALUES = "values"
+    GRADIENT = "gradient"
+    # The code ended it with a `raise` of its own: another mistake may have led there.
+    RAISE = "raise"
+    # Tests of the same share took the time of this one.
+    NO_TIME = "no_time"
+
+
 class Status(enum.Enum):
     """How one exercise ended."""
 
@@ -82,6 +100,7 @@ class TestResult(msgspec.Struct, frozen=True):
     printed: str = ""
     refused: bool = False
     named: str = ""
+    cause: Cause = Cause.OTHER
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, points, likely names in words."""
+"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, likely names; plain ASCII."""
 
 from __future__ import annotations
 
+import codecs
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -53,3 +54,41 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     names = list(dict.fromkeys(words.values()))
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
+
+
+# For characters that an encoding lacks; what stands for others is made from what they consist of.
+_PLAIN = {
+    "\N{MIDDLE DOT}": "*",
+    "\N{RIGHTWARDS ARROW}": "->",
+    "\N{EN DASH}": "-",
+    "\N{EM DASH}": "-",
+    "\N{LEFT SINGLE QUOTATION MARK}": "'",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+    "\N{LEFT DOUBLE QUOTATION MARK}": '"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
+    "\N{SUPERSCRIPT TWO}": "^2",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{CHECK MARK}": "+",
+    "\N{BALLOT X}": "x",
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+}
+# The name of an error handler for streams: "..." for dots, "->" for an arrow, "e" for one with an accent.
+PLAINER = "lab-bench-plainer"
+
+
+def _plainer(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_in_ascii, error.object[error.start : error.end])), error.end
+
+
+def _in_ascii(character: str) -> str:
+    if character in _PLAIN:
+        return _PLAIN[character]
+    parts = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode("ascii")
+    return parts or "?"
+
+
+codecs.register_error(PLAINER, _plainer)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.errors import GraderError, SubmissionError
+from grader.text import PLAINER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,10 +113,10 @@ class Group(click.Group):
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run the command line, and write to any terminal without failing."""
         for stream in (sys.stdout, sys.stderr):
-            # An old Windows code page has no check mark: a question mark is better than a crash.
+            # A C locale has no dots, an old Windows code page no check mark.
             if isinstance(stream, io.TextIOWrapper):
                 with contextlib.suppress(ValueError):
-                    stream.reconfigure(errors="replace")
+                    stream.reconfigure(errors=PLAINER)
         # The syntax trees of a first `grade` are all alive: to look through them for garbage, as
         # by default after every 700 objects, is a sixth of all that it does.
         gc.set_threshold(50_000)

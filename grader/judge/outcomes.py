@@ -7,6 +7,7 @@ A fault of ours is a `grader.errors.GraderError` and never stands here.
     ├── StudentError       the student's code raised (also a subclass of the builtin type that it raised)
     ├── Forbidden          the student's code used what the exercise does not allow
     ├── TimedOut           no answer before the deadline
+    │   └── NoTime         earlier tests left it no time
     └── SandboxDied        the process ended in the middle of a call
 """
 
@@ -16,6 +17,8 @@ import builtins
 from functools import cache
 
 import msgspec
+
+from grader.results import Cause
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -30,7 +33,11 @@ class SubmissionFailure(Exception):
 
 
 class CheckFailed(SubmissionFailure, AssertionError):
-    """A check of the suite did not hold."""
+    """A check of the suite did not hold; a text that names no mistake says what differs."""
+
+    def __init__(self, text: str, cause: Cause = Cause.MISTAKE) -> None:
+        super().__init__(text)
+        self.cause = cause
 
 
 class Forbidden(SubmissionFailure):
@@ -49,6 +56,10 @@ class TimedOut(SubmissionFailure):
         self.frame = frame
 
 
+class NoTime(TimedOut):
+    """The earlier tests of its share left a test no time."""
+
+
 class SandboxDied(SubmissionFailure):
     """The sandbox's process ended while it owed an answer; `frame` ran last."""
 
@@ -62,7 +73,7 @@ class StudentError(SubmissionFailure):
 
     `type_name` and `text` are what the sandbox said, bounded and cleaned; `frames` lists the
     lines of the student's file from the outermost call inward. A NotImplementedError is `unwritten`
-    unless it was PyTorch's: of an operator that a device lacks, say.
+    unless it was PyTorch's, of an operator that a device lacks, say: no `raise` of the student's own.
     """
 
     type_name: str = "Exception"

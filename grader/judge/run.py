@@ -35,7 +35,7 @@ from grader.judge.scoring import score_alike, score_exercise, score_test, weighe
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
-from grader.results import Outcome, Place, TestResult, Visibility
+from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
 
@@ -195,11 +195,13 @@ def _run(
             run.session.close()
             if _passes(run, solution(), test, path, function):
                 recorder.provoke(test, end.fault)
-                end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED)
+                end = TestEnd(Outcome.ERROR, PROVOKED, named=PROVOKED, cause=Cause.TYPE)
         seconds = time.perf_counter() - begin
         if test.visibility is Visibility.HIDDEN:
             end = msgspec.structs.replace(end, named=named_mistake(end, path))
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
+        if end.cause is Cause.LAW and not _fits_laws(test, function):
+            test = msgspec.structs.replace(test, hint="")
         result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
         results.append(result)
         done(result)
@@ -268,19 +270,33 @@ def _not_loaded(
     """The module itself does not run: one message for the exercise, and every test shares its end."""
     end = meaning_of(error)
     message = f"{exercise.file} cannot be imported. {end.message}"
+    frames = error.frames if isinstance(error, StudentError) else ()
+    if len(frames) > 1 and frames[0].function == "<module>":
+        message += (
+            f" Line {frames[0].line} runs it as the file is imported: a trial of your own belongs below "
+            '`if __name__ == "__main__":`.'
+        )
     # Unfinished work at the top of a file is an error there, not a part still to be written.
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
     end = msgspec.structs.replace(end, message=message, outcome=outcome)
     return message, [_result(exercise, test, end, 0.0) for test in tests]
 
 
+def _fits_laws(test: SuiteTest, function: _Test) -> bool:
+    """Whether the hint of a test is for the laws in it: a public one may look at values first."""
+    checks = {"assert_close", "assert_equal", "assert_tensor", "must_raise"}
+    named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
+    return test.visibility is Visibility.HIDDEN or checks.isdisjoint(named)
+
+
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
-    if end.refused:
+    # A hint is for the values: another type says by itself what to do.
+    if end.refused or end.cause is Cause.TYPE:
         test = msgspec.structs.replace(test, hint="")
     result = score_test(test, end.outcome, end.message, place, seconds)
     named = end.named if test.visibility is Visibility.HIDDEN else ""
-    return msgspec.structs.replace(result, refused=end.refused, named=named)
+    return msgspec.structs.replace(result, refused=end.refused, named=named, cause=end.cause)
 
 
 # --- suites ---------------------------------------------------------------------------------------

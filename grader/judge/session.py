@@ -24,7 +24,7 @@ from grader.judge.outcomes import (
     student_error,
 )
 from grader.sandbox.client import Output, Sandbox, SandboxSource
-from grader.sandbox.stack import own_frames
+from grader.sandbox.stack import ABORTED, own_frames
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
@@ -230,13 +230,16 @@ class Session:
             sandbox.show_stack()
             self._stop()
             self._budget.time_out()
-            frame = self._last_frame()
+            frame = self._last_frame(self.output.take_stack())
             raise TimedOut(self._time_is_up(frame), frame) from None
         except ChannelClosed:
             status = self._stop()
             # What it took before it died counts, or dying late in every test would be free.
             self._spend(begin)
-            frame = self._last_frame()
+            stack = self.output.take_stack()
+            frame = self._last_frame(stack)
+            if stack.startswith(ABORTED):
+                status = -signal.SIGABRT
             raise SandboxDied(_cause_of_death(status, frame), frame) from None
         except ProtocolError as error:
             self._stop()
@@ -248,9 +251,9 @@ class Session:
     def _spend(self, begin: float) -> None:
         self._budget.spend(time.monotonic() - begin)
 
-    def _last_frame(self) -> Frame | None:
+    def _last_frame(self, stack: bytes) -> Frame | None:
         """The line of the student's file that ran last, as far as the sandbox printed its stack."""
-        frames = own_frames(self.output.take_stack(), self.exercise.file)
+        frames = own_frames(stack, self.exercise.file)
         line, function = next(iter(frames), (0, ""))
         return (
             Frame(line, clean(function, 80)) if 0 < line <= self._source.count(b"\n") + 1 else None
@@ -288,6 +291,15 @@ class Session:
             self._graph_of[reply.graph] = name
         return name
 
+    def error_of(self, reply: Raised) -> StudentError:
+        """The exception to raise in the judge for one that the sandbox reports."""
+        if reply.in_probe and (missing := _missing_name(reply, self.exercise.id)):
+            text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
+            reply = msgspec.structs.replace(reply, text=text, in_probe=False)
+        error = _raised_error(reply)
+        error.unwritten = not error.frames or _raises_at(self.tree, error.frames[-1].line)
+        return error
+
     def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
         """Raise Forbidden if a traced call ran a forbidden operator, or ended the tracing."""
         for rule in self.exercise.forbidden:
@@ -308,9 +320,7 @@ class Session:
             case Returned(operators=operators):
                 self._refuse_operators(operators, entry_point)
             case Raised():
-                error = raised_error(reply)
-                error.unwritten = not error.frames or _raises_at(self.tree, error.frames[-1].line)
-                raise error
+                raise self.error_of(reply)
             case ForbiddenReply(name, frames):
                 reason = next(
                     (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),
@@ -333,8 +343,20 @@ def _raises_at(tree: ast.Module, line: int) -> bool:
 _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")
 
 
-def raised_error(reply: Raised) -> StudentError:
-    """The exception to raise in the judge for one that the sandbox reports."""
+# As the worker says it, too.
+KEEP_NAMES = "keep the names of the stub"
+
+
+def _missing_name(reply: Raised, module: str) -> str:
+    """The name that a probe looked for in the student's module, and did not find."""
+    said = f"module {module!r} has no attribute "
+    if reply.type_name != "AttributeError" or not reply.text.startswith(said):
+        return ""
+    name = reply.text.removeprefix(said).strip("'")
+    return name if name.isidentifier() else ""
+
+
+def _raised_error(reply: Raised) -> StudentError:
     text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
         first = text.partition("\n")[0].rstrip(".")

@@ -15,7 +15,7 @@ from msgspec import structs
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.recording import recorder
 from grader.judge.session import Session
-from grader.sandbox.wire.messages import PROBE_FILE, Call, Returned
+from grader.sandbox.wire.messages import PROBE_FILE, Call, Raised, Returned
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import Made
 
@@ -89,6 +89,10 @@ class Student:
             return Student(session, self._probe).run(probe, *arguments, **keywords)
         finally:
             session.close()
+
+    def error_of(self, raised: Raised) -> StudentError:
+        """The exception that a reply of the sandbox reports, as a call raises it."""
+        return self._session.error_of(raised)
 
     def made(self, probe: str, *arguments: Any, **keywords: Any) -> Made:
         """A live argument: what a function of the suite's probe makes, in the sandbox.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import random
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -17,12 +18,13 @@ from grader.judge.outcomes import (
     CheckFailed,
     Forbidden,
     Frame,
+    NoTime,
     SandboxDied,
     StudentError,
     TimedOut,
 )
-from grader.judge.session import Session
-from grader.results import Outcome, Visibility
+from grader.judge.session import KEEP_NAMES, Session
+from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import line_of
 from grader.text import clean
@@ -42,6 +44,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     line: int | None = None
     function: str = ""
     refused: bool = False
+    cause: Cause = Cause.OTHER
     fault: str = ""
     named: str = ""
 
@@ -66,7 +69,7 @@ class SuiteRun:
     def begin(self, test: SuiteTest) -> None:
         """Seed the test, and start its time.
 
-        Raises NotYet if a prerequisite did not pass, TimedOut if earlier tests left its share no time.
+        Raises NotYet if a prerequisite did not pass, NoTime if earlier tests left its share no time.
         """
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
@@ -78,7 +81,7 @@ class SuiteRun:
                 if test.share in self._late
                 else "it is too slow"
             )
-            raise TimedOut(f"{test.share} ran out of its time: {first}.")
+            raise NoTime(f"{test.share} ran out of its time: {first}.")
         seed = derive_seed(self.seed, test)
         self.session.begin_test(seed, test.share)
         seed_here(seed)
@@ -117,6 +120,8 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             )
         case StudentError():
             return _student_error(error)
+        case NoTime():
+            return TestEnd(Outcome.TIMEOUT, str(error), cause=Cause.NO_TIME)
         case TimedOut(frame=frame) | SandboxDied(frame=frame):
             late = isinstance(error, TimedOut)
             outcome = Outcome.TIMEOUT if late else Outcome.ERROR
@@ -127,10 +132,13 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             return msgspec.structs.replace(end, line=frame.line, function=frame.function)
         case ProtocolError():
             named = "Your code gave an answer that cannot be read"
-            return TestEnd(Outcome.ERROR, clean(f"{named}: {error}.", 400), named=f"{named}.")
+            text = clean(f"{named}: {error}.", 400)
+            return TestEnd(Outcome.ERROR, text, cause=Cause.TYPE, named=f"{named}.")
         case CheckFailed() | AssertionError():
+            text = str(error)[:MAX_MESSAGE]
             # A bare assert says nothing that a student may read; the title says what is wrong.
-            return TestEnd(Outcome.FAILED, str(error)[:MAX_MESSAGE])
+            cause = Cause.MISTAKE if text else Cause.VALUES
+            return TestEnd(Outcome.FAILED, text, cause=getattr(error, "cause", cause))
         case _:
             frames = traceback.extract_tb(error.__traceback__)
             # A check that is called wrongly raises inside of itself, or in contextlib: the suite's line tells.
@@ -149,12 +157,16 @@ def _student_error(error: StudentError) -> TestEnd:
         text = f"Still to do: {first}" if first else "This part is still to be written."
         named = "This part is still to be written."
         return TestEnd(Outcome.NOT_IMPLEMENTED, text, line, function, named=named)
+    if not place and error.text.endswith(KEEP_NAMES):
+        # A name that a suite asked for: nothing of the student's code ran.
+        return TestEnd(Outcome.ERROR, f"{clean(error.text, 400)}.")
     where = f" (line {line}, in {function})" if place else ""
     # The first line says what happened; the traceback of a rank or of a worker may follow.
-    error_text = clean(str(error).partition("\n")[0], 400).rstrip(".")
+    error_text = _INNER.sub("", clean(str(error).partition("\n")[0], 400)).rstrip(". ")
     message = f"Your code raised {error_text}{where}.{_advice(error)}"
     named = f"Your code raised {_known_type(error)}.{_advice(error)}"
-    return TestEnd(Outcome.ERROR, message, line, function, named=named)
+    cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
+    return TestEnd(Outcome.ERROR, message, line, function, cause=cause, named=named)
 
 
 def _known_type(error: StudentError) -> str:
@@ -165,6 +177,12 @@ def _known_type(error: StudentError) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
+# Where torch's own source found that there is no memory.
+_INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
+
+_PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
+
+
 def _advice(error: StudentError) -> str:
     if isinstance(error, MemoryError) or "allocate memory" in error.text:
         return " It asked for more memory than an exercise may use."
@@ -172,6 +190,12 @@ def _advice(error: StudentError) -> str:
         return " A function calls itself without an end."
     if error.type_name == "SystemExit":
         return " A module must not end the program: remove the call of exit."
+    if error.type_name == "ModuleNotFoundError":
+        return " Your file is judged alone: files beside it are not there, nor is what is not installed."
+    if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
+        return " With the second one transposed (.T) they fit."
+    if "CUDA" in error.text and re.search(r"not compiled|No CUDA|NVIDIA driver", error.text):
+        return " There is no GPU here: stay on the device of what you are given."
     return ""
 
 

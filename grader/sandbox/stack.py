@@ -12,16 +12,25 @@ _STACK = re.compile(
     rb"((?:  File [^\n]*\n|  \.\.\.\n)+)"
     rb"(?:\nExtension modules: [^\n]*\n?)?"
 )
+ABORTED = b"Fatal Python error: Aborted"
 _FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
 
 
 def split_stack(printed: bytes) -> tuple[bytes, bytes]:
-    """What was printed without the last stack in it, and the lines of that stack."""
+    """What was printed without the last stack in it, and that stack; it may begin with why it was printed.
+
+    The first process of a namespace outlives its abort, and then crashes: that is one end, and its cause the
+    first stack's.
+    """
     stacks = list(_STACK.finditer(printed))
     if not stacks:
         return printed, b""
-    last = stacks[-1]
-    return printed[: last.start()] + printed[last.end() :], last[1]
+    begin, end = stacks[-1].span()
+    for earlier in reversed(stacks[:-1]):
+        if printed[earlier.end() : begin].strip() or not earlier[0].startswith(ABORTED):
+            break
+        begin = earlier.start()
+    return printed[:begin] + printed[end:], printed[begin:end]
 
 
 def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:

@@ -10,11 +10,27 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from grader.results import ExerciseResult, Outcome, Place, Status, TestResult
+from grader.results import Cause, ExerciseResult, Outcome, Place, Status, TestResult, Visibility
 from grader.text import counted, number
 
 # The first exercise that does not hold shows this many findings: one cause at a time.
 FIRST_FINDINGS = 3
+
+# How much the message of a test says of what is wrong, after an exception: who mends the first one often
+# mends what follows.
+_RANKS = {
+    Cause.MISTAKE: 2,
+    Cause.LAW: 3,
+    Cause.SHAPE: 4,
+    Cause.TYPE: 4,
+    Cause.RAISE: 4,
+    Cause.VALUES: 5,
+    Cause.OTHER: 5,
+    Cause.GRADIENT: 6,
+    Cause.NO_TIME: 7,
+}
+
+_MISMATCHES = (Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT)
 
 # How an exercise or a test ended: the kind of its mark, and the word beside it.
 STATUS = {
@@ -97,26 +113,77 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Tests that end alike at the same place; the first of them speaks for all."""
+    """Tests that end alike at the same place; the first of them speaks for all.
+
+    The `others` fail there, too, with other numbers, and are told with it.
+    """
 
     tests: tuple[TestResult, ...]
+    others: tuple[TestResult, ...] = ()
 
     @property
     def first(self) -> TestResult:
         """The test to show."""
         return self.tests[0]
 
+    @property
+    def more(self) -> int:
+        """The number of tests that it speaks for, besides the first."""
+        return len(self.tests) + len(self.others) - 1
+
+    def joined(self, other: Finding) -> Finding:
+        """Itself, and the tests of another one."""
+        return Finding(self.tests, (*self.others, *other.tests, *other.others))
+
 
 def findings(exercise: ExerciseResult) -> list[Finding]:
-    """The causes of what does not hold, in the order of the tests; parts to be written come last."""
+    """The causes of what does not hold; the one that says most comes first, parts to be written last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
             # Of what a student may not read nobody knows whether it is alike.
-            cause = (test.outcome, test.message or test.name, test.place)
-            alike.setdefault(cause, []).append(test)
-    in_order = [Finding(tuple(tests)) for tests in alike.values()]
-    return sorted(in_order, key=lambda finding: finding.first.outcome is Outcome.NOT_IMPLEMENTED)
+            words = test.message or test.name
+            alike.setdefault((test.outcome, words, test.place), []).append(test)
+    causes: list[Finding] = []
+    # A mistake that is named takes the mismatches of its function to it, wherever they stand.
+    for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=_rank):
+        at = next((i for i, told in enumerate(causes) if _tells(told.first, finding.first)), None)
+        if at is None:
+            causes.append(finding)
+        else:
+            causes[at] = causes[at].joined(finding)
+    return causes
+
+
+def _rank(finding: Finding) -> int:
+    """How much a finding says of what is wrong, 0 for most; of two alike the earlier test's stands first."""
+    test = finding.first
+    if test.outcome is Outcome.NOT_IMPLEMENTED:
+        return 8
+    if _has_ended(test) and test.cause is Cause.OTHER:
+        return 0
+    return 1 if test.refused else _RANKS[test.cause]
+
+
+def _tells(told: TestResult, test: TestResult) -> bool:
+    """Whether what is told of one test is all that there is to say of another."""
+    if not (told.message and test.message):
+        return False
+    if told.place is None or (told.outcome, told.place) != (test.outcome, test.place):
+        return False
+    if _has_ended(test):
+        # One line and one type of exception; the sizes in the message are those of the test.
+        return told.message.partition(":")[0] == test.message.partition(":")[0]
+    if test.cause not in _MISMATCHES or test.refused:
+        sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
+        return told.cause is test.cause and sentences[0] == sentences[1]
+    twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
+    return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)
+
+
+def _has_ended(test: TestResult) -> bool:
+    """Whether the code itself ended the test."""
+    return test.outcome in (Outcome.ERROR, Outcome.TIMEOUT)
 
 
 def summarized(
@@ -140,7 +207,7 @@ def summarized(
             break
     return Summary(
         (*sections, *_remarks(exercise)),
-        sum(len(finding.tests) for finding in causes[shown:]),
+        sum(finding.more + 1 for finding in causes[shown:]),
         _waiting(exercise, "this one" if len(causes) == 1 else "these"),
     )
 
@@ -226,7 +293,7 @@ def plain(blocks: Iterable[Block]) -> str:
 
 
 def _finding(finding: Finding) -> Section:
-    test, count = finding.first, len(finding.tests)
+    test, count = finding.first, finding.more + 1
     if test.outcome is Outcome.NOT_IMPLEMENTED:
         # Its own words say more than the tests that meet it.
         needs = Note(f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it.")
@@ -235,8 +302,13 @@ def _finding(finding: Finding) -> Section:
         # What the title promises was not looked at.
         needs = Note(f"{counted(count, 'test')} {'ends' if count == 1 else 'end'} there.")
         return Section((*explained(test), needs), test, "Not allowed")
-    same = (Note(f"The same in {counted(count - 1, 'more test')}."),) if count > 1 else ()
-    return Section((*explained(test), *same), test, test.title)
+    notes: tuple[Note, ...] = ()
+    if finding.others:
+        fail = "fails" if finding.more == 1 else "fail"
+        notes = (Note(f"{counted(finding.more, 'more test')} {fail} there, too."),)
+    elif finding.more:
+        notes = (Note(f"The same in {counted(finding.more, 'more test')}."),)
+    return Section((*explained(test), *notes), test, test.title)
 
 
 def _where(place: Place | None) -> tuple[Where, ...]:

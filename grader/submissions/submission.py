@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from grader.results import SubmissionInfo
+from grader.submissions.not_python import NOTEBOOK, explained, notebook_in
 from grader.submissions.source import has_same_code, is_empty, parse
 
 # Two thousand lines and more; nobody writes as much for an exercise.
@@ -70,10 +71,14 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         stub_source = None if self._is(stub) else stub.read_bytes()
         if self.source == stub_source:  # most of a long course
             return Look(State.UNTOUCHED)
+        if notebook_in(self.source):
+            return Look(State.INVALID, 1, NOTEBOOK)
         try:
             tree = parse(self.source)
         except SyntaxError as error:
-            return Look(State.INVALID, error.lineno or 1, error.msg)
+            return Look(
+                State.INVALID, *explained(self.source.decode("utf-8-sig", "replace"), error)
+            )
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 import msgspec
@@ -88,6 +88,11 @@ def print_lines(console: Console, lines: Iterator[Text]) -> None:
     for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
+
+
+def height_of(console: Console, lines: Sequence[Text]) -> int:
+    """The rows that finished lines take: a path that is longer than a row is broken by the terminal."""
+    return sum(max(1, -(-line.cell_len // console.width)) for line in lines)
 
 
 def hang(console: Console, prefix: Text, body: Text) -> Iterator[Text]:

@@ -20,6 +20,7 @@ from grader.cli.terminal.console import (
     bar,
     cut,
     hang,
+    height_of,
     marks_for,
     print_lines,
     status_words,
@@ -43,12 +44,22 @@ _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
 
 
 def show_result(console: Console, result: Result, guide: Guide, *, verbose: bool = False) -> None:
-    """Print the panel; the guide knows where the files lie that the result is about."""
+    """Print the panel; the guide knows where the files lie that the result is about.
+
+    In a terminal that is too low for all of it, fewer findings stand whole, and the rest is a count.
+    """
     about = ""
     if verbose:
         walls = ", ".join(result.environment.isolation) or "none"
         about = f"Seed {result.seed}, {result.duration_seconds:.2f} s. Walls: {walls}."
-    print_lines(console, panel(console, result.exercises, guide, verbose=verbose, about=about))
+    for shown in range(FIRST_FINDINGS, 0, -1):
+        lines = [
+            *panel(console, result.exercises, guide, verbose=verbose, about=about, shown=shown)
+        ]
+        # The command and the prompt take a row each.
+        if not console.is_terminal or verbose or height_of(console, lines) <= console.height - 2:
+            break
+    print_lines(console, iter(lines))
 
 
 def panel(

@@ -10,7 +10,15 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from grader.cli.terminal.console import cut, hang, is_plain, marks_for, print_lines, whole_words
+from grader.cli.terminal.console import (
+    cut,
+    hang,
+    height_of,
+    is_plain,
+    marks_for,
+    print_lines,
+    whole_words,
+)
 from grader.cli.terminal.course import exercise_lines, hint_lines
 from grader.cli.terminal.result import brief_panel, panel
 from grader.course.manifest import Exercise
@@ -131,16 +139,16 @@ class Screen:
         added = list(self._added(view))
         for shown in range(FIRST_FINDINGS, 0, -1):
             main = list(self._main(view, shown))
-            if self._height([*main, *added]) <= rows:
+            if height_of(self._console, [*main, *added]) <= rows:
                 return [*main, *added]
         top, end = main[:-_END], main[-_END:]
         if view.shows is not Shows.LIST and view.results:
             top, end = map(list, map(self._dimmed, self._brief(view)))
-            left = rows - self._height([*top, *end])
-            if left >= self._height(added[:_LEAST_ADDED]):
+            left = rows - height_of(self._console, [*top, *end])
+            if left >= height_of(self._console, added[:_LEAST_ADDED]):
                 # What is wrong stays whole, and of a hint what there is room for.
                 return [*top, *end, *self._cut(added, left)]
-        return [*self._cut(top, rows - self._height([*end, *added])), *end, *added]
+        return [*self._cut(top, rows - height_of(self._console, [*end, *added])), *end, *added]
 
     def _brief(self, view: View) -> tuple[list[Text], list[Text]]:
         return brief_panel(self._console, view.results, self._guide_now())
@@ -148,15 +156,11 @@ class Screen:
     def _cut(self, lines: list[Text], rows: int) -> list[Text]:
         """The lines that so many rows hold, and how many more there are."""
         kept = list(lines)
-        if self._height(kept) <= rows:
+        if height_of(self._console, kept) <= rows:
             return kept
-        while kept and self._height(kept) >= rows:
+        while kept and height_of(self._console, kept) >= rows:
             kept.pop()
         return [*kept, Text(f"  ({len(lines) - len(kept)} more lines in a taller window)", "dim")]
-
-    def _height(self, lines: list[Text]) -> int:
-        """Rows of the terminal: a path that is longer than a row is not broken by us, but by it."""
-        return sum(max(1, -(-line.cell_len // self._console.width)) for line in lines)
 
     def _offer(self) -> Iterator[Text]:
         """The keys; in a narrow window on more than one line."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.comparison import Rule, first_mismatch, is_tensor
-from grader.judge.checks.explanation import explain, explain_type
+from grader.judge.checks.comparison import DifferenceKind, Rule, first_mismatch, is_tensor
+from grader.judge.checks.explanation import cause_of, explain, explain_type
 from grader.judge.checks.shapes import explain_dtype, explain_shape
 from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
 from grader.judge.recording import recorder
+from grader.results import Cause
 from grader.text import clean
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes
     told = _recognized(actual, expected, rule, named or {})
     # A mistake that is known by name needs no guess beside it.
     lines = explain(found, actual, expected, rule, what, search=told is None)
-    raise CheckFailed(message(lines if told is None else [told, *lines]))
+    if told is None:
+        raise CheckFailed(message(lines), cause_of(found.kind, what))
+    raise CheckFailed(message([told, *lines]))
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
@@ -109,11 +112,17 @@ def assert_tensor(
 ) -> Tensor:
     """Check that it is a tensor of this shape and dtype (None: any), and return it."""
     if not is_tensor(value):
-        raise CheckFailed(message(explain_type(value, "a Tensor", what)))
+        raise CheckFailed(
+            message(explain_type(value, "a Tensor", what)), cause_of(DifferenceKind.TYPE, what)
+        )
     if shape is not None and tuple(value.shape) != tuple(shape):
-        raise CheckFailed(message(explain_shape(value, tuple(shape), what)))
+        raise CheckFailed(
+            message(explain_shape(value, tuple(shape), what)), cause_of(DifferenceKind.SHAPE, what)
+        )
     if dtype is not None and value.dtype != dtype:
-        raise CheckFailed(message(explain_dtype(value, dtype, what)))
+        raise CheckFailed(
+            message(explain_dtype(value, dtype, what)), cause_of(DifferenceKind.DTYPE, what)
+        )
     return value  # type: ignore[no-any-return]  # a Tensor, as just checked
 
 
@@ -145,7 +154,8 @@ def must_raise(
     article = "an" if error.__name__[0] in "AEIOU" else "a"
     naming = "" if mentions is None else f" that names {mentions}"
     wanted = f"{call} {did}, it should raise {article} {error.__name__}{naming}."
-    raise CheckFailed(message([sentence(wanted)]))
+    # What is promised of bad arguments explains no other mistake.
+    raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
 
 
 def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) -> str | None:

@@ -36,6 +36,7 @@ from grader.judge.checks.wording import (
     subject,
     verb,
 )
+from grader.results import Cause
 from grader.sandbox.wire.values import Opaque
 from grader.text import counted
 
@@ -44,8 +45,29 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+# What a gradient is called: `gradient_norm(model)` and "the norm of the gradients" are none.
+_GRADIENT = re.compile(
+    r"\.grad\b|^(the |your |its )?((list|dict|tuple|vector) of (the )?)?(gradients?|derivative)\b",
+    re.IGNORECASE,
+)
+_CAUSES = {
+    DifferenceKind.TYPE: Cause.TYPE,
+    DifferenceKind.INCOMPARABLE: Cause.TYPE,
+    DifferenceKind.DTYPE: Cause.TYPE,
+    DifferenceKind.KEYS: Cause.TYPE,
+    DifferenceKind.FIELDS: Cause.TYPE,
+    DifferenceKind.LENGTH: Cause.SHAPE,
+    DifferenceKind.SHAPE: Cause.SHAPE,
+    DifferenceKind.ORDER: Cause.VALUES,
+    DifferenceKind.VALUES: Cause.VALUES,
+}
 # The same structure with finite numbers of any value.
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
+
+
+def cause_of(kind: DifferenceKind, what: str) -> Cause:
+    """What a mismatch of this kind says about the cause; that of a gradient is seen after all else."""
+    return Cause.GRADIENT if _GRADIENT.search(what) else _CAUSES[kind]
 
 
 def explain(
@@ -129,7 +151,8 @@ def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) ->
         lacks = verb(what, "lacks", "lack")
         lines.append(sentence(f"{what} {lacks} the {noun} {element(missing[0])}{more}."))
     if extra:
-        more = f", nor are {len(extra) - 1} more" if len(extra) > 1 else ""
+        are = "is" if len(extra) == 2 else "are"
+        more = f", nor {are} {len(extra) - 1} more" if len(extra) > 1 else ""
         lines.append(f"The {noun} {element(extra[0])} of {what} is not promised{more}.")
     if missing and extra and type(missing[0]) is not type(extra[0]):
         kinds = a_kind(extra[0]), a_kind(missing[0])

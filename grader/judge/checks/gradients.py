@@ -15,6 +15,7 @@ from grader.judge.checks.explanation import explain_type
 from grader.judge.checks.shapes import explain_shape
 from grader.judge.checks.wording import element, message, sentence
 from grader.judge.outcomes import CheckFailed, SubmissionFailure
+from grader.results import Cause
 from grader.sandbox.wire.values import Record
 from grader.text import clean
 
@@ -88,9 +89,9 @@ def _check(f: Callable[..., Any], inputs: tuple[Any, ...], names: _First) -> Non
         raise
     except RuntimeError as error:  # what autograd's engine says of gradients that do not fit
         said = sentence(f"{names.what}: {clean(str(error), 300)}")
-        raise CheckFailed(message([said, *watched.remarks])) from None
+        raise CheckFailed(message([said, *watched.remarks]), Cause.GRADIENT) from None
     if found is not None:
-        raise CheckFailed(message([*_explain(*found, names), *watched.remarks]))
+        raise CheckFailed(message([*_explain(*found, names), *watched.remarks]), Cause.GRADIENT)
 
 
 def _mismatch(
@@ -215,7 +216,7 @@ class _Watched:
                 told = f"{self._what}: the output is complex, promised real numbers."
                 raise CheckFailed(message([sentence(told)]))
             if not is_tensor(output) or output.is_meta:
-                raise CheckFailed(message(explain_type(output, "a Tensor", self._what)))
+                raise CheckFailed(message(explain_type(output, "a Tensor", self._what)), Cause.TYPE)
         if self._first is None:
             self._meet(inputs, outputs)
         else:
@@ -247,7 +248,9 @@ class _Watched:
         for output, earlier in zip(outputs, first, strict=True):
             if output.shape != earlier.shape or output.dtype != earlier.dtype:
                 lines = explain_shape(output, tuple(earlier.shape), self._what)
-                raise CheckFailed(message([*lines, "Promised is what an earlier call gave."]))
+                raise CheckFailed(
+                    message([*lines, "Promised is what an earlier call gave."]), Cause.SHAPE
+                )
 
 
 def _explain(

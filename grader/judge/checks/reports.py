@@ -7,6 +7,7 @@ from typing import Any
 
 from grader.judge.checks.comparison import field_names
 from grader.judge.outcomes import CheckFailed
+from grader.results import Cause
 from grader.sandbox.wire.values import Record
 
 UNREADABLE = "Your code gave an answer that cannot be read."
@@ -40,7 +41,7 @@ def entry(
         value = tuple(value)
     of_count = count is None or (isinstance(value, (list, tuple, dict)) and len(value) == count)
     if missing or not isinstance(value, kind) or not of_count:
-        raise CheckFailed(told)
+        raise CheckFailed(told, Cause.TYPE if told == UNREADABLE else Cause.MISTAKE)
     return value
 
 

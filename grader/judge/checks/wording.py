@@ -8,6 +8,7 @@ from typing import Any
 
 from grader.judge.checks.comparison import Position, is_array, is_tensor
 from grader.judge.outcomes import CheckFailed
+from grader.results import Cause
 from grader.sandbox.wire.values import Opaque, Record
 from grader.text import LONGEST_TEXT, clean, clean_lines
 
@@ -26,8 +27,9 @@ def message(lines: Iterable[str]) -> str:
 
 
 def failed(lines: Iterable[str], told: str = "") -> CheckFailed:
-    """The failure with this message, a suite's own sentence first."""
-    return CheckFailed(message([line for line in (told, *lines) if line]))
+    """The failure of a law with this message, a suite's own sentence first."""
+    cause = Cause.MISTAKE if told else Cause.LAW
+    return CheckFailed(message([line for line in (told, *lines) if line]), cause)
 
 
 def sentence(text: str) -> str:

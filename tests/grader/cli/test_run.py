@@ -32,16 +32,13 @@ exercises
       The entry " " of the output is not promised.
       exercises/text/word_count.py:4  in word_count
       > A dictionary holds one number for each word.
-    x Upper and lower case are the same word
-      The entry "A" of the output is not promised, nor are 1 more.
-      exercises/text/word_count.py:4  in word_count
-      > lower() comes before split().
-    x Any white space separates words, and no word is lost
-      Entry 0 (counted from 0) of the number of words is 27, expected 9.
-      exercises/text/word_count.py:4  in word_count
-      > split() without an argument takes any white space.
-    1 more test does not hold yet: `grade run word_count` shows all. 1 more test
-    waits for these.
+      2 more tests fail there, too.
+    x An n below 1 is a ValueError
+      most_common('a', 0) returned normally, it should raise a ValueError that
+      names n.
+      exercises/text/word_count.py:8  in most_common
+      > Raise ValueError with n in its message.
+    1 more test waits for these.
 
   + greeting      A greeting [of a kind]         2.5 / 2.5  passed
   - running_mean  A running mean over neighbors    0 / 7.5  to do

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from grader.text import PLAINER
+
 if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
 
@@ -134,6 +136,21 @@ def test_old_code_page(grade: Grade, clone: Path, encoding: str) -> None:
     done = grade("hint", "greeting", cwd=clone, PYTHONIOENCODING=f"{encoding}:strict")
     assert "An f" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_c_locale_gets_dots_of_its_own(grade: Grade, clone: Path) -> None:
+    (clone / "exercises" / "text" / "greeting.py").write_text(
+        f"def greeting(name):\n    return '{'long ' * 100}'\n"
+    )
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    done = grade("run", "greeting", cwd=clone, **locale)
+    assert "..." in done.stdout
+    assert "?" not in done.stdout
+
+
+def test_characters_that_an_encoding_lacks_have_others_for_them() -> None:
+    text = "a… · → x² ✓ Zoë “q” 你 \udc80"  # as prose has them
+    assert text.encode("ascii", PLAINER) == b'a... * -> x^2 + Zoe "q" ? ?'
 
 
 # --- hostile text ---------------------------------------------------------------------------------

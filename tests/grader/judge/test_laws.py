@@ -381,6 +381,49 @@ def test_a_law_fails_in_words(
     assert words in message
 
 
+def test_an_operator_that_torch_lacks_is_no_part_to_be_written(
+    judge: Judge, tmp_path: Path
+) -> None:
+    example = 'laws.check_changes_nothing(student, "scale", torch.ones(2))'
+    lacking = RIGHT.replace("return 3 * x", "return torch.ones(1, device='meta').tolist()")
+    outcome, message = judged_law(judge, tmp_path, "check_changes_nothing", lacking, example)
+    assert outcome is Outcome.ERROR
+    assert "raised NotImplementedError: Cannot copy out of meta tensor" in message
+    unwritten = RIGHT.replace("return 3 * x", "raise NotImplementedError('scale: write it')")
+    outcome, message = judged_law(judge, tmp_path, "check_changes_nothing", unwritten, example)
+    assert (outcome, message) == (Outcome.NOT_IMPLEMENTED, "Still to do: scale: write it")
+
+
+@pytest.mark.parametrize(
+    ("folder", "before", "has_hint"),
+    [
+        ("public", "assert_close(1.0, 1.0)", False),
+        ("public", "pass", True),
+        ("hidden", "pass", True),
+    ],
+)
+def test_the_hint_of_values_is_not_shown_where_a_law_is_broken(
+    judge: Judge, tmp_path: Path, folder: str, before: str, has_hint: bool
+) -> None:
+    suite = (
+        "import pytest\nimport torch\nfrom grader.judge.checks import assert_close, laws\n"
+        f"@pytest.mark.hint('3 * x')\ndef test_law(student):\n    'The law'\n    {before}\n"
+        '    laws.check_changes_nothing(student, "scale", torch.ones(2))\n'
+    )
+    for name, text in {
+        "exercises/course.toml": MANIFEST,
+        "exercises/one/task.py": "raise NotImplementedError\n",
+        f"tests/{folder}/one/test_task.py": suite,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    course, options = load_course(tmp_path), GradingOptions(0, (Visibility(folder),))
+    source = RIGHT.replace("return 3 * x", "return x.mul_(3)").encode()
+    (test,) = judge_source(judge, course, course.exercises[0], source, options).result.tests
+    assert "One call of scale changed" in test.message
+    assert bool(test.hint) == has_hint
+
+
 # Steps with an optimizer that has state, and puts everything back.
 STEPPING = """
 import copy

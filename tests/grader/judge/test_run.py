@@ -13,7 +13,7 @@ from grader.course.manifest import Course
 from grader.errors import JudgeError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source, judges
-from grader.results import Outcome, Status, Visibility
+from grader.results import Cause, Outcome, Status, Visibility
 
 JudgeSource = Callable[..., Judgment]
 
@@ -42,7 +42,7 @@ SECOND = "\ndef second():\n    return 2\n"
         ("import sys; sys.exit(0)", Outcome.ERROR, "SystemExit"),
         ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt"),
         ("import os; os._exit(0)", Outcome.ERROR, "(exit code 0) at line 2, in first: a module"),
-        ("import os; os.abort()", Outcome.ERROR, ") at line 2, in first: "),
+        ("import os; os.abort()", Outcome.ERROR, "(SIGABRT) at line 2, in first: "),
         ("input('name? ')", Outcome.ERROR, "input() waits for somebody at the keyboard"),
         ("breakpoint()", Outcome.ERROR, "breakpoint() waits for somebody at the keyboard"),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
@@ -140,17 +140,66 @@ def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> 
     assert (first.outcome, first.message) == (Outcome.PASSED, "")
 
 
-def test_missing_name_is_told(judged: JudgeSource) -> None:
-    first, second = judged("def second():\n    return 2\n", SUITE).result.tests
-    assert first.outcome is Outcome.ERROR
-    assert "defines no 'first'; keep the names of the stub" in first.message
+@pytest.mark.parametrize("call", ['student.function("first")()', 'student.run("first")'])
+def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
+    probe = "def first(module):\n    return module.first()\n"
+    suite = SUITE.replace('student.function("first")()', call)
+    first, second = judged("def second():\n    return 2\n", suite, probe).result.tests
+    told = "one/task.py defines no 'first'; keep the names of the stub."
+    assert (first.outcome, first.message) == (Outcome.ERROR, told)
     assert second.outcome is Outcome.PASSED
+
+
+CAUSES = """
+import torch
+
+def test_value(student):
+    "The value"
+    mistakes = {"It is twice as large.": torch.full((2,), 2.0)}
+    assert_close(student.function("value")(), torch.ones(2), mistakes=mistakes)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "cause", "has_hint"),
+    [
+        ("return torch.full((2,), 2.0)", Cause.MISTAKE, True),
+        ("return torch.full((2,), 5.0)", Cause.VALUES, True),
+        ("return torch.ones(3)", Cause.SHAPE, True),
+        ("return torch.ones(2).double()", Cause.TYPE, False),
+        ("return None", Cause.TYPE, False),
+        ("raise ValueError('no')", Cause.RAISE, True),
+        ("return torch.ones(2) + torch.ones(3)", Cause.OTHER, True),
+    ],
+)
+def test_the_cause_of_an_end(judged: JudgeSource, body: str, cause: Cause, has_hint: bool) -> None:
+    suite = CAUSES.replace("def test", "import pytest\n@pytest.mark.hint('Count.')\ndef test")
+    (test,) = judged(f"import torch\ndef value():\n    {body}\n", suite).result.tests
+    assert (test.cause, bool(test.hint)) == (cause, has_hint)
+
+
+@pytest.mark.parametrize("what", ["x.grad", "the gradient of x", "the list of gradients"])
+def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> None:
+    check = f'assert_close(student.function("value")(), torch.ones(2), what="{what}")'
+    suite = f"import torch\ndef test_value(student):\n    '''It'''\n    {check}\n"
+    for body in ("torch.zeros(2)", "torch.zeros(3)", "None"):
+        source = f"import torch\ndef value():\n    return {body}\n"
+        (test,) = judged(source, suite).result.tests
+        assert test.cause is Cause.GRADIENT
+    (test,) = judged(source, suite.replace(what, "gradient_norm(x)")).result.tests
+    assert test.cause is Cause.TYPE
 
 
 @pytest.mark.parametrize(
     ("source", "status", "words"),
     [
         ("import nowhere_to_be_found\n", Status.ERROR, "No module named 'nowhere_to_be_found'"),
+        ("import helpers\n", Status.ERROR, "files beside it are not there"),
+        (
+            "def f(n):\n    return 1 / n\n\nf(0)\n",
+            Status.ERROR,
+            "(line 2, in f). Line 4 runs it as the file is imported",
+        ),
         ("1 / 0\n", Status.ERROR, "ZeroDivisionError: division by zero (line 1, in <module>)"),
         ("import sys; sys.exit()\n", Status.ERROR, "SystemExit"),
         ("import os; os._exit(3)\n", Status.ERROR, "exit code 3"),

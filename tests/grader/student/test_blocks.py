@@ -18,7 +18,16 @@ from grader.cli.terminal.student_result import show_scorecard
 from grader.exports import FORMATS
 from grader.exports.report.render import Renderer
 from grader.notebook.verdict import CheckResult
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status
+from grader.results import (
+    Cause,
+    Entry,
+    ExerciseResult,
+    Outcome,
+    Place,
+    Status,
+    TestResult,
+    Visibility,
+)
 from grader.student.blocks import (
     Hint,
     Message,
@@ -26,6 +35,7 @@ from grader.student.blocks import (
     Where,
     every_test,
     explained,
+    findings,
     in_full,
     plain,
     summarized,
@@ -123,11 +133,11 @@ def test_every_renderer_tells_a_fault_of_the_file_once(render: Any, tmp_path: Pa
 def test_a_summary_has_each_cause_once_and_parts_last() -> None:
     summary = summarized(SEVERAL)
     assert [section.title for section in summary.sections] == [
-        "The title of first",
         "The title of crash",
+        "The title of first",
         "forward is to be written.",
     ]
-    first, crash, part = summary.sections
+    crash, first, part = summary.sections
     assert first.blocks == (
         Message("Wrong by 1.\nAt [0]."),
         Where(PLACE),
@@ -137,7 +147,70 @@ def test_a_summary_has_each_cause_once_and_parts_last() -> None:
     assert crash.blocks == (Message("It raised."), Where(PLACE))
     assert (part.is_part, part.blocks) == (True, (Where(PLACE), Note("1 test needs it.")))
     assert (summary.more, summary.waiting) == (0, "1 more test waits for these.")
-    assert summarized(SEVERAL, 1).more == 2
+    assert summarized(SEVERAL, 1).more == 3
+
+
+def failed(name: str, cause: Cause, **changes: Any) -> TestResult:
+    """A failed test with this cause, in a function of its own."""
+    given = {"place": Place("modules/glu.py", 7, name), "message": f"{name}.\n1 is not 2."}
+    return checked(name, Outcome.FAILED, cause=cause, **{**given, **changes})
+
+
+def test_what_says_most_comes_first_and_alike_the_earlier_one() -> None:
+    place = Place("modules/glu.py", 9, "helper")
+    tests = (
+        checked("unwritten", Outcome.NOT_IMPLEMENTED, message="To do."),
+        checked("no_time", Outcome.TIMEOUT, message="No time.", cause=Cause.NO_TIME),
+        failed("gradient", Cause.GRADIENT),
+        failed("values", Cause.VALUES),
+        failed("more_values", Cause.VALUES),
+        failed("shape", Cause.SHAPE),
+        checked("raised", Outcome.ERROR, message="raised ValueError: no", cause=Cause.RAISE),
+        failed("law", Cause.LAW),
+        failed("mistake", Cause.MISTAKE),
+        failed("forbidden", Cause.OTHER, refused=True),
+        checked("loop", Outcome.TIMEOUT, message="No answer.", place=place),
+        checked("crash", Outcome.ERROR, message="raised KeyError: 1", place=place),
+    )
+    order = ["loop", "crash", "forbidden", "mistake", "law", "shape", "raised"]
+    order += ["values", "more_values", "gradient", "no_time", "unwritten"]
+    assert [finding.first.name for finding in findings(exercise(*tests))] == order
+
+
+def test_one_line_that_raises_is_told_once_whatever_the_sizes() -> None:
+    sizes = ("(2x3 and 2x3)", "(8x3 and 4x3)")
+    tests = [checked(s, Outcome.ERROR, message=f"raised RuntimeError: shapes {s}") for s in sizes]
+    other = checked("other", Outcome.ERROR, message="raised KeyError: 1")
+    first, second = findings(exercise(*tests, other))
+    assert (first.first.name, first.more, second.first.name) == (sizes[0], 1, "other")
+    (section, _) = summarized(exercise(*tests, other)).sections
+    assert section.blocks[-1] == Note("1 more test fails there, too.")
+
+
+@pytest.mark.parametrize("cause", [Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT])
+def test_a_public_test_and_its_hidden_twin_are_told_once(cause: Cause) -> None:
+    place, hidden = Place("modules/glu.py", 7, "forward"), Visibility.HIDDEN
+    example = failed("example", cause, place=place)
+    twin = failed("twin", cause, place=place, visibility=hidden)
+    elsewhere = failed("elsewhere", cause, visibility=hidden)
+    told = findings(exercise(example, twin, elsewhere))
+    assert [(f.first.name, f.more) for f in told] == [("example", 1), ("elsewhere", 0)]
+    # Two hidden tests are no twins: each may show a case of its own.
+    assert (
+        len(findings(exercise(twin, failed("third", cause, place=place, visibility=hidden)))) == 2
+    )
+
+
+def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
+    place = Place("modules/glu.py", 7, "forward")
+    bare, gradient = (failed(c.value, c, place=place) for c in (Cause.VALUES, Cause.GRADIENT))
+    named = failed("named", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
+    other = failed("other", Cause.MISTAKE, place=place)
+    law = failed("law", Cause.LAW, place=place)
+    told = findings(exercise(bare, gradient, named, other, law))
+    assert [(f.first.name, f.more) for f in told] == [("named", 2), ("other", 0), ("law", 0)]
+    # What a law says is not why the values are wrong.
+    assert len(findings(exercise(bare, law))) == 2
 
 
 def test_all_tests_say_what_was_said_above_only_once() -> None:

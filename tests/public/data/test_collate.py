@@ -54,18 +54,22 @@ def test_example_padding(student: Student) -> None:
 @pytest.mark.place("pad_collate")
 @pytest.mark.hint("The mask asks whether a step's number is below the length of its sequence.")
 def test_example_mask(student: Student) -> None:
-    """Of [0, 7] and [5], padded with 0, only the last step of the second is padding."""
-    result = student.function("pad_collate")([torch.tensor([0, 7]), torch.tensor([5])])
-    wanted = torch.tensor([[True, True], [True, False]])
+    """Of [0, 7, 8] and [5], padded with 0, only the last two steps of the second are padding."""
+    result = student.function("pad_collate")([torch.tensor([0, 7, 8]), torch.tensor([5])])
+    wanted = torch.tensor([[True, True, True], [True, False, False]])
     assert_close(
         field(result, "mask"),
         wanted,
         what="the mask",
         mistakes=lambda: {
             "The mask is True on padding, it should be True on real steps.": ~wanted,
-            "The mask is True everywhere, also on padding: < or <= ?": torch.ones_like(wanted),
+            "The mask is True everywhere, also on padding.": torch.ones_like(wanted),
+            "The mask is True one step too far: < or <= ?": torch.tensor(
+                [[True] * 3, [True, True, False]]
+            ),
+            "The layout of the mask is (time, batch), it should be (batch, time).": wanted.T,
             "The mask asks which values are not 0, but a real step may be 0.": torch.tensor(
-                [[False, True], [True, False]]
+                [[False, True, True], [True, False, False]]
             ),
             "The mask is a float tensor, it should be bool.": wanted.float(),
             "The mask is an integer tensor, it should be bool.": wanted.long(),

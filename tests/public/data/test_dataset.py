@@ -48,9 +48,11 @@ def test_example_split(student: Student) -> None:
     "The mean of train's first column is 2, its std 1; the second column is constant."
 )
 def test_example_standardize(student: Student) -> None:
-    """[[1, 5], [3, 5]] becomes [[-1, 0], [1, 0]], and with its statistics [[4, 6]] becomes [[2, 1]]."""
-    result = student.function("standardize")(np.array([[1.0, 5], [3, 5]]), np.array([[4.0, 6]]))
-    train, nan = np.array([[-1.0, 0], [1, 0]]), np.array([[-1, np.nan], [1, np.nan]])
+    """Rows [1, 5], [3, 5], twice, become [-1, 0], [1, 0]; with their statistics [4, 6] becomes [2, 1]."""
+    rows = np.array([[1.0, 5], [3, 5], [1, 5], [3, 5]])
+    result = student.function("standardize")(rows, np.array([[4.0, 6]]))
+    train = np.array([[-1.0, 0], [1, 0], [-1, 0], [1, 0]])
+    nan = np.where([True, False], train, np.nan)
     mistakes = {
         "The second array has its own statistics: take those of train.": (train, 0 * train[:1]),
         "A constant column has the std 0: divide by 1.": (nan, np.array([[2.0, np.inf]])),

@@ -37,8 +37,8 @@ def test_example_rate(student: Student) -> None:
 @pytest.mark.place("classification_loss")
 @pytest.mark.hint("What does F.cross_entropy do with its input first?")
 def test_example_loss(student: Student) -> None:
-    """The loss of logits (2, 0) and (0, 3) for the targets 0 and 0 is (0.127 + 3.049) / 2."""
-    logits, targets = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0])
+    """The loss of logits (2, 0), (0, 3) and (1, 1) for the target 0 is (0.127 + 3.049 + 0.693) / 3."""
+    logits, targets = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), torch.tensor([0, 0, 0])
     twice = F.cross_entropy(logits.softmax(1), targets)
     mistakes = {"There is a softmax before cross_entropy, which has one in it already.": twice}
     loss = student.function("classification_loss")(logits, targets)

@@ -19,7 +19,12 @@ A, B, C = (2, 3), (3, 4), (2, 4)
 def test_example_logger(student: Student) -> None:
     """x @ y and relu(x) are aten.mm.default and aten.relu.default, with the shapes of their tensors."""
     right: Any = [("aten.mm.default", (A, B), (C,)), ("aten.relu.default", (A,), (A,))]
-    short = {"Take str(func), not func.__name__.": [(name[5:], *rest) for name, *rest in right]}
+    short = {
+        "Take str(func), not func.__name__.": [(name[5:], *rest) for name, *rest in right],
+        "The overload is missing in the name: take str(func).": [
+            (name.removesuffix(".default"), *rest) for name, *rest in right
+        ],
+    }
     value = check_program(student, "x @ y; result = torch.relu(x)", right, short)
     assert value is not None, "torch.relu(x) is None in the block: return what func returned."
     assert_close(value, torch.ones(A), what="torch.relu(x) in the block")
@@ -47,7 +52,9 @@ def test_example_log_operators(student: Student) -> None:
     report = student.run("logged", torch.ones(2, 3))
     wrong = {"That is no pair: return result, logger.calls.": "no pair"}
     assert_close(entry(report, "result"), torch.full(A, 2.0), what="f's result", mistakes=wrong)
-    assert_equal(entry(report, "calls"), [("aten.mul.Tensor", (A,), (A,))], what="the calls")
+    told = "The number 2 leaves a shape: only tensors have one."
+    calls, numbers = [("aten.mul.Tensor", (A,), (A,))], [("aten.mul.Tensor", (A, ()), (A,))]
+    assert_equal(entry(report, "calls"), calls, what="the calls", mistakes={told: numbers})
 
 
 @pytest.mark.place("count_operators")
@@ -57,6 +64,7 @@ def test_example_counts(student: Student) -> None:
     rows = [["aten.mm.default", (A, B), (C,)], *[["aten.t.default", (A,), ((3, 2),)]] * 2]
     right = {"aten.t.default": 2, "aten.mm.default": 1}
     wrong = {"The most frequent one has to stand first.": dict(reversed(right.items()))}
+    wrong["Each name counts once: count how often it stands there."] = dict.fromkeys(right, 1)
     counts = student.function("count_operators")(student.made("calls", rows))
     assert_equal(counts, right, what="the dict", mistakes=wrong)
 
@@ -69,6 +77,7 @@ def test_example_flops(student: Student) -> None:
     for name, inputs, right in (("addmm", ((4,), A, B), 48), ("bmm", ((5, *A), (5, *B)), 240)):
         rows = [[f"aten.{name}.default", inputs, ((*inputs[-1][:-2], *C),)]]
         wrong = {"The 2 is missing.": right // 2, "The batch size is missing.": 48}
+        wrong["The bias is counted, too: count the product alone."] = right + 8
         flops = student.function("matmul_flops")(student.made("calls", rows))
         assert_equal(flops, right, what=f"the operations of {name}", mistakes=wrong)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 def after(module: Any, batches: list[Tensor]) -> dict[str, Any]:
     """What a new layer's tensors are after these batches, and which names are in its state dict."""
-    layer = module.RunningCenter(2)
+    layer = module.RunningCenter(3)
     results = [layer(x).detach() for x in batches]
     return {
         "tensors": {name: getattr(layer, name) for name in ("running_mean", "num_samples")},

@@ -8,23 +8,24 @@ import torch
 from grader.judge.checks import assert_close, laws, must_raise
 from grader.judge.student import Student
 
-# Mean 2 and 10, biased variance 1 and 9, unbiased variance 2 and 18.
-X = torch.tensor([[1.0, 7.0], [3.0, 13.0]])
+# Mean 2 and 10, biased variance 1 and 9, unbiased variance 4 / 3 and 12.
+X = torch.tensor([[1.0, 7.0], [3.0, 13.0], [1.0, 13.0], [3.0, 7.0]])
 
 
 @pytest.mark.points(3)
 @pytest.mark.place("BatchNorm1d.forward")
 @pytest.mark.hint("(x - mean) / sqrt(var + eps), mean and biased variance of each column.")
 def test_example_training(student: Student) -> None:
-    """In training mode [[1, 7], [3, 13]] becomes [[-1, -1], [1, 1]], with a small eps."""
+    """In training mode the columns 1, 3, 1, 3 and 7, 13, 13, 7 become -1, 1, -1, 1 and -1, 1, 1, -1."""
     layer = student.module("BatchNorm1d", 2, eps=1e-9)
     laws.check_parameters(layer, {"weight": [2], "bias": [2]}, call="BatchNorm1d(2)")
-    right = torch.tensor([[-1.0, -1.0], [1.0, 1.0]])
+    right = torch.tensor([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
     mistakes = {
-        "The variance is the unbiased one: divide by m.": right / 2**0.5,
+        "The variance is the unbiased one: divide by m.": right * 0.75**0.5,
         "In training mode take the batch's statistics, not the running ones.": X,
-        "The mean is taken over the features: each column has its own.": right
-        * X.new_tensor([[1], [-1]]),
+        "The mean is taken over the features: each column has its own.": X.new_tensor(
+            [[-1, 1]] * 4
+        ),
     }
     assert_close(layer(X), right, mistakes=mistakes)
     with must_raise(ValueError, mentions="x", call="A pass of one row in training mode"):
@@ -35,11 +36,11 @@ def test_example_training(student: Student) -> None:
 @pytest.mark.place("BatchNorm1d.forward")
 @pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with the unbiased variance.")
 def test_example_running(student: Student) -> None:
-    """One pass moves running_mean to a tenth of the mean, and running_var from 1 towards [2, 18]."""
+    """One pass moves running_mean to a tenth of the mean, and running_var from 1 towards [4/3, 12]."""
     names = ("running_mean", "running_var", "num_batches_tracked")
-    values = [torch.tensor(numbers) for numbers in ([0.2, 1.0], [1.1, 2.7], 1)]
+    values = [torch.tensor(numbers) for numbers in ([0.2, 1.0], [0.9 + 0.4 / 3, 2.1], 1)]
     biased = [values[0], torch.tensor([1.0, 1.8]), values[2]]
-    swapped = [9 * values[0], torch.tensor([1.9, 16.3]), values[2]]
+    swapped = [9 * values[0], torch.tensor([1.3, 10.9]), values[2]]
     right, *wrong = (dict(zip(names, v, strict=True)) for v in (values, biased, swapped))
     mistakes = {
         "running_var takes the unbiased variance: divide by m - 1.": wrong[0],
@@ -55,7 +56,7 @@ def test_example_running(student: Student) -> None:
 def test_example_evaluation(student: Student) -> None:
     """In evaluation mode a new layer with eps = 3, running mean 0 and variance 1, gives x / sqrt(4)."""
     layer = student.module("BatchNorm1d", 2, eps=3.0).eval()
-    batch = torch.tensor([[-0.5, -3 / 12**0.5], [0.5, 3 / 12**0.5]])
+    batch = (X - X.new_tensor([2, 10])) / X.new_tensor([4, 12]).sqrt()
     assert_close(
         layer(X), X / 2, mistakes={"In evaluation mode take the running statistics.": batch}
     )

@@ -8,8 +8,8 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry
 from grader.judge.student import Student
 
-# The mean of the first batch is [2, 0], that of all three rows [4, 2].
-BATCHES = [torch.tensor([[1.0, 0.0], [3.0, 0.0]]), torch.tensor([[8.0, 6.0]])]
+# The mean of the first batch is [2, 0, 1], that of all three rows [4, 2, 3].
+BATCHES = [torch.tensor([[1.0, 0.0, 1.0], [3.0, 0.0, 1.0]]), torch.tensor([[8.0, 6.0, 7.0]])]
 
 
 @pytest.mark.points(2)
@@ -33,27 +33,27 @@ def test_example_state(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("2 rows with the mean [2, 0] and 1 row [8, 6] have the mean [4, 2].")
+@pytest.mark.hint("2 rows with the mean [2, 0, 1] and 1 row [8, 6, 7] have the mean [4, 2, 3].")
 def test_example_forward(student: Student) -> None:
     """After two rows and one row running_mean is their mean, and it is subtracted."""
     report = student.run("after", BATCHES)
     assert_close(
         entry(report, "tensors", "running_mean"),
-        torch.tensor([4.0, 2.0]),
+        torch.tensor([4.0, 2.0, 3.0]),
         what="running_mean",
         mistakes={
             "running_mean is the mean of the batch means: every row counts the same.": torch.tensor(
-                [5.0, 3.0]
+                [5.0, 3.0, 4.0]
             ),
             "running_mean is a moving average: every row counts the same.": torch.tensor(
-                [0.98, 0.6]
+                [0.98, 0.6, 0.79]
             ),
-            "running_mean is the mean of the last batch.": torch.tensor([8.0, 6.0]),
+            "running_mean is the mean of the last batch.": torch.tensor([8.0, 6.0, 7.0]),
         },
     )
     assert_equal(entry(report, "tensors", "num_samples"), torch.tensor(3), what="num_samples")
-    results = [torch.tensor([[-1.0, 0.0], [1.0, 0.0]]), torch.tensor([[4.0, 4.0]])]
-    batch = {"Your result is that with the batch's own mean.": [results[0], torch.zeros(1, 2)]}
+    results = [torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), torch.tensor([[4.0, 4.0, 4.0]])]
+    batch = {"Your result is that with the batch's own mean.": [results[0], torch.zeros(1, 3)]}
     assert_close(entry(report, "results"), results, what="the list of both results", mistakes=batch)
 
 

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise
 from grader.judge.student import Student
 
+# Of one feature out of three: the first row makes the value, the second one the gate.
+WEIGHT = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
+
 
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("self.weight and self.bias are nn.Parameters with 2 * out_features rows.")
@@ -63,24 +66,24 @@ def test_example_start(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_example_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
-@pytest.mark.hint("value = x[0] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
+@pytest.mark.hint("value = x[0] + 2 * x[2] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
 def test_example_forward(student: Student) -> None:
     """The value is multiplied by the sigmoid of the gate."""
-    layer = student.module("GatedLinearUnit", 2, 1)
-    # The first row makes the value, the second one the gate.
-    set_parameters(
-        layer, weight=torch.tensor([[1.0, 0.0], [0.0, 1.0]]), bias=torch.tensor([1.0, 0.0])
-    )
-    x = torch.tensor([[1.0, 0.0], [3.0, 1.0986123]])  # sigmoid(1.0986123) is 0.75
-    late = torch.tensor([[1.5], [3.25]])
+    layer = student.module("GatedLinearUnit", 3, 1)
+    set_parameters(layer, weight=WEIGHT, bias=torch.tensor([1.0, 0.0]))
+    x = torch.tensor([[-1.0, 0.0, 1.0], [1.0, 1.0986123, 1.0]])  # sigmoid(1.0986123) is 0.75
+    gate, late = x[:, 1:2], torch.tensor([[1.5], [3.25]])
     assert_close(
         layer(x),
         torch.tensor([[1.0], [3.0]]),  # (1 + 1) * 0.5 and (3 + 1) * 0.75
         mistakes=lambda: {
             "Your output equals sigmoid(value) * gate: the gate is on the first half, it belongs "
-            "on the second.": torch.sigmoid(torch.tensor([[2.0], [4.0]])) * x[:, 1:],
+            "on the second.": torch.sigmoid(torch.tensor([[2.0], [4.0]])) * gate,
             "Your output equals value * gate: the gate has no sigmoid.": torch.tensor(
                 [[0.0], [4 * 1.0986123]]
+            ),
+            "Your output equals value * silu(gate): the gate here is a plain sigmoid.": torch.tensor(
+                [[0.0], [3 * 1.0986123]]
             ),
             "Your output equals what comes out without a bias.": torch.tensor([[0.5], [2.25]]),
             "Your output equals what comes out if the bias is added after the gating.": late,
@@ -116,18 +119,16 @@ def test_example_batches(student: Student) -> None:
 @pytest.mark.hint("d(value * sigmoid(gate)) / d value is sigmoid(gate).")
 def test_example_gradients(student: Student) -> None:
     """Gradients reach x, weight and bias."""
-    layer = student.module("GatedLinearUnit", 2, 1)
-    set_parameters(
-        layer, weight=torch.tensor([[1.0, 0.0], [0.0, 1.0]]), bias=torch.tensor([1.0, 0.0])
-    )
-    x = torch.tensor([[1.0, 1.0986123]], requires_grad=True)
+    layer = student.module("GatedLinearUnit", 3, 1)
+    set_parameters(layer, weight=WEIGHT, bias=torch.tensor([1.0, 0.0]))
+    x = torch.tensor([[-1.0, 1.0986123, 1.0]], requires_grad=True)
     output = assert_tensor(layer(x), shape=(1, 1))
     assert output.requires_grad, "The output does not require a gradient: something cuts the graph."
     output.sum().backward()
     # value = 2 and sigmoid(gate) = 0.75: by the value 0.75, by the gate 2 * 0.75 * 0.25 = 0.375.
     by_projection = torch.tensor([0.75, 0.375])
     named = dict(layer.named_parameters())
-    assert_close(x.grad, by_projection[None], what="x.grad")
+    assert_close(x.grad, by_projection[None] @ WEIGHT, what="x.grad")
     assert_close(named["bias"].grad, by_projection, what="bias.grad")
     assert_close(
         named["weight"].grad, torch.outer(by_projection, x[0].detach()), what="weight.grad"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import Mistakes, assert_close, assert_tensor
 from grader.judge.checks.laws.law import law
-from grader.judge.checks.wording import element, failed, sentence
+from grader.judge.checks.wording import element, failed, sentence, verb
 from grader.judge.outcomes import CheckFailed
 
 if TYPE_CHECKING:
@@ -67,8 +67,11 @@ def check_finite(
         number = element(tensor[bad][0].item())
         where = "" if at is None or at.shape != bad.shape else f" at x = {at[bad][0].item():g}"
         reason = f": {why}" if why else ": something overflows on the way"
-        count = f"{int(bad.sum())} of {bad.numel()} entries of {what}"
-        raise failed([f"{count} are not finite ({tensor.dtype}): {number}{where}{reason}."])
+        one = bad.numel() == 1
+        count = what if one else f"{int(bad.sum())} of {bad.numel()} entries of {what}"
+        are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
+        line = f"{count} {are} not finite ({tensor.dtype}): {number}{where}{reason}"
+        raise failed([sentence(line if line.endswith(("?", ")")) else f"{line}.")])
 
 
 @law("gives_nan", "gives_nan_gradients")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from grader.judge.checks.assertions import assert_tensor
 from grader.judge.checks.comparison import Rule, first_mismatch, is_ndarray, is_tensor
 from grader.judge.checks.reports import entry
-from grader.judge.session import raised_error
 from grader.judge.student import RemoteFunction, Student
 from grader.sandbox.wire.values import Opaque
 from grader.text import clean
@@ -156,7 +155,7 @@ def observe(student: Student, target: Target, *arguments: Any, **keywords: Any) 
     named = {name: _alive(student, value) for name, value in keywords.items()}
     reply = remote.observed(given, named, seed)
     value, report = reply.value, reply.left
-    error = None if reply.raised is None else raised_error(reply.raised)
+    error = None if reply.raised is None else student.error_of(reply.raised)
     if isinstance(error, NotImplementedError):
         raise error
     module = None if isinstance(remote, RemoteFunction) else remote

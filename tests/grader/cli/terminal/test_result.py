@@ -102,9 +102,9 @@ def test_findings_with_the_same_words_at_the_same_place_are_one() -> None:
     otherwise = a_test(4, Outcome.ERROR, message=first.message, place=first.place)
     found = findings(exercise(first, same, elsewhere, otherwise))
     assert [[test.name for test in each.tests] for each in found] == [
+        ["test_4"],
         ["test_1", "test_2"],
         ["test_3"],
-        ["test_4"],
     ]
 
 
@@ -119,6 +119,24 @@ def test_first_findings_of_the_first_exercise_and_one_of_the_others(guide: Guide
     assert "2 more tests do not hold yet: `grade run word_count` shows all." in first
     assert [number for number in range(1, 6) if f"Finding {number}." in second] == [1]
     assert "4 more tests do not hold yet: `grade run greeting` shows all." in second
+
+
+@pytest.mark.parametrize(("lines", "whole"), [(24, 1), (50, 3)])
+def test_in_a_low_terminal_the_first_cause_stands_whole(
+    guide: Guide, monkeypatch: pytest.MonkeyPatch, lines: int, whole: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", str(lines))
+    details = "\n".join(f"Detail {number}." for number in range(8))
+    tests = [a_test(number, message=f"Finding {number}.\n{details}") for number in range(1, 4)]
+    stream = io.StringIO()
+    stream.isatty = lambda: True  # type: ignore[method-assign]  # a terminal
+    show_result(open_console(stream), result(exercise(*tests)), guide)
+    panel = stream.getvalue()
+    assert len(panel.splitlines()) <= lines - 2
+    assert panel.count("Detail 7.") == panel.count("Finding ") == whole
+    assert ("2 more tests do not hold yet" in panel) == (whole == 1)
 
 
 def test_finding_says_what_where_and_what_to_do(guide: Guide) -> None:
