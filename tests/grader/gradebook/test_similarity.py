@@ -304,7 +304,7 @@ def test_what_a_disguise_changes_reads_the_same(written: str, other: str) -> Non
 
     def runs(body: str) -> list[int]:
         source = f"import torch\n\ndef given(n, x, a, b, c, w):\n    q(n)\n    {body}\n"
-        return Reader(stub).read(source.encode()).runs.tolist()
+        return list(map(int, Reader(stub).read(source.encode()).runs))
 
     assert runs(written) == runs(other) != runs("return n[0] - 3 / x.cos() + [i for i in w]")
 
