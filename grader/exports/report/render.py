@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from grader.judge.scoring import shares
 from grader.results import ExerciseResult
-from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks
+from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks, summarized
 from grader.submissions import safe_name
 from grader.text import clean, number
 
@@ -58,6 +58,7 @@ class Renderer:
             status=lambda value: _state(*STATUS[value]),
             outcome=lambda value: _state(*OUTCOME[value]),
             every_test=every_test,
+            summarized=summarized,
             fault=fault,
         )
         self._environment.filters.update(

@@ -75,10 +75,18 @@ def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path:
     assert text.count("\N{MINUS SIGN}") == 3
 
 
-def test_what_is_said_of_the_whole_is_not_followed_by_a_wall_of_tests(tmp_path: Path) -> None:
+def test_one_cause_stands_open_and_everything_else_is_folded(tmp_path: Path) -> None:
     broken = an_exercise("glu", "ffff", status=Status.ERROR, message="glu.py is not valid Python.")
     page = tmp_path / "page.html"
-    for exercise, is_open in ((broken, False), (an_exercise("glu", "ffff"), True)):
+    for exercise, cause in (
+        (broken, "glu.py is not valid Python."),
+        (an_exercise("glu", "pfff"), "Case 1 of glu differs."),
+    ):
         entry = an_entry("ada", [exercise])
         Renderer().write(page, "student.html", title="A lab", entry=entry, unjudged=0, chapters={})
-        assert ("<details open" in page.read_text(encoding="utf-8")) is is_open
+        text = page.read_text(encoding="utf-8")
+        assert "<details open" not in text
+        shown = text.partition("<details>")[0]
+        assert cause in shown
+        assert "Case 2 of glu differs." not in shown
+    assert "2 more tests do not hold; begin with this one." in shown

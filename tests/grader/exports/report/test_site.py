@@ -102,7 +102,7 @@ def test_a_student_page_names_nobody_else_and_of_hidden_tests_no_values(tmp_path
         *("bob", "Bob", "staff/", "torch.sigmoid", "all.zip", "ada@example.org", "d1gest"),
     ):
         assert secret not in text
-    assert "1 of 2 further tests passed; of these you do not see everything" in page.text
+    assert "2 of 4 tests passed; of some you do not see everything" in page.text
 
 
 def test_a_student_page_stands_alone(tmp_path: Path) -> None:
