@@ -1,7 +1,8 @@
 """Alike files of a class: what `grade similar` finds, and what it makes of it.
 
 `survey` goes through a class, exercise by exercise. `normal_form` is the code without what a disguise
-changes, `fingerprints` are runs of it, `comparison` says what two files have in common. `evidence` learns
+changes: without `dead_code`, and with `inlining`, both of which walk over `statements`. `fingerprints` are
+runs of it, `comparison` says what two files have in common. `evidence` learns
 from the class what is out of the ordinary, `groups` gathers pairs, `findings` are what is told and the file
 that keeps it.
 
