@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,14 +226,17 @@ def test_without_a_terminal_it_writes_panels_and_takes_no_keys(clone: Path) -> N
         encoding="utf-8",
     ) as process:
         assert process.stdout is not None and process.stderr is not None
+        impatience = threading.Timer(PATIENCE_SECONDS, process.kill)
+        impatience.start()
         lines: list[str] = []
         try:
-            while not (lines and lines[-1].startswith("Start: open")):
-                lines.append(process.stdout.readline())
-            save(clone, RIGHT)
-            while "judged in" not in lines[-1]:
-                lines.append(process.stdout.readline())
+            for mark in ("Start: open", "judged in"):
+                while not (lines and mark in lines[-1]):
+                    lines.append(process.stdout.readline())
+                    assert lines[-1], f"{mark!r} is not in {lines}"
+                save(clone, RIGHT)
         finally:
+            impatience.cancel()
             process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 0
         assert process.stderr.read() == ""
