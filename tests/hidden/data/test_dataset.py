@@ -19,6 +19,7 @@ LAYOUTS = ("", "sliced", "beside other columns", "transposed")
 # Of the tables for make_loaders: 23 rows to train on, so that the last batch of five is short.
 ROWS, SIZE, VAL, TEST = 40, 5, 11, 6
 TRAIN = ROWS - VAL - TEST
+CLASSES = 3 * np.arange(ROWS) + 7  # they tell the rows; neither from 0 on nor without gaps
 
 
 @pytest.mark.points(4)
@@ -27,11 +28,11 @@ TRAIN = ROWS - VAL - TEST
 def test_items(student: Student) -> None:
     """An item is a row, (d,) float32, and its class, () int64, for arrays of all kinds and layouts."""
     for i, dtype in enumerate((*FLOATS, *INTEGERS)):
-        y, X = (
-            np.arange(6).astype(INTEGERS[i % len(INTEGERS)]),
-            (9 * abs(new_table(6))).astype(dtype),
-        )
-        right = [(torch.from_numpy(X[i].astype("float32")), torch.tensor(i)) for i in range(6)]
+        kind, X = INTEGERS[i % len(INTEGERS)], (9 * abs(new_table(6))).astype(dtype)
+        # Up to the largest numbers, but for those that are no classes any more.
+        y = (np.arange(6) * (min(np.iinfo(kind).max, 10**9) // 6)).astype(kind)
+        classes = [torch.tensor(c) for c in y.tolist()]
+        right = [(torch.from_numpy(X[i].astype("float32")), c) for i, c in enumerate(classes)]
         mistakes = {
             "The class is a float: make it int64.": [(x, c.float()) for x, c in right],
             "The class is a tensor (1,): it has no dimension.": [(x, c[None]) for x, c in right],
@@ -149,6 +150,7 @@ def test_standardize(student: Student) -> None:
     for counts in ((6, 4), (5,), (7, 1, 0, 3)):
         arrays = [new_table(n) + i for i, n in enumerate(counts)]
         check_standardized(student, arrays)
+        check_standardized(student, [array + np.array([0, 1e6, 0]) for array in arrays])
         report = student.run("standardized", [x.astype("float32") for x in arrays], "")
         right = tuple(x.astype("float32") for x in standardized(*arrays))
         what = "the tuple of the float32 results"
@@ -192,6 +194,8 @@ def test_training(student: Student) -> None:
     for size in (SIZE, 11, TRAIN, 1):
         part = split(student)[0]
         epochs = [ids(epoch) for epoch in passes(student, "0" * 8, size)]
+        told = "Training batches have rows that split_indices puts into another part."
+        assert {i for epoch in epochs for i in flattened(epoch)} <= set(part), told
         laws.check_epochs(epochs, part, batch_size=size, shuffled=True, drop_last=True)
         batches = {tuple(sorted(tuple(sorted(batch)) for batch in epoch)) for epoch in epochs}
         told = "The same rows are together in every epoch: shuffle the rows, not the batches."
@@ -211,6 +215,10 @@ def test_evaluation(student: Student) -> None:
             made = passes(student, f"{number}{number}0{number}", SIZE, val, test)
             first, second, _, third = (flattened(ids(epoch)) for epoch in made)
             what = f"the sorted list of the rows that the {name} loader yields"
+            told = (
+                f"The {name} loader yields as many rows as the other should: val comes before test."
+            )
+            assert not first or len(first) != len(parts[3 - number]), told
             told = f"The {name} loader yields {len(first)} of {len(parts[number])} rows: drop none."
             assert len(first) >= len(parts[number]), told
             assert_equal(sorted(first), parts[number], what=what)
@@ -236,8 +244,8 @@ def test_inputs(student: Student) -> None:
         "Each part is standardized by its own statistics: take the training rows'.": own,
         "The inputs are not standardized.": X,
     }
-    for dtype in ("float64", "float32"):
-        epochs = passes(student, "012", X=X.astype(dtype))
+    for dtype, whole in (("float64", "int64"), ("float32", "int32")):
+        epochs = passes(student, "012", X=X.astype(dtype), y=CLASSES.astype(whole))
         rows = [[inputs for inputs, _ in batches_of(epoch)] for epoch in epochs]
         known = {
             told: [
@@ -282,7 +290,7 @@ def test_loader_seed(student: Student) -> None:
 def test_make_loaders_leaves_the_rest(student: Student) -> None:
     """X, y and the global random states are left as they are."""
     for dtype in ("float64", "float32"):
-        given = new_table(ROWS).astype(dtype), np.arange(ROWS), SIZE, VAL, TEST
+        given = new_table(ROWS).astype(dtype), CLASSES, SIZE, VAL, TEST
         laws.check_changes_nothing(student, "make_loaders", *given)
 
 
@@ -325,6 +333,9 @@ def check_standardized(student: Student, arrays: list[Any]) -> None:
         ),
         "Mean and std are single numbers, not one for each column.": whole,
         "The mean is subtracted, and nothing divided.": standardized(*arrays, std=np.ones(3)),
+        "Far from 0 the mean square less the squared mean loses digits: square deviations.": (
+            standardized(*arrays, std=(abs((train**2).mean(0) - train.mean(0) ** 2)) ** 0.5)
+        ),
     }
     known = {told: tuple(result) for told, result in mistakes.items()}
     actual, what = student.run("standardized", arrays, ""), f"the result for {sizes} rows"
@@ -345,12 +356,12 @@ def split(student: Student, val: int = VAL, test: int = TEST) -> list[list[int]]
 
 
 def passes(
-    student: Student, plan: str, *arguments: int, X: Any = None, noise: int = 0
+    student: Student, plan: str, *arguments: int, X: Any = None, y: Any = CLASSES, noise: int = 0
 ) -> list[Any]:
-    """What the loaders of a table yield whose classes are the numbers of its rows."""
+    """What the loaders of a table yield whose classes tell the numbers of its rows."""
     X = new_table(ROWS) if X is None else X
     given = [*arguments, *(SIZE, VAL, TEST, 3)[len(arguments) :]]
-    return list(entry(student.run("passes", X, np.arange(ROWS), given, plan, noise), kind=list))
+    return list(entry(student.run("passes", X, y, given, plan, noise), kind=list))
 
 
 def batches_of(epoch: Any) -> list[tuple[Tensor, Tensor]]:
@@ -362,13 +373,13 @@ def batches_of(epoch: Any) -> list[tuple[Tensor, Tensor]]:
         assert_tensor(targets, shape=(size,), dtype=torch.int64, what=what)
         assert_tensor(inputs, shape=(size, 3), dtype=torch.float32, what="the inputs of a batch")
         told = "Targets are no classes of y."
-        assert all(0 <= target < ROWS for target in targets.tolist()), told
+        assert set(targets.tolist()) <= set(CLASSES.tolist()), told
     return list(batches)
 
 
 def ids(epoch: Any) -> list[list[int]]:
     """The row numbers in the batches of a pass."""
-    return [targets.tolist() for _, targets in batches_of(epoch)]
+    return [((targets - 7) // 3).tolist() for _, targets in batches_of(epoch)]
 
 
 def flattened(epoch: Sequence[Sequence[int]]) -> list[int]:

@@ -30,7 +30,8 @@ class Network(nn.Module):
         super().__init__()
         self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
         self.body.bias.requires_grad_(False)
-        self.unused = nn.ParameterList([torch.zeros(2)])
+        # The head's weight has a second name: it is one parameter all the same.
+        self.unused = nn.ParameterList([torch.zeros(2), self.head.weight])
         self.register_buffer("steps", torch.tensor(3.0))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,6 +56,12 @@ class Descent(torch.optim.SGD):
         LOG.append({"event": "step", "gradient": gradient(self.param_groups[0]["params"])})
         super().step()
         return result
+
+
+def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean squared error of targets (n, ..., 2), all of them for the one output of their row."""
+    targets = targets.reshape(len(outputs), -1, 2)
+    return F.mse_loss(outputs.unsqueeze(1).expand_as(targets), targets)
 
 
 def gradient(parameters: Iterable[Tensor]) -> Tensor:
@@ -100,8 +107,10 @@ def accumulated(module: Any, model: Network, batches: Any) -> dict[str, Any]:
     """What a call of accumulate_gradients gives and leaves."""
     LOG.clear()
     SAVED.clear()
-    value = module.accumulate_gradients(model, batches, F.mse_loss)
-    return {"value": value, "log": list(LOG), "gradient": gradient(model.parameters())}
+    value = module.accumulate_gradients(model, batches, loss_fn)
+    without = [parameter.grad is None for parameter in model.parameters()]
+    left = gradient(model.parameters())
+    return {"value": value, "log": list(LOG), "gradient": left, "without": without}
 
 
 def trained(module: Any, model: Network, loader: Any, optimizer: Descent, *more: Any) -> Any:

@@ -18,6 +18,7 @@ Weigh = Callable[[list[int]], list[float]]
 
 # The parameters of the probe's network as one vector: the second is frozen, the last one unused.
 SIZES = [12, 4, 8, 2, 2]
+FROZEN = torch.tensor([0.0] * 12 + [1.0] * 4 + [0.0] * 12).double()
 LEARNS = torch.tensor([1.0] * 12 + [0.0] * 4 + [1.0] * 10 + [0.0] * 2).double()
 # Rows of the batches of an epoch: no group of three is like another, and the last one is short.
 ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
@@ -45,6 +46,7 @@ def test_calls(student: Student) -> None:
             "All batches are made one: that takes the big batch's memory.": [torch.cat(inputs)],
             "The model is called twice for each batch.": [x for x in inputs for _ in range(2)],
             "The model runs over all batches twice.": inputs * 2,
+            "The batches come in another order: keep theirs.": inputs[::-1],
         }
         what = f"the list of the inputs of the model's calls for batches of {rows} rows"
         assert_close(logged(report, "forward", "inputs"), inputs, what=what, mistakes=mistakes)
@@ -70,8 +72,9 @@ def test_gradients(student: Student) -> None:
     # Rows are the first dimension: what else there is in a batch does not count.
     for shapes in (((3,), (1,), (4,)), ((2,),), ((2,), (2,)), ((5, 1), (1, 3), (3, 2))):
         weights, rows = new_weights(), [shape[0] for shape in shapes]
+        # Of targets there are as many for a row as of inputs, in the opposite order of batches.
         batches = [
-            (torch.randn(*s, 3).double(), y)
+            (torch.randn(*s, 3).double(), torch.stack([y] * (4 - s[-1]), 1) if s[1:] else y)
             for s, (_, y) in zip(shapes, new_batches(rows), strict=True)
         ]
         known = {told: gradient(weights, batches, weigh) for told, weigh in WEIGHTS.items()}
@@ -90,10 +93,15 @@ def test_adds(student: Student) -> None:
     old, new = torch.randn(len(LEARNS)).double(), gradient(weights, batches)
     mistakes = {
         "What was in .grad before is gone: zero nothing.": new,
+        "What was in .grad before is gone: add to it.": torch.where(new == 0, old, new),
         "What was in .grad is divided as well: weigh the losses, not .grad.": new + old / 4,
     }
     actual = entry(accumulated(student, weights, batches, grads=old), "gradient")
     assert_close(actual, new + old, what="the vector of all .grad", mistakes=mistakes)
+    without = entry(accumulated(student, weights, batches), "without")
+    what = "the list of whether .grad is None, of body.weight and .bias, head's, and an unused one,"
+    zeros = {"Frozen and unused parameters without a .grad get zeros: leave None.": [False] * 5}
+    assert_equal(without, [False, True, False, False, True], what=what, mistakes=zeros)
 
 
 @pytest.mark.points(3)
@@ -130,8 +138,9 @@ def test_steps(student: Student) -> None:
     """Each group makes one step, with the gradient of the mean loss over its rows and no other."""
     for steps in (3, 2, 1, 8, 20):
         weights, batches = new_weights(), new_batches(ROWS)
-        report = trained(student, weights, batches, steps, grads=700 * LEARNS)
-        check_steps(report, weights, batches, steps, old=700 * LEARNS)
+        old = 700 * (FROZEN if steps == 20 else LEARNS)
+        report = trained(student, weights, batches, steps, grads=old)
+        check_steps(report, weights, batches, steps, old=old)
         epoch = simulate(weights, batches, steps)
         for name in ("weights", "momentum"):
             what = f"the vector of all {name} after an epoch with accumulation_steps={steps}"
@@ -249,7 +258,7 @@ def loss_of(weights: Tensor, batch: Batch) -> Tensor:
     w, b, v, c, _ = weights.split(SIZES)
     mean = batch[0].reshape(len(batch[0]), -1, 3).mean(1)
     output = F.linear(torch.tanh(F.linear(mean, w.reshape(4, 3), b)), v.reshape(2, 4), c)
-    return (2 * output - batch[1]).square().mean()
+    return (2 * output.unsqueeze(1) - batch[1].reshape(len(output), -1, 2)).square().mean()
 
 
 def total(weights: Tensor, batches: list[Batch], weigh: Weigh = WEIGHTS[""]) -> float:
@@ -286,7 +295,9 @@ def simulate(
     for group in grouped(batches, steps):
         befores.append(weights)
         early = limit if options.get("clip_each") else None
-        gradients.append(clipped(gradient(weights, group, weigh, early, old), limit))
+        whole = gradient(weights, group, weigh, early, old)
+        scaled = options.get("scale") and limit
+        gradients.append(whole * (scaled / whole.norm()) if scaled else clipped(whole, limit))
         old = gradients[-1] if options.get("stale") else 0
         momentum = MOMENTUM * momentum + gradients[-1]
         weights = weights - LR * momentum
@@ -308,12 +319,13 @@ def check_steps(
         fixed = made(steps, lambda group: [1 / steps] * len(group))
         befores, each = made(steps, old=old, stale=True), made(steps, clip_each=True)
         return {
-            "The gradient is not clipped: max_norm is ignored.": made(steps, limit=None),
+            "The gradient is not clipped before the step.": made(steps, limit=None),
+            "A gradient shorter than max_norm is made longer: leave it.": made(steps, scale=True),
             "Clip the gradient once, when it is whole, not after every batch.": each,
             "Every batch makes a step: make one for accumulation_steps batches.": made(1),
             "The last group, which is shorter, makes no step.": made(steps)[:full],
-            stale.format("The gradient of the groups before is still there"): befores,
             stale.format("What was in .grad before the epoch counts"): made(steps, old=old),
+            stale.format("The gradient of the groups before is still there"): befores,
             "Losses are divided by accumulation_steps in the short last group, too.": fixed,
             **{told: made(steps, weigh) for told, weigh in WEIGHTS.items() if told},
         }

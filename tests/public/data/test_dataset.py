@@ -72,6 +72,11 @@ def test_example_loaders(student: Student) -> None:
     rows = [row for part in parts for row in part if isinstance(row, int)]
     assert sorted(rows) == list(range(12)), "First mend split_indices."
     epochs = entry(report, "epochs", kind=list)
+    batches = [entry(batch, kind=list) for epoch in epochs for batch in entry(epoch, kind=list)]
+    drawn = {row for batch in batches for row in batch if isinstance(row, int)}
+    strays = drawn - {row for row in parts[0] if isinstance(row, int)}
+    told = "of split_indices(12, 3, 2), called again with the same arguments."
+    assert not strays, f"The training batches have rows that are not in the training part {told}"
     laws.check_epochs(epochs, sorted(parts[0]), batch_size=2, shuffled=True, drop_last=True)
     every, others = sorted([*parts[1], *parts[2]]), entry(report, "others", kind=list)
     others = sorted(row for row in others if isinstance(row, int))
