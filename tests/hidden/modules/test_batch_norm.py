@@ -83,7 +83,7 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint("(1 - momentum) * running + momentum * batch's, with var * m / (m - 1).")
 def test_running_statistics(student: Student) -> None:
     """In training mode the running statistics move towards the batch's, with the unbiased variance."""
-    for shape, rate in zip((*SHAPES, (5, 3)), (0.3, 0.3, 0.3, 0.0), strict=True):
+    for shape, rate in zip((*SHAPES, (2, 3)), (0.3, 0.3, 0.3, 0.0), strict=True):
         layer, state = new_layer(student, momentum=rate)
         x, none = randn(shape) * 2 + 1, {"num_batches_tracked": torch.tensor(0)}
         mean, var, m = statistics(x)
