@@ -118,7 +118,8 @@ def batching_gap(module: nn.Module, x: Tensor, batch_size: int) -> float:
     - `x` is left as it is, and nothing seeds or draws from the global random state.
 
     `x` of shape (N, ...) has at least one row. The module gives one tensor with a row for each row of `x`,
-    draws no random numbers, has no hooks, and can be deep-copied. Free: buffers that are not in the state dict.
+    writes nothing into what it is given, draws no random numbers, has no hooks, and can be deep-copied. Free:
+    buffers that are not in the state dict.
 
     Raises ValueError, with a message that names `batch_size`, if `batch_size` is below 1, before the module is
     called; one above N is fine and gives one batch.

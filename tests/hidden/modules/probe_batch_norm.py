@@ -10,27 +10,23 @@ from torch import Tensor, nn
 
 
 class Counting(nn.Module):
-    """x times one more than the number of calls so far; it may fail at batches of one row."""
+    """(n, 2, 3), n > 0: x times one more than the calls so far; it may fail at batches of one row."""
 
-    calls: Tensor
-
-    def __init__(self, anew: bool, fails: bool) -> None:
+    def __init__(self, module: Any, kind: str, fails: bool = False) -> None:
         super().__init__()
-        self.register_buffer("calls", torch.tensor(2.0))
-        self.anew, self.fails = anew, fails
+        self.kind, self.fails, calls = kind, fails, torch.tensor(2.0)
+        self.calls: Tensor = nn.Parameter(calls, False) if kind == "parameter" else nn.Buffer(calls)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.anew:
+        if len(x) == 0 or x.shape[1:] != (2, 3):
+            raise TypeError(f"the module takes (n, 2, 3), n > 0, and was given {tuple(x.shape)}")
+        if self.kind == "new buffer":
             self.calls = self.calls + 1
         else:
-            self.calls += 1
+            self.calls.add_(1)
         if self.fails and len(x) == 1:
             raise LookupError("the module broke")
         return x * self.calls
-
-
-def counting(module: Any, anew: bool, fails: bool = False) -> Counting:
-    return Counting(anew, fails)
 
 
 def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Sequential:
@@ -59,7 +55,7 @@ def passes(module: Any, xs: list[Tensor], grad: bool) -> dict[str, Any]:
         total = sum(layer(x.clone().requires_grad_()).square().sum() for x in xs)
     if grad:
         total.backward()
-    buffers = dict(layer.named_buffers())
+    buffers = {name: b for name, b in layer.named_buffers() if name in layer.state_dict()}
     graph = [name for name, buffer in buffers.items() if buffer.requires_grad]
     return {"buffers": {name: buffer.detach() for name, buffer in buffers.items()}, "graph": graph}
 
@@ -73,5 +69,4 @@ def files(module: Any, x: Tensor) -> list[str]:
         layer(x)
     finally:
         sys.setprofile(None)
-    inner = [file.removeprefix(root) for file in seen if file.startswith(root)]
-    return sorted({file.partition("/")[0] for file in inner})
+    return sorted({file.removeprefix(root).partition("/")[0] for file in seen if root in file})

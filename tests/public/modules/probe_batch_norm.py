@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 
 def buffers(module: Any, x: Tensor) -> dict[str, Any]:
-    """The buffers of a new layer after one pass in training mode."""
+    """The saved buffers of a new layer after one pass in training mode."""
     layer = module.BatchNorm1d(x.shape[1])
     layer(x)
-    return {name: buffer.detach() for name, buffer in layer.named_buffers()}
+    saved = layer.state_dict()
+    return {name: buffer.detach() for name, buffer in layer.named_buffers() if name in saved}
 
 
 def network(module: Any, training: bool) -> nn.Module:

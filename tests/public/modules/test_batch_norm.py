@@ -57,9 +57,13 @@ def test_example_evaluation(student: Student) -> None:
     """In evaluation mode a new layer with eps = 3, running mean 0 and variance 1, gives x / sqrt(4)."""
     layer = student.module("BatchNorm1d", 2, eps=3.0).eval()
     batch = (X - X.new_tensor([2, 10])) / X.new_tensor([4, 12]).sqrt()
-    assert_close(
-        layer(X), X / 2, mistakes={"In evaluation mode take the running statistics.": batch}
-    )
+    mistakes = {
+        "In evaluation mode take the running statistics.": batch,
+        "eps is not the one that was asked for, 3.": X / (1 + 1e-5) ** 0.5,
+        "eps is missing under the root.": X,
+        "eps belongs inside of the root: sqrt(var + eps).": X / 4,
+    }
+    assert_close(layer(X), X / 2, mistakes=mistakes)
     assert_close(layer(X[:1]), X[:1] / 2, what="the output for one row in evaluation mode")
 
 
@@ -73,6 +77,12 @@ def test_example_gap(student: Student) -> None:
         module = student.made("network", training)
         value = laws.check_changes_nothing(student, "batching_gap", module, x, 2)
         # All at once: -3, -1, 1, 3 over the root of 5. In batches: -1, 1, -1, 1.
-        right = 1 + 1 / 5**0.5 if training else 0.0
+        right, other = (1 + 1 / 5**0.5, 0.0) if training else (0.0, 1 + 1 / 5**0.5)
         mode = "training" if training else "evaluation"
-        assert_close(value, right, what=f"the gap in {mode} mode", rtol=1e-5, atol=1e-6)
+        mistakes = {
+            f"Yours is that in another mode than {mode} mode: leave the modes as they are.": other,
+            "Yours is squared.": right**2,
+            "Yours is the mean of the differences: take the largest one.": 2 / 5**0.5,
+        }
+        what = f"the gap in {mode} mode"
+        assert_close(value, right, what=what, mistakes=mistakes, rtol=1e-5, atol=1e-6)
