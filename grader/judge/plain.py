@@ -21,7 +21,7 @@ from grader.judge.pytest_report import add_scores, metadata_of
 from grader.judge.scoring import score_test
 from grader.judge.session import Session
 from grader.judge.student import Student
-from grader.judge.suite_run import NotYet, SuiteRun
+from grader.judge.suite_run import NotYet, SuiteRun, fitting_hint
 from grader.results import Place, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandboxes
@@ -91,6 +91,8 @@ class SuitePlugin:
             end = run.end(test, NotYet(str(error)) if skipped else error)
             file = run.session.exercise.file
             place = Place(file, end.line, end.function) if end.line else None
+            function = item.function if isinstance(item, pytest.Function) else None
+            test = fitting_hint(test, end, function)
             result = score_test(test, end.outcome, end.message, place)
             self._metadata[item.nodeid] = metadata_of(run.session.exercise.id, result)
         return report

@@ -34,7 +34,7 @@ from grader.judge.recording import recorder
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed
 from grader.judge.session import Session
 from grader.judge.student import Student
-from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
+from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
 from grader.results import Cause, Outcome, Place, TestResult, Visibility
 from grader.sandbox.client import SandboxSource
 from grader.text import clean_lines
@@ -200,9 +200,8 @@ def _run(
         if test.visibility is Visibility.HIDDEN:
             end = msgspec.structs.replace(end, named=named_mistake(end, path))
         printed = clean_lines(run.session.output.part(), MAX_PRINTED).strip("\n")
-        if end.cause is Cause.LAW and not _fits_laws(test, function):
-            test = msgspec.structs.replace(test, hint="")
-        result = msgspec.structs.replace(_result(exercise, test, end, seconds), printed=printed)
+        result = _result(exercise, fitting_hint(test, end, function), end, seconds)
+        result = msgspec.structs.replace(result, printed=printed)
         results.append(result)
         done(result)
         if end.fault:
@@ -279,21 +278,11 @@ def _not_loaded(
     # Unfinished work at the top of a file is an error there, not a part still to be written.
     outcome = Outcome.ERROR if end.outcome is Outcome.NOT_IMPLEMENTED else end.outcome
     end = msgspec.structs.replace(end, message=message, outcome=outcome)
-    return message, [_result(exercise, test, end, 0.0) for test in tests]
-
-
-def _fits_laws(test: SuiteTest, function: _Test) -> bool:
-    """Whether the hint of a test is for the laws in it: a public one may look at values first."""
-    checks = {"assert_close", "assert_equal", "assert_tensor", "must_raise"}
-    named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
-    return test.visibility is Visibility.HIDDEN or checks.isdisjoint(named)
+    return message, [_result(exercise, fitting_hint(test, end), end, 0.0) for test in tests]
 
 
 def _result(exercise: Exercise, test: SuiteTest, end: TestEnd, seconds: float) -> TestResult:
     place = Place(exercise.file, end.line, end.function) if end.line else None
-    # A hint is for the values: another type says by itself what to do.
-    if end.refused or end.cause is Cause.TYPE:
-        test = msgspec.structs.replace(test, hint="")
     result = score_test(test, end.outcome, end.message, place, seconds)
     named = end.named if test.visibility is Visibility.HIDDEN else ""
     return msgspec.structs.replace(result, refused=end.refused, named=named, cause=end.cause)

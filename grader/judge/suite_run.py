@@ -8,6 +8,7 @@ import random
 import re
 import sys
 import traceback
+import types
 from pathlib import Path
 
 import msgspec
@@ -197,6 +198,24 @@ def _advice(error: StudentError) -> str:
     if "CUDA" in error.text and re.search(r"not compiled|No CUDA|NVIDIA driver", error.text):
         return " There is no GPU here: stay on the device of what you are given."
     return ""
+
+
+# Checks that look at values, for which a test's hint is.
+_OF_VALUES = frozenset(("assert_close", "assert_equal", "assert_tensor", "must_raise"))
+
+
+def fitting_hint(test: SuiteTest, end: TestEnd, function: object = None) -> SuiteTest:
+    """The test with its hint where that fits what happened: it is for the values that the test looks for.
+
+    What is not allowed and another type say by themselves what to do. A public test may look at values
+    before a law that does not hold.
+    """
+    named = function.__code__.co_names if isinstance(function, types.FunctionType) else ()
+    is_public = test.visibility is Visibility.PUBLIC
+    of_law = end.cause is Cause.LAW and is_public and not _OF_VALUES.isdisjoint(named)
+    if end.refused or end.cause is Cause.TYPE or of_law:
+        return msgspec.structs.replace(test, hint="")
+    return test
 
 
 def derive_seed(seed: int, test: SuiteTest) -> int:

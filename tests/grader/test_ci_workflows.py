@@ -512,7 +512,7 @@ def test_the_instructor_s_workflow_grades_the_class(tmp_path: Path) -> None:
     assert runner.commands() == []
     assert runner.run(write) == 0, runner.log
     grades = (work / "out" / "grades.csv").read_text(encoding="utf-8")
-    assert re.search(r"^ada,.*,2\.5,0,2\.5,20,partial,", grades, re.MULTILINE), grades
+    assert re.search(r"^ada,.*,2\.5,0,2\.5,20,2\.5,partial,", grades, re.MULTILINE), grades
     assert re.search(r"^bob,.*,0,0,0,20,", grades, re.MULTILINE), grades
     lines = (work / "out" / "results.jsonl").read_text(encoding="utf-8").splitlines()
     results = [json.loads(line) for line in lines]

@@ -54,7 +54,7 @@ _CAUSES = {
     DifferenceKind.TYPE: Cause.TYPE,
     DifferenceKind.INCOMPARABLE: Cause.TYPE,
     DifferenceKind.DTYPE: Cause.TYPE,
-    DifferenceKind.KEYS: Cause.TYPE,
+    DifferenceKind.KEYS: Cause.VALUES,
     DifferenceKind.FIELDS: Cause.TYPE,
     DifferenceKind.LENGTH: Cause.SHAPE,
     DifferenceKind.SHAPE: Cause.SHAPE,
