@@ -353,7 +353,7 @@ def test_disclose_bounds_what_is_shown_and_written(
     grade: Grade, mixed: Path, tmp_path: Path, level: str
 ) -> None:
     file, report = tmp_path / "result.json", tmp_path / "report.json"
-    options = ("--disclose", level, "--json", file, "--pytest-report", report)
+    options = ("-v", "--disclose", level, "--json", file, "--pytest-report", report)
     done = grade("run", "word_count", *options, cwd=mixed)
     jsonschema.validate(json.loads(file.read_bytes()), json_schema())
     for text in (done.stdout, file.read_text(encoding="utf-8"), report.read_text(encoding="utf-8")):
