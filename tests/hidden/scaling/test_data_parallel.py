@@ -140,7 +140,6 @@ _WRONG_PARTS: dict[str, Parts] = {
 
 @pytest.mark.requires("test_shard")
 @pytest.mark.place("shard")
-@pytest.mark.hint("Slice the first dimension only, and leave values and dtype alone.")
 def test_shard_shapes(student: Student) -> None:
     """Batches of any dtype and any number of dimensions are cut along the first one"""
     batches = [
