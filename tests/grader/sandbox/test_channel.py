@@ -147,4 +147,5 @@ def test_a_drip_of_bytes_gains_no_time(pair: tuple[socket.socket, socket.socket]
         channel.receive_reply(begin + 0.5, wait_for(channel))
     stop.set()
     dripping.join()
-    assert time.monotonic() - begin < 2
+    # A thousand such bytes would take twenty seconds.
+    assert time.monotonic() - begin < 15

@@ -54,6 +54,7 @@ def test_without_a_terminal_there_are_no_keys(
 @posix
 @pytest.mark.parametrize("how", ["crash", "interrupt"])
 def test_the_terminal_is_put_back(how: str) -> None:
+    import fcntl
     import pty
     import signal
     import termios
@@ -73,7 +74,8 @@ def test_the_terminal_is_put_back(how: str) -> None:
             assert not termios.tcgetattr(theirs)[3] & termios.ECHO
             # An arrow first: its letters are no keys.
             os.write(ours, b"\x1b[A")
-            time.sleep(0.2)
+            while fcntl.ioctl(theirs, termios.FIONREAD, bytes(4)) != bytes(4):
+                time.sleep(0.01)
             os.write(ours, b"H")
             assert process.stdout.readline() == "key h\n"
             process.send_signal(signal.SIGINT)

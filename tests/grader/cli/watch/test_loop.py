@@ -26,7 +26,9 @@ from grader.student.workspace import Workspace
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 WRONG = b"def greeting(name):\n    return name\n"
-SLOW = b"import time\ntime.sleep(1.5)\n" + RIGHT
+SLOW = b"import time\ntime.sleep(3)\n" + RIGHT
+# Without a verdict before it is called off, however busy the machine is.
+NEVER = b"import time\ntime.sleep(600)\n"
 
 
 class Face:
@@ -120,8 +122,12 @@ class Running:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """A fresh clone of the plain course."""
+    """A fresh clone of the plain course, which gives whoever waits all the time of the world."""
     shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
+    manifest = tmp_path / "exercises" / "course.toml"
+    manifest.write_text(
+        re.sub(r"(?m)^seconds = \d+$", "seconds = 3600", manifest.read_text("utf-8"))
+    )
     ignored = shutil.ignore_patterns("*.toml")
     shutil.copytree(tmp_path / "exercises", tmp_path / "tests" / "stubs", ignore=ignored)
     return load_course(tmp_path)
@@ -195,9 +201,9 @@ def test_passing_never_moves_on(running: Running) -> None:
 
 def test_the_newest_save_wins(running: Running) -> None:
     running.begin()
-    running.save(SLOW)
-    running.face.wait(lambda: any(each.startswith("judging") for each in running.face.statuses))
-    running.save(WRONG)
+    running.save(NEVER + RIGHT)
+    running.drawn(lambda view: view.status == "judging greeting")
+    running.save(NEVER + WRONG)
     running.save(RIGHT)
     (result,) = running.verdicts(1).results
     assert result.status is Status.PASSED
@@ -207,7 +213,7 @@ def test_the_newest_save_wins(running: Running) -> None:
 
 def test_a_syntax_error_needs_no_judge_and_calls_off_the_last_one(running: Running) -> None:
     running.begin()
-    running.save(SLOW)
+    running.save(NEVER + RIGHT)
     running.save(b"def greeting(:\n")
     view = running.drawn(lambda view: view.results[0].status is Status.ERROR)
     assert "not valid Python: line 1" in view.results[0].message
@@ -314,7 +320,7 @@ def test_all_that_was_printed_is_a_key_away(running: Running) -> None:
 def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) -> None:
     running.begin()
     running.save(SLOW)
-    running.face.wait(lambda: any(each.startswith("judging") for each in running.face.statuses))
+    running.drawn(lambda view: view.status == "judging greeting")
     running.press("h")
     running.drawn(lambda view: view.hint == 1)
     running.press("p")

@@ -37,6 +37,23 @@ class Told:
         time.sleep(0.5)
         return self._ids.empty()
 
+    def once_after(self, save: Callable[[int], None]) -> None:
+        """Assert that a save of the greeting is told once.
+
+        One that a busy machine stretched is another save, a number up: an editor's takes less.
+        """
+        for number in range(1, 20):
+            begin = time.monotonic()
+            save(number)
+            quick = time.monotonic() - begin < 0.05
+            assert self.next() == ("greeting",)
+            silent = self.nothing()
+            if quick:
+                break
+            while not self._ids.empty():
+                self.next()
+        assert quick and silent
+
 
 Watched = tuple[Path, Told]
 
@@ -86,10 +103,7 @@ def moved_away_and_written_anew(file: Path, content: bytes) -> None:
 )
 def test_a_save_is_told_once(watched: Watched, save: Callable[[Path, bytes], None]) -> None:
     file, told = watched
-    save(file, RIGHT + b"# more\n")
-    assert told.next() == ("greeting",)
-    assert told.nothing()
-    assert file.read_bytes() == RIGHT + b"# more\n"
+    told.once_after(lambda number: save(file, RIGHT + b"# more\n" * number))
 
 
 def test_other_files_are_nobody_s_save(watched: Watched) -> None:
@@ -115,11 +129,13 @@ def test_several_saves_at_once_name_the_newest_last(watched: Watched) -> None:
 
 def test_a_half_written_file_gets_a_moment(watched: Watched) -> None:
     file, told = watched
-    file.write_bytes(b"def greeting(na")
-    time.sleep(0.02)
-    file.write_bytes(RIGHT + b"# whole\n")
-    assert told.next() == ("greeting",)
-    assert told.nothing()
+
+    def write(number: int) -> None:
+        file.write_bytes(b"def greeting(na")
+        time.sleep(0.02)
+        file.write_bytes(RIGHT + b"# whole\n" * number)
+
+    told.once_after(write)
 
 
 def test_a_syntax_error_that_stays_is_told(watched: Watched) -> None:
