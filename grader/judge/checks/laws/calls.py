@@ -35,7 +35,8 @@ _ADVICE = {
     "buffers": "Buffers are state: only what the text names may change them.",
     "grad": "Leave every .grad as it is: gradients come from torch.autograd.grad, or from a copy, "
     "x.detach().clone().",
-    "requires_grad": "Work on a copy: x.detach() shares the values, but is a tensor of its own.",
+    "requires_grad": "Switch no requires_grad, or set it back in a finally: x.detach() is a tensor of its "
+    "own with the same values.",
     "mode": "Leave the mode of each submodule as it was.",
     "modes": "Set such a mode in a with block, which sets it back.",
     "hooks": "Remove each hook again, in a finally: handle.remove().",
