@@ -11,9 +11,10 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# As many tests side by side as there are processors.
+# As many tests side by side as there are processors, each beginning elsewhere: what a module sets up once
+# is rarely set up twice.
 test: $(READY)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/public tests/hidden
 
 verify: $(READY)

@@ -60,7 +60,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def write_course() -> WriteCourse:
     """Write a course of one exercise with this hidden suite (and probe) to a folder."""
     return _write_course

@@ -56,7 +56,10 @@ class School(NamedTuple):
         path.write_text(source, encoding="utf-8")
 
     def command(self, *arguments: str) -> list[str]:
-        program = [sys.executable, "-m", "grader.cli", *arguments]
+        """A command line; of the commands that judge, with one judge unless more are asked for."""
+        first, *rest = arguments
+        jobs = ["--jobs", "1"] if first in ("batch", "regrade") else []
+        program = [sys.executable, "-m", "grader.cli", first, *jobs, *rest]
         return [*program, "--course", str(self.course)]
 
     def batch(self, *options: str, results: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -90,9 +93,13 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def school(tmp_path: Path, write_course: Callable[..., object]) -> School:
-    course = tmp_path / "course"
+    return new_school(tmp_path, write_course)
+
+
+def new_school(folder: Path, write_course: Callable[..., object]) -> School:
+    course = folder / "course"
     write_course(course, SUITE)
-    school = School(course, tmp_path / "class", tmp_path / "results")
+    school = School(course, folder / "class", folder / "results")
     manifest = course / "exercises" / "course.toml"
     manifest.write_text(manifest.read_text().replace("seconds = 8", "seconds = 4"))
     for student, source in SOURCES.items():

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from .conftest import School
+from .conftest import School, new_school
 
 
-@pytest.fixture
-def graded(school: School, tmp_path: Path) -> School:
-    roster = tmp_path / "roster.csv"
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory, write_course: Callable[..., object]) -> School:
+    folder = tmp_path_factory.mktemp("show")
+    school, roster = new_school(folder, write_course), folder / "roster.csv"
     roster.write_text(
         "id,name,email\nann,Ann Lee,ann@example.org\nbob,Bob Lee,b@example.org\nzed,Zed,\n"
     )
