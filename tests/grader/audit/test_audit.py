@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ATTACKS = read_catalogue(CATALOGUE)
 PARTS = 2
 AT_A_TIME = 3
-LIMIT_SECONDS = 400
+LIMIT_SECONDS = 1500
 # Where plain pytest is attacked, what goes wrong stays in namespaces that end with it.
 AROUND = ["unshare", "--pid", "--fork", "--mount", "--mount-proc", "--ipc", "--uts", "--kill-child"]
 
