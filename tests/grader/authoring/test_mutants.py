@@ -155,7 +155,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "hooks": 88,
         "containers": 78,
         "initialization": 82,
-        "freezing": 67,
+        "freezing": 69,
         "batch_norm": 102,
         "grad_norms": 52,
         "lr_finder": 48,
