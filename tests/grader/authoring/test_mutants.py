@@ -161,7 +161,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "lr_finder": 48,
         "accumulation": 51,
         "cross_entropy": 90,
-        "adamw": 80,
+        "adamw": 85,
         "schedule": 73,
         "fit": 97,
         "clipping": 86,
