@@ -93,30 +93,30 @@ def test_freeze_covers(student: Student) -> None:
 @pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
 def test_freeze_returns(student: Student) -> None:
     """The names of all covered parameters come back in the model's order, each once."""
-    orders = (["head", "encoder"], ["encoder.2", "encoder"], ["norm.bias", "norm"], ("gain",))
-    seen = {names: freeze(student, names).value for names in map(tuple, orders)}
+    orders = ["head encoder", "encoder.2 encoder", "norm.bias norm", "gain"]
+    seen = {names: freeze(student, names.split()).value for names in orders}
     order = "they belong in the model's order"
     ways: dict[str, Callable[[list[str]], list[str]]] = {
         f"Your names follow the argument, some of them twice: {order}, each once.": list,
+        "Some names come twice: each once.": lambda keys: sorted(keys, key=NAMES.index),
         f"Your names follow the argument: {order}.": lambda keys: list(dict.fromkeys(keys)),
         f"Your names are in alphabetical order: {order}.": lambda keys: sorted(set(keys)),
     }
     told = "You return the argument: name the parameters that it covers."
     assert_equal(
         seen,
-        {names: covered(names) for names in seen},
+        {names: covered(names.split()) for names in orders},
         what="the dict from names to the result of freeze(model, names)",
         mistakes={
-            told: {names: list(names) for names in seen},
+            told: {names: names.split() for names in orders},
             **{
-                told: {names: way([k for name in names for k in covered([name])]) for names in seen}
+                told: {k: way([n for name in k.split() for n in covered([name])]) for k in orders}
                 for told, way in ways.items()
             },
         },
     )
-    names, newly = ["norm"], ["norm.weight"]
-    missing = "Parameters that were frozen before are missing: they are covered as well."
-    check_names(freeze(student, names, frozen=SOME).value, names, {missing: newly})
+    told = "Parameters that were frozen before are missing: they are covered as well."
+    check_names(freeze(student, ["norm"], frozen=SOME).value, ["norm"], {told: ["norm.weight"]})
 
 
 @pytest.mark.points(4)
@@ -167,7 +167,7 @@ def test_freeze_unknown(student: Student) -> None:
         with must_raise(ValueError, mentions=unknown, call=f"freeze(model, {names})"):
             student.function("freeze")(student.made("network"), names)
     late: dict[str, Any] = {"raises": ValueError, "told": "Check all names before you freeze one."}
-    for names in (["gain", "encoder", "decoder"], ["norm", "enc", "table"]):
+    for names in (("gain", "encoder", "decoder"), ("norm", "enc", "table")):
         laws.check_changes_nothing(student, "freeze", used_network(student), names, **late)
 
 
@@ -355,13 +355,12 @@ def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
     right, norm = split(is_matrix, learning), ("norm", "plane")
     rules: dict[str, Callable[[str], Any]] = {
         "You decide by the name: parameter.dim() decides.": lambda n: "bias" not in n,
-        "You decide by the end of the name: parameter.dim() decides.": lambda n: n.endswith(
-            "weight"
-        ),
+        "You decide by the end of the name: dim() decides.": lambda n: n.endswith("weight"),
         "You decide by the module: use dim().": lambda n: (
             "bias" not in n and not n.startswith(norm)
         ),
         "You leave norms out: use dim() alone.": lambda n: is_matrix(n) and not n.startswith(norm),
+        "You leave biases out: use dim() alone.": lambda n: is_matrix(n) and "bias" not in n,
         "Parameters of one dimension decay: two or more are needed.": lambda n: SHAPES[n] != (),
         "Only two dimensions decay: more of them do as well.": lambda n: len(SHAPES[n]) == 2,
     }

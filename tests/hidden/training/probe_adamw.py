@@ -13,7 +13,7 @@ Grads = list[list[Tensor | None]]
 def made(module: Any, values: list[Tensor], options: dict[str, Any], groups: Any = None) -> Any:
     """An AdamW over parameters of these values; `groups` are options of a group for each of them."""
     parameters = [nn.Parameter(value.clone()) for value in values]
-    given: Any = parameters
+    given: Any = iter(parameters)
     if groups is not None:
         given = [{"params": [p], **own} for p, own in zip(parameters, groups, strict=True)]
     return module.AdamW(given, **options), parameters
@@ -41,16 +41,18 @@ def vector(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def trained(
-    module: Any, values: list[Tensor], grads: Grads, options: Any, groups: Any = None, changes: Any = None
+    module: Any, values: list[Tensor], grads: Grads, options: Any, groups: Any = None,
+    changes: Any = None, frozen: int | None = None,
 ) -> Any:  # fmt: skip
     """What the steps of a new AdamW leave, and the options in its groups before them."""
     optimizer, parameters = made(module, values, options, groups)
     options = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+    resting = None if frozen is None else parameters[frozen].requires_grad_(False)
     report = steps(optimizer, parameters, grads, changes)
     held = [p for group in optimizer.param_groups for p in group["params"]]
     like = [(p.shape, p.dtype) for p in parameters], [(v.shape, v.dtype) for v in values]
     flags = {
-        "require a gradient": [p.requires_grad for p in parameters],
+        "keep their requires_grad": [p.requires_grad is not (p is resting) for p in parameters],
         "are leaves": [p.is_leaf for p in parameters],
         "are those that were given": [a is b for a, b in zip(held, parameters, strict=True)],
         "have their shape and dtype": [a == b for a, b in zip(*like, strict=True)],
@@ -93,7 +95,8 @@ def closed(module: Any, values: Tensor, old: Tensor | None, grad: Tensor, result
     calls: list[dict[str, Any]] = []
 
     def closure() -> Any:
-        calls.append({"autograd": torch.is_grad_enabled(), "values": vector([parameter]).clone()})
+        call = {"autograd": torch.is_grad_enabled(), "kept": parameter.grad is old}
+        calls.append({**call, "values": vector([parameter]).clone()})
         parameter.grad = grad.clone()
         return result
 

@@ -12,13 +12,8 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 Grads = list[list[Tensor | None]]
-DEFAULTS = {
-    "lr": 1e-3,
-    "betas": (0.9, 0.999),
-    "eps": 1e-8,
-    "weight_decay": 1e-2,
-    "decoupled_weight_decay": True,
-}
+DEFAULTS: Any = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}
+DEFAULTS["decoupled_weight_decay"] = True
 DTYPES = (torch.float64, torch.float32)
 LOOSE: Any = {torch.float64: {}, torch.float32: {"rtol": 1e-5, "atol": 1e-6}}
 # Options that keep every wrong formula apart from the right one.
@@ -84,7 +79,8 @@ def test_own_work(student: Student) -> None:
 def test_decoupled(student: Student) -> None:
     """Decoupled, the parameter first decays by 1 - lr * weight_decay, then Adam's step follows."""
     zeros = ({**PLAIN, name: 0.0} for name in ("weight_decay", "lr"))
-    for options in (PLAIN, *zeros, {}, {"betas": (0.0, 0.0), "eps": 0.0}):
+    far = {**PLAIN, "lr": 1e3, "weight_decay": 0.0}  # what float32 rounds off shows
+    for options in (PLAIN, *zeros, {}, {"betas": (0.0, 0.0), "eps": 0.0}, far):
         check(student, options, told={"other mode": TO_L2})
     for size in (1e-8, 1e4):  # of the size of eps, and large
         grads: Grads = [[size * torch.randn(2).double()] for _ in range(3)]
@@ -132,13 +128,8 @@ def test_missing_gradients(student: Student) -> None:
 @pytest.mark.hint("for group in self.param_groups: lr = group['lr'], and so on, at each step.")
 def test_groups(student: Student) -> None:
     """Groups have their own options, which stand in them and are read from them at each step."""
-    own: list[dict[str, Any]] = [
-        {},
-        {"lr": 0.3},
-        {"betas": (0.2, 0.5), "eps": 0.01},
-        {"weight_decay": 0.0},
-        {"decoupled_weight_decay": False, "weight_decay": 1.5},
-    ]
+    own: list[dict[str, Any]] = [{}, {"lr": 0.3}, {"betas": (0.2, 0.5), "eps": 0.01}]
+    own += [{"weight_decay": 0.0}, {"decoupled_weight_decay": False, "weight_decay": 1.5}]
     right = [{**DEFAULTS, **PLAIN, **mine} for mine in own]
     later = {"lr": 0.02, "betas": (0.5, 0.6), "eps": 0.7, "weight_decay": 2.0}
     changes: dict[int, Any] = {3: [(0, "decoupled_weight_decay", False)], 4: [(1, "lr", 0.5)]}
@@ -216,6 +207,8 @@ def test_closure(student: Student) -> None:
         assert len(calls) == 1, f"step calls the closure {len(calls)} times, it should be once."
         told = "The closure runs without autograd: no torch.no_grad() around it."
         assert entry(calls, 0, "autograd") is True, told
+        told = "The gradient from before is gone when the closure is called: leave it be."
+        assert entry(calls, 0, "kept") is True, told
         what = "the list of the values when the closure is called"
         assert_close([entry(calls, 0, "values")], [values], what=what)
         assert_equal(entry(report, "returned"), result, what="the result of step(closure)")
@@ -239,12 +232,15 @@ def test_leaves_the_rest(student: Student) -> None:
     for dtype, options in itertools.product(DTYPES, (PLAIN, L2)):
         values, grads = new_case([(2, 3), (), (4,)], 2, dtype)
         grads[1][1] = None
-        given = student.probe("trained"), values, grads, options
+        given = student.probe("trained"), values, grads, options, None, None, 2
         report = laws.check_changes_nothing(student, *given, call="step", only=("random", "modes"))
         told = "Your code changes p.grad: compute a new tensor, g = p.grad + weight_decay * p."
         assert laws.same(entry(report, "grads"), grads), told
         told = "Your code puts another tensor into .grad: leave .grad as it is."
         assert laws.same(entry(report, "same"), [True] * 6), told
+        what = "the list of the values after each step, the last parameter frozen, with a gradient,"
+        right = simulate(values, grads, DEFAULTS | options)
+        assert_close(entry(report, "history"), right, what=what, **LOOSE[dtype])
         for fact, flags in entry(report, "flags", kind=dict).items():
             assert laws.same(flags, [True] * 3), f"After a step not all parameters {fact}."
 

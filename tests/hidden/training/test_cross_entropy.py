@@ -70,13 +70,8 @@ def test_weight(student: Student) -> None:
 def test_smoothing(student: Student) -> None:
     """label_smoothing is spread evenly over all C classes, each with its own weight."""
     for weight in (False, True):
-        for smoothing, dtype in (
-            (0.3, DTYPES[0]),
-            (1, DTYPES[0]),
-            (0.05, DTYPES[1]),
-            (1.0, DTYPES[1]),
-        ):
-            check(student, new_case((6, 4), dtype, weight=weight, smoothing=smoothing))
+        for smoothing, kind in ((0.3, 0), (1, 0), (0.05, 1), (1.0, 1)):
+            check(student, new_case((6, 4), DTYPES[kind], weight=weight, smoothing=smoothing))
     for smoothing in (0.0, 0.4):
         check(student, new_case((3, 1), weight=True, smoothing=smoothing))
 
@@ -176,7 +171,7 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.points(5)
 @pytest.mark.requires("test_values")
 @pytest.mark.place("cross_entropy")
-@pytest.mark.hint("Check the targets that are left after ignore_index: below 0, or C and above.")
+@pytest.mark.hint("Targets left after ignore_index are in 0..C-1, label_smoothing is in [0, 1].")
 def test_errors(student: Student) -> None:
     """Other targets outside 0..C-1 and a label_smoothing outside [0, 1] are ValueErrors."""
     logits = torch.randn(3, 4)
@@ -410,6 +405,8 @@ def mistakes_of(case: Case) -> dict[str, Any]:
             "The sum is divided by that of all C weights: take those of the targets.": total
             / w.sum(),
             "The weights count in the divisor alone.": v(costs=unweighted),
+            "The smoothing counts in the divisor: it is the sum of the targets' weights.": total
+            / (w * ((1 - s) * hot + even))[kept].sum(),
         }
     if not kept.all():
         mistakes |= {

@@ -43,7 +43,19 @@ def test_example_freeze(student: Student) -> None:
         what="the list of frozen parameters after it",
         mistakes={alike: [*right, "encoder2.weight", "norm.bias"], unfrozen: right},
     )
-    assert_equal(seen.value, right, what="the result of freeze")
+    assert_equal(
+        seen.value,
+        right,
+        what="the result of freeze",
+        mistakes={
+            "You return the argument: name the parameters that it covers.": ["encoder"],
+            "norm.bias was frozen before, and no name covers it: leave it out.": [
+                *right,
+                "norm.bias",
+            ],
+            "Your names are in alphabetical order: they belong in the model's order.": right[::-1],
+        },
+    )
     with must_raise(ValueError, mentions="decoder", call='freeze(network, ["decoder"])'):
         student.function("freeze")(student.made("network"), ["decoder"])
 
@@ -59,7 +71,7 @@ def test_example_groups(student: Student) -> None:
         both = zip((first, second), decays, strict=True)
         return [{"params": params, "weight_decay": decay} for params, decay in both]
 
-    vectors = ["encoder.0.bias", "norm.weight"]
+    vectors, none = ["encoder.0.bias", "norm.weight"], list[str]()
     assert_equal(
         student.run("groups", student.made("network"), 0.1),
         groups(matrices, vectors, (0.1, 0.0)),
@@ -74,6 +86,19 @@ def test_example_groups(student: Student) -> None:
             ),
             "The two values are swapped: the first group decays.": groups(
                 matrices, vectors, (0.0, 0.1)
+            ),
+            "The two groups are swapped: the one that decays comes first.": groups(
+                vectors, matrices, (0.0, 0.1)
+            ),
+            "Parameters of one dimension decay: two or more are needed.": groups(
+                ["encoder.0.weight", "encoder.0.bias", "encoder2.weight", "norm.weight"],
+                none,
+                (0.1, 0.0),
+            ),
+            "No parameter decays: two dimensions are enough.": groups(
+                none,
+                ["encoder.0.weight", "encoder.0.bias", "encoder2.weight", "norm.weight"],
+                (0.1, 0.0),
             ),
         },
     )

@@ -27,10 +27,18 @@ def test_example_norm(student: Student) -> None:
     sums = "The norms of the parameters are added: add their squares, and take the root."
     signs = "The signs count in yours: take the magnitudes."
     ones = "That is the norm of the parameters themselves: take their .grad."
+    two = "That is the 2-norm: norm_type is ignored."
+    mixed = "The norms of the parameters are p-norms, but their norm is a 2-norm."
+    largest = "That is the largest of the norms of the parameters: take the norm of all of them."
+    mean = "That is the mean over the parameters: take the norm of all entries."
+    euclidean = {sums: 17.0, "The root is missing.": 169.0, ones: math.sqrt(18), largest: 12.0}
+    skipped = (
+        "That is the norm of the parameters themselves, of those with a .grad: take the .grad."
+    )
     for p, norm, mistakes in (
-        (2, 13.0, {sums: 17.0, "The root is missing.": 169.0, ones: math.sqrt(18)}),
-        (1, 19.0, {signs: -13.0}),
-        (math.inf, 12.0, {signs: 3.0}),
+        (2, 13.0, {**euclidean, mean: 6.5, skipped: math.sqrt(12)}),
+        (1, 19.0, {signs: -13.0, two: 13.0, mixed: math.sqrt(193), largest: 12.0}),
+        (math.inf, 12.0, {signs: 3.0, two: 13.0, "x ** (1 / inf) is 1: take the largest.": 1.0}),
     ):
         known = {told: torch.tensor(value) for told, value in mistakes.items()}
         value = student.run("norm", GRADIENTS, p)
@@ -64,7 +72,10 @@ def test_example_value(student: Student) -> None:
     """clip_value=3.5 leaves 3 as it is, and makes -3.5 of -4 and of -12."""
     report = student.run("clipped", "clip_grad_value_", GRADIENTS, 3.5)
     right = [rows(3, 0, 0, 0, -3.5, 0), None, rows(0, 0, 0, -3.5, 0, 0)]
-    assert_close(entry(report, "gradients"), right, what="the list of the gradients")
+    told = "Entries below -clip_value stay: clamp each .grad on both sides."
+    mistakes = {told: GRADIENTS}
+    what = "the list of the gradients"
+    assert_close(entry(report, "gradients"), right, what=what, mistakes=mistakes)
 
 
 @pytest.mark.place("train_step")
@@ -73,8 +84,35 @@ def test_example_step(student: Student) -> None:
     """Gradients (3, 4), (inf, inf) and (0, 2), clipped to 1, move the weight by 1, nothing, 1."""
     inputs = [torch.tensor([row]) for row in ([3.0, 4.0], [math.inf, math.inf], [0.0, 2.0])]
     report = student.run("stepped", inputs, 1.0)
-    right = [torch.tensor([w]) for w in ([0.4, 1.2], [0.4, 1.2], [0.4, 0.2])]
-    what = "the list of the weights after each step"
-    assert_close(entry(report, "weights"), right, what=what, rtol=1e-5, atol=1e-5)
-    norms = [5.0, math.inf, 2.0]
-    assert_close(entry(report, "norms"), norms, what="the list of the norms", rtol=1e-5)
+    made = "The step with infinite gradients is made: skip it."
+    stuck = "The step after the skipped one is skipped as well: zero its gradients, keep no flag."
+    # For each step the weight after it, and what other weights tell.
+    steps: list[tuple[list[float], dict[str, list[float]]]] = [
+        (
+            [0.4, 1.2],
+            {
+                "The gradients are not clipped when the optimizer steps.": [-2.0, -2.0],
+                "The gradients are clipped by value: clip them by their norm.": [0.0, 1.0],
+                "The gradients are clipped by their largest entry: the norm is the 2-norm.": [
+                    0.25,
+                    1.0,
+                ],
+                "The optimizer finds no gradient: zero_grad comes before backward.": [1.0, 2.0],
+            },
+        ),
+        ([0.4, 1.2], {made: [-math.inf] * 2, f"{made} inf * 0 is NaN.": [math.nan] * 2}),
+        ([0.4, 0.2], {stuck: [0.4, 1.2]}),
+    ]
+    for i, (right, wrong) in enumerate(steps):
+        value, what = entry(report, "weights", i), f"the weight after step {i + 1}"
+        mistakes = {told: torch.tensor([weight]) for told, weight in wrong.items()}
+        near = {"rtol": 1e-5, "atol": 1e-5}
+        assert_close(value, torch.tensor([right]), what=what, mistakes=mistakes, **near)
+    known = {
+        "These are the norms after clipping.": [1.0, math.inf, 1.0],
+        "No norm is above max_norm: return that before clipping.": [1.0, 1.0, 1.0],
+        "These are the losses.": [11.0, math.inf, 2.4],
+        "The norm of the skipped step is not 0: return it as it is.": [5.0, 0.0, 2.0],
+    }
+    norms, what = [5.0, math.inf, 2.0], "the list of the norms"
+    assert_close(entry(report, "norms"), norms, what=what, mistakes=known, rtol=1e-5)
