@@ -103,8 +103,9 @@ def living(reference: Any) -> bool:
 
 
 def logged(module: Any, x: Tensor) -> dict[str, Any]:
-    """log_operators of a function, of one that runs no operator, and of the first one again."""
+    """log_operators of a function, of some that run no operator, and of the first one again."""
     seen, marker, before = list[Any](), torch.ones(2, requires_grad=True), depth()
+    plain: list[Any] = [marker, (marker,), [[]]]
 
     def work(*args: Any, **kwargs: Any) -> Any:
         seen.append([len(args), sorted(kwargs), args[0] is x, kwargs["other"] is marker])
@@ -112,15 +113,15 @@ def logged(module: Any, x: Tensor) -> dict[str, Any]:
 
     answers = [
         module.log_operators(work, x, 7, scale=2, other=marker),
-        module.log_operators(lambda: marker),
+        *[module.log_operators(lambda value=value: value) for value in plain],
         module.log_operators(work, x, scale=2, other=marker),
     ]
     x + x
     good = all(isinstance(answer, tuple) and len(answer) == 2 for answer in answers)
-    (first, _), (second, _), (third, _) = pairs = answers if good else [(None, None)] * 3
-    results = [first, "own" if marker is second and marker.grad is None else "other", third]
-    report = {"seen": seen, "pair": good, "results": results, "modes": depth() - before}
-    return {**report, "calls": [raw(calls) for _, calls in pairs]}
+    first, *others, last = [result for result, _ in answers] if good else [None] * 5
+    own = ["own" if a is b else "other" for a, b in zip(others, plain, strict=True)]
+    report = {"seen": seen, "pair": good, "results": [first, *own, last], "modes": depth() - before}
+    return {**report, "calls": [raw(calls) for _, calls in answers] if good else []}
 
 
 def rows(module: Any, lines: list[Any]) -> Any:

@@ -38,11 +38,14 @@ def measured(module: Any, name: str, tensors: list[Tensor], **how: Any) -> dict[
     for tensor in tensors:
         tensor.requires_grad_(how.get("needs", True) and tensor.is_floating_point())
 
-    def work(*arguments: Any) -> Any:
-        same = [id(argument) for argument in arguments] == [id(tensor) for tensor in tensors]
-        calls.append([same, torch.is_grad_enabled()])
-        return WORK[name](*arguments)
+    class Work(nn.Module):
+        def forward(self, *arguments: Any) -> Any:
+            same = [*map(id, arguments)] == [*map(id, tensors)] and self.training
+            calls.append([same, torch.is_grad_enabled(), torch.equal(torch.get_rng_state(), state)])
+            return WORK[name](*arguments)
 
+    work, state = Work(), torch.get_rng_state()
+    work.weights = nn.ParameterList(t for t in tensors if isinstance(t, nn.Parameter))
     raised, value, keywords = False, None, {}
     if "exclude" in how:
         view = FORMS[how.get("form", "itself")]

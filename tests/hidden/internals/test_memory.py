@@ -241,24 +241,21 @@ def check_saved(
     check_call(report, how.get("grad", True))
     excluded = [tensors[i] for i in how.get("exclude", ())]
     elements = sum(tensor.numel() for tensor in kept)
-    mistakes = {
-        **(named or {}),
-        ELEMENTS: elements,
-        FOUR: 4 * elements,
-        "Excluded storages are counted: read exclude once, compare storages, not tensors.": size(
-            *kept, *excluded
-        ),
-        "Nothing is counted: autograd calls pack with each tensor that it saves.": 0,
-    }
+    mistakes = {**(named or {}), ELEMENTS: elements, FOUR: 4 * elements}
+    told = "Excluded storages are counted: read exclude once, compare storages, not tensors."
+    mistakes[told] = size(*kept, *excluded)
+    mistakes["Parameters are not counted: only exclude is left out."] = size(*kept[:1])
+    mistakes["Nothing is counted: autograd calls pack with each tensor that it saves."] = 0
     what = f"the result of saved_bytes for {work} with x {tensors[0].dtype} {[*tensors[0].shape]}"
     assert_equal(entry(report, "value"), size(*kept), what=what, mistakes=mistakes)
 
 
 def check_call(report: Any, grad: bool = True) -> None:
-    told = "f runs {} times, it should run once."
     calls = entry(report, "calls", kind=list)
-    assert len(calls) == 1, told.format(len(calls))
-    assert entry(calls[0], 0) is True, "f does not get *args, the same objects."
+    assert len(calls) == 1, f"f runs {len(calls)} times, it should run once."
+    told = "f does not get *args, the same objects, or is no more in train mode."
+    assert entry(calls[0], 0) is True, told
+    assert entry(calls[0], 2) is True, "f finds another random state than by itself: do not seed."
     modes = entry(calls[0], 1), entry(report, "grad")
     assert modes == (grad, grad), "Grad mode is not left as it is: it is the caller's, in f too."
     told = "Hooks are left after the call: use saved_tensors_hooks in a with block."

@@ -48,7 +48,8 @@ def test_top_steps(student: Student) -> None:
     others = [(f"my {STEP}*", 70, 5e6, 6e6), ("profiler::step", 800, 0.25, 0.5)]
     others += [("", 700, 1.0, 2.0), ("[memory]", 0, 0.0, 0.0), ("forward", 650, 4e6, 8e6)]
     others += [("Optimizer.step", 60, 2.0, 7e6), ("forward", 640, 3e6, 9e6)]
-    rows = random.sample([*averages(6), *steps, *others], 16)
+    others += [("profilerstep", 50, 3.0, 4.0), ("Profiler", 40, 5.0, 6.0)]
+    rows = random.sample([*averages(6), *steps, *others], 18)
     for n, sort_by in itertools.product((2, 5, 40), SORTS):
         check_top(student, rows, n, sort_by)
     check_top(student, steps, 3, "count")
@@ -141,9 +142,7 @@ def test_steps(student: Student) -> None:
 @pytest.mark.points(7)
 @pytest.mark.requires("test_steps")
 @pytest.mark.place("profile_steps")
-@pytest.mark.hint(
-    "schedule(..., repeat=repeat); whole are steps // (wait + warmup + active) cycles."
-)
+@pytest.mark.hint("schedule(..., repeat=repeat); steps // (wait + warmup + active) are whole.")
 def test_steps_cut(student: Student) -> None:
     """A cycle that the end cuts short is left out; at most `repeat` come, and later steps run, too."""
     table = [(steps, 1, 1, 2, n) for steps, n in ((12, 1), (9, 2), (4, 1), (6, 2), (8, 5))]

@@ -35,8 +35,7 @@ def counted(module: Any, names: list[str], x: Tensor, y: Tensor) -> list[dict[st
     backend = module.CountingBackend()
     reports: list[dict[str, Any]] = [{"counts": _counts(backend)}]
     for name in names:
-        graph = trace(GRAPHS[name]())
-        run = backend(graph, [x, y])
+        run = backend(trace(GRAPHS[name]()), [x, y])
         report = {"counts": _counts(backend), "kind": type(run).__name__, "runs": []}
         if callable(run):
             report = {**report, "kind": "callable", "runs": [run(x, y), run(y, x)]}
@@ -65,15 +64,15 @@ def compiled(module: Any, x: Tensor) -> dict[str, Any]:
 
 
 def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = None) -> Any:
-    """A function with so many breaks (without a tensor for 3), and counters of its runs."""
+    """A function with so many breaks (no tensor for 3, at its end for 4), and counters of its runs."""
     total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
     ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
 
     def f(x: Tensor, factor: int = 2) -> Any:
         if not torch.compiler.is_compiling():
             outside.append(1)
-        if breaks == 3:
-            return 3
+        if breaks > 2:
+            return 3 if breaks == 3 else (x * factor, ran())[0]
         x = x * factor
         ran() if breaks else total.add_(1)
         x = x + 1
@@ -127,8 +126,7 @@ def clipped(module: Any, inner: bool, xs: list[Tensor], max_norm: float) -> dict
 
 def timed(module: Any, seconds: list[float], queued: float | None, options: Any) -> Any:
     """Time calls of these seconds, left to `synchronize` where some are queued; what was done in order."""
-    log: list[str] = []
-    now, waiting, given = 100.0, queued or 0.0, list[Any]()
+    now, waiting, given, log = 100.0, queued or 0.0, list[Any](), list[str]()
 
     def f(*args: Any, **keywords: Any) -> str:
         nonlocal now, waiting

@@ -42,6 +42,8 @@ def made(module: Any, name: str, state: State, training: list[bool]) -> Any:
     if name in ("router", "free"):
         model = module.Router(3, 2)
     model.to(next(iter(state.values()), torch.ones(1)).dtype).load_state_dict(state)
+    for parameter in [*model.parameters()][:1]:
+        parameter.requires_grad_(False)  # as in a model of which a part is frozen
     if name == "free":
         model = module.BranchFreeRouter(model)
     for part, mode in zip(model.modules(), training, strict=False):
@@ -51,7 +53,9 @@ def made(module: Any, name: str, state: State, training: list[bool]) -> Any:
 
 def _left(model: Any) -> dict[str, Any]:
     modes = [part.training for part in model.modules()]
-    return {"modes": modes, "state": {n: v.clone() for n, v in model.state_dict().items()}}
+    needs = [parameter.requires_grad for parameter in model.parameters()]
+    state = {n: v.clone() for n, v in model.state_dict().items()}
+    return {"modes": modes, "needs": needs, "state": state}
 
 
 def _ran(run: Callable[[Tensor], Any], xs: list[Tensor]) -> list[Any]:
@@ -101,12 +105,8 @@ def exported(
         torch.jit.save(result, buffer)
         buffer.seek(0)
         loaded = torch.jit.load(buffer)
-        return {
-            **report,
-            "kind": "ScriptModule",
-            "values": _ran(result, xs),
-            "loaded": _ran(loaded, xs),
-        }
+        report |= {"kind": "ScriptModule", "values": _ran(result, xs)}
+        return {**report, "loaded": _ran(loaded, xs)}
     if isinstance(result, torch.export.ExportedProgram):
         return {**report, "values": _ran(result.module(), xs)}
     return {**report, "bytes": result}

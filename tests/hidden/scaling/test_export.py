@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields
+from grader.judge.checks import assert_close, assert_equal, entry, fields, must_raise
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
@@ -31,18 +31,11 @@ def routed(state: State, x: Tensor) -> Tensor:
 
 
 def batches(dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Batches of several sizes whose means are above 0, below 0, and 0, with rows of both signs."""
+    """Batches of 1 to 1250 rows whose means are above 0, below 0, and 0, with rows of both signs."""
     signs = torch.tensor([[-1.0], [2.0], [4.0], [-2.0], [3.0]], dtype=dtype)
     x = signs * (1 + torch.rand(5, 3, dtype=dtype))
-    return [
-        x,
-        -x,
-        x[1:2],
-        -x[1:2],
-        x[:2],
-        -x[:2],
-        torch.tensor([[1.0, -1, 0], [2, -1, -1]]).to(dtype),
-    ]
+    zero = torch.tensor([[1.0, -1, 0], [2, -1, -1]]).to(dtype)
+    return [x, -x, x[1:2], -x[1:2], x[:2], -x[:2], zero, x.repeat(250, 1)]
 
 
 def mistakes(state: State, xs: list[Tensor]) -> dict[str, Any]:
@@ -128,14 +121,14 @@ def net(dtype: torch.dtype = torch.float32) -> nn.Sequential:
 
 
 def check_left(report: Any, state: State, modes: list[bool], example: Tensor | None = None) -> None:
-    left, kept = fields(report, "modes", "state")
-    wrong = {
-        "The model is left in eval mode: set each submodule back to the mode that it had.": [False]
-        * 6,
-        "All submodules are left in train mode: each had a mode of its own.": [True] * 6,
-    }
+    left, kept, needs = fields(report, "modes", "state", "needs")
+    told = "The model is left in eval mode: set each submodule back to the mode that it had."
+    wrong = {told: [False] * 6}
+    wrong["All submodules are left in train mode: each had a mode of its own."] = [True] * 6
     assert_equal(left, modes, what="the mode of each submodule afterwards", mistakes=wrong)
     assert_equal(kept, state, what="the model's state dict afterwards", ordered=False)
+    told = "The model's parameters have another requires_grad afterwards: leave it."
+    assert needs == [False] + [True] * 5, told
     if example is not None:
         assert_equal(entry(report, "example"), [example], what="example afterwards")
 
@@ -191,8 +184,9 @@ def test_script_mode(student: Student) -> None:
 )
 def test_exported(student: Student) -> None:
     """One program has the outputs of the model in eval mode, for every batch size from 1."""
-    for rows in (1, 4):
-        report, _, right = check_net(student, "to_exported", torch.randn(rows, 3))
+    for rows, dtype in ((1, torch.float64), (4, torch.float32)):
+        example = torch.randn(rows, 3, dtype=dtype)
+        report, _, right = check_net(student, "to_exported", example, dtype=dtype)
         kind = entry(report, "kind")
         assert kind == "ExportedProgram", f"to_exported returns a {str(kind)[:40]}."
         check_values(entry(report, "values"), right, f"the program from an example of {rows} rows")
@@ -237,6 +231,10 @@ def test_difference(student: Student) -> None:
     assert_close(value, 0.0, what="largest_difference of equal outputs")
     value, _ = compared(student, [[base.float(), base.float() + 1e-3]])
     assert_close(value, 1e-3, what="largest_difference in float32", atol=1e-6)
+    value, _ = compared(student, [[base, base + 2**-30]])
+    lost = {"A small difference is lost: round nothing, and keep float64.": 0.0}
+    what = "largest_difference of outputs that differ by 9.3e-10"
+    assert_close(value, 2**-30, what=what, atol=1e-13, mistakes=lost)
 
 
 @pytest.mark.points(5)
@@ -292,7 +290,7 @@ def test_difference_modes(student: Student) -> None:
             assert_close(value, right, what="largest_difference", mistakes=wrong)
             told = {"The model is left in eval mode: set the modes back.": [False] * 4}
             assert_equal(left, modes, what="the mode of each submodule afterwards", mistakes=told)
-    with pytest.raises(LookupError):
+    with must_raise(LookupError, call="largest_difference with an `exported` that raises"):
         student.run("difference", [[x, x]], [True] * 4, True)
 
 

@@ -13,8 +13,8 @@ def raw(calls: Any) -> list[Any]:
 
 
 def recorded(module: Any, program: str) -> tuple[Any, ...]:
-    """How many calls a new logger has, those of a program over x (2, 3) and y (3, 4) and its `result`."""
-    scope: dict[str, Any] = {"torch": torch, "x": torch.ones(2, 3), "y": torch.ones(3, 4)}
+    """How many calls a new logger has, those of a program over x (2, 3) and y (3, 5) and its `result`."""
+    scope: dict[str, Any] = {"torch": torch, "x": torch.ones(2, 3), "y": torch.ones(3, 5)}
     logger = module.OperatorLogger()
     before = len(logger.calls)
     with logger:

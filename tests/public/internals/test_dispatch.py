@@ -10,7 +10,7 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry
 from grader.judge.student import Student
 
-A, B, C = (2, 3), (3, 4), (2, 4)
+A, B, C = (2, 3), (3, 5), (2, 5)
 
 
 @pytest.mark.points(3)
@@ -21,6 +21,9 @@ def test_example_logger(student: Student) -> None:
     right: Any = [("aten.mm.default", (A, B), (C,)), ("aten.relu.default", (A,), (A,))]
     short = {
         "Take str(func), not func.__name__.": [(name[5:], *rest) for name, *rest in right],
+        "Take str(func), not func.name().": [
+            (name.replace(".default", "").replace(".", "::"), *rest) for name, *rest in right
+        ],
         "The overload is missing in the name: take str(func).": [
             (name.removesuffix(".default"), *rest) for name, *rest in right
         ],
@@ -41,7 +44,8 @@ def test_example_shapes(student: Student) -> None:
         ("x.t_()", "t_.default", (A,), (3, 2), ((3, 2),), "The input shape is that after the call."),
     ):  # fmt: skip
         right, known = (f"aten.{name}", inputs, (output,)), (f"aten.{name}", wrong, (output,))
-        check_program(student, f"result = {program}", [right], {told: [known]})
+        again = {"func runs twice: run it once.": [(*right[:2], (A,))]}
+        check_program(student, f"result = {program}", [right], {told: [known], **again})
 
 
 @pytest.mark.points(2)
@@ -73,11 +77,12 @@ def test_example_counts(student: Student) -> None:
 @pytest.mark.place("matmul_flops")
 @pytest.mark.hint("2 * m * k * n; in addmm the first tensor is the bias.")
 def test_example_flops(student: Student) -> None:
-    """addmm of a bias (4,), (2, 3) and (3, 4) takes 48 operations, bmm of 5 such products 240."""
-    for name, inputs, right in (("addmm", ((4,), A, B), 48), ("bmm", ((5, *A), (5, *B)), 240)):
+    """addmm of a bias (5,), (2, 3) and (3, 5) takes 60 operations, bmm of 4 such products 240."""
+    for name, inputs, right in (("addmm", ((5,), A, B), 60), ("bmm", ((4, *A), (4, *B)), 240)):
         rows = [[f"aten.{name}.default", inputs, ((*inputs[-1][:-2], *C),)]]
-        wrong = {"The 2 is missing.": right // 2, "The batch size is missing.": 48}
-        wrong["The bias is counted, too: count the product alone."] = right + 8
+        wrong = {"The 2 is missing.": right // 2, "The batch size is missing.": 60}
+        wrong["Each entry takes k additions, too: 2 * k operations."] = right * 5 // 6
+        wrong["The bias is counted, too: count the product alone."] = right + 10
         flops = student.function("matmul_flops")(student.made("calls", rows))
         assert_equal(flops, right, what=f"the operations of {name}", mistakes=wrong)
 

@@ -29,6 +29,11 @@ def test_example_top(student: Student) -> None:
         mistakes = {
             "ProfilerStep* is on top: leave it out before you take n.": [STEP, right[0]],
             "ProfilerStep* takes one of the n places: leave it out first.": [right[0]],
+            "The n are taken before they are sorted: sort all, then cut.": [ADD],
+            "It is always sorted by self_cpu_time_total: look at sort_by.": [MM, ADD],
+            "The times are those of one call: do not divide by the calls.": [
+                [a, b, c / b, d / b] for a, b, c, d in right
+            ],
             "Self and total time are exchanged.": [[a, b, d, c] for a, b, c, d in right],
             "The smallest come first, not the largest.": [LINEAR, ADD] if "self" in sort_by else [],
         }
@@ -60,6 +65,9 @@ def test_example_steps(student: Student) -> None:
             "Only the last cycle is there: read the averages in on_trace_ready.": right[-1:],
             "A cycle that is cut short is there.": {7: [4 + 9, 36], 3: [4]}.get(steps, right),
             "Nothing is there: call prof.step() after each step.": [],
+            "Only the last active step of a cycle is there.": [9, 49][: steps // 4],
+            "step(i) gets another number, or begins late: the first step is step(0).": [25, 113],
+            "step(i) gets its number in the cycle: go on counting.": [13, 13],
             "The counts of the first cycle are in the second.": [13, 98],
         }
         what = f"the list of the calls of sin for {steps} steps"
@@ -75,6 +83,14 @@ def test_example_training(student: Student) -> None:
     assert_close(entry(report, "loss"), torch.tensor(9.0), what="the loss")
     assert entry(report, "detached") is True, "The loss has a graph: return loss.detach()."
     named = {"The old gradient of 1 is added: clear it first.": torch.tensor([[3.75]])}
+    named["The gradient is lost before the step: clear before the backward pass."] = torch.ones(
+        1, 1
+    )
     assert_close(entry(report, "weight"), torch.tensor([[4.0]]), what="the weight", mistakes=named)
     what = "the list of what begins and ends, one after the other,"
-    assert_equal(entry(report, "labels"), LABELS, what=what)
+    lines = entry(report, "labels", kind=list)
+    for label in PARTS:
+        count = lines.count(f"{label} begins")
+        assert count == 1, f"The label {label!r} is set {count} times in a step, not once."
+    assert lines.count("the loss") == 1, "loss_fn runs more or less than once."
+    assert_equal(lines, LABELS, what=what)

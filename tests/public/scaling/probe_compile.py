@@ -40,4 +40,4 @@ def timed(module: Any) -> Any:
         nonlocal now
         now += seconds.pop(0) if seconds else 0.0
 
-    return module.first_and_later(f, [3.0, 0.5, 1.0], calls=3, clock=lambda: now)
+    return module.first_and_later(f, [3.0, 0.5, 1.5], calls=3, clock=lambda: now)

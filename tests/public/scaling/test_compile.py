@@ -18,6 +18,8 @@ def test_example_backend(student: Student) -> None:
     six = [torch.tensor(6.0)]
     wrong = {
         "You count all nodes: the input and the output are no calls.": [1, [4], six],
+        "call_method is left out, or call_function: both are calls.": [1, [1], six],
+        "The input or the output is counted, too: calls only.": [1, [3], six],
         "The backend returns nothing: return gm.forward.": [1, [2], "NoneType"],
         "The backend returns results: return the callable, gm.forward.": [1, [2], "tuple"],
         "Runs are counted, too: count graphs, in __call__.": [2, [2], six],
@@ -54,9 +56,14 @@ def test_example_clip(student: Student) -> None:
     """[3, 4] has the norm 5: it becomes [1.5, 2] for max_norm 2.5, and stays for 10; zeros stay zeros."""
     x = torch.tensor([3.0, 4.0])
     clip = student.function("clip_by_norm")
-    assert_close(
-        clip(x, 2.5), x / 2, what="clip_by_norm([3, 4], 2.5)", mistakes={"x is not clipped.": x}
-    )
+    wrong = {
+        "x is not clipped.": x,
+        "Each entry is clamped: scale all of x by one factor.": x.clamp(max=2.5),
+        "The norm is the root of the sum of squares: the root is missing.": x / 10,
+        "The norm is the root of the sum of squares, not a sum of magnitudes.": x * (2.5 / 7),
+        "The norm is the root of the sum of squares, not the largest entry.": x * (2.5 / 4),
+    }
+    assert_close(clip(x, 2.5), x / 2, what="clip_by_norm([3, 4], 2.5)", mistakes=wrong)
     stretched = {"Short vectors are stretched: they stay as they are.": 2 * x}
     assert_close(clip(x, 10.0), x, what="clip_by_norm([3, 4], 10)", mistakes=stretched)
     assert_close(
@@ -70,8 +77,13 @@ def test_example_clip(student: Student) -> None:
 @pytest.mark.place("first_and_later")
 @pytest.mark.hint("Read the clock before the first call, after it, and after the last one.")
 def test_example_times(student: Student) -> None:
-    """Calls of 3, 0.5 and 1 seconds are 3 seconds for the first, and 0.75 for a later one."""
-    wrong = {"The mean has the first call in it.": (3.0, 1.5)}
+    """Calls of 3, 0.5 and 1.5 seconds are 3 seconds for the first, and 1 for a later one."""
+    wrong = {"The mean has the first call in it.": (3.0, 5 / 3)}
+    wrong["The later calls are not divided by their number."] = (3.0, 2.0)
+    wrong["The sum of the later calls is divided by all calls."] = (3.0, 2 / 3)
+    wrong["The second is the time of one later call: take their mean."] = (3.0, 1.5)
+    wrong["The second is the fastest of the later calls, not their mean."] = (3.0, 0.5)
+    wrong["Both are exchanged."] = (1.0, 3.0)
     untimed = "No call is untimed: the first one of all is `first`"
-    wrong |= {f"{untimed}, and there are `calls` in all.": (0.5, 0.5), f"{untimed}.": (0.5, 1.0)}
-    assert_close(student.run("timed"), (3.0, 0.75), what="first_and_later", mistakes=wrong)
+    wrong |= {f"{untimed}, and there are `calls` in all.": (0.5, 0.75), f"{untimed}.": (0.5, 1.5)}
+    assert_close(student.run("timed"), (3.0, 1.0), what="first_and_later", mistakes=wrong)

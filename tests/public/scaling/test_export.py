@@ -51,8 +51,16 @@ def test_example_difference(student: Student) -> None:
     """[1, 2] and [1.5, 0] differ by 2; shapes that differ and NaN are infinitely far away."""
     x = torch.tensor([1.0, 2.0])
     what = "largest_difference"
-    assert_close(student.run("difference", x, torch.tensor([1.5, 0.0])), 2.0, what=what)
+    wrong = {
+        "The difference is signed: take its absolute value.": 0.5,
+        "This is the mean over the elements: take the largest.": 1.25,
+        "This is the L2 norm of the difference: take the largest element.": math.sqrt(4.25),
+        "The difference is relative to the model's output: divide by nothing.": 1.0,
+    }
+    y = torch.tensor([1.5, 0.0])
+    assert_close(student.run("difference", x, y), 2.0, what=what, mistakes=wrong)
     broadcast = {"Shapes that differ broadcast: compare them first.": 1.0}
+    broadcast["Shapes that differ are passed over: give infinity."] = 0.0
     assert_close(student.run("difference", x, x[:1]), math.inf, what=what, mistakes=broadcast)
     nan = {"NaN is no number: give infinity.": math.nan, "The NaN is lost.": 0.0}
     assert_close(student.run("difference", x, x * math.nan), math.inf, what=what, mistakes=nan)
