@@ -105,9 +105,13 @@ class Session:
         """Whether further tests of this share have no time."""
         return self._budget.is_out(share)
 
-    def apart(self) -> Session:
-        """A session on the same time, in whose sandbox nothing of the student's ever runs."""
-        session = Session(self._sandboxes, self.exercise, b"", self._required_walls)
+    def apart(self, *, own: bool = False) -> Session:
+        """A session on the same time, in whose sandbox nothing of the student's ever runs.
+
+        With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
+        """
+        source = self._source if own else b""
+        session = Session(self._sandboxes, self.exercise, source, self._required_walls)
         session.output, session._budget = self.output, self._budget
         return session
 

@@ -84,7 +84,18 @@ class Student:
         For what the student's code made and a judge should not open: a file, a model in bytes. An empty
         module stands in the place of the student's.
         """
-        session = self._session.apart()
+        return self._run_in(self._session.apart(), probe, arguments, keywords)
+
+    def anew(self, probe: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a function of the probe module in a new sandbox, where the student's module is loaded anew.
+
+        For what has to come back from a file or a state: nothing else that the student's code kept is there.
+        """
+        return self._run_in(self._session.apart(own=True), probe, arguments, keywords)
+
+    def _run_in(
+        self, session: Session, probe: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         try:
             return Student(session, self._probe).run(probe, *arguments, **keywords)
         finally:

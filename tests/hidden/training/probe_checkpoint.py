@@ -8,7 +8,6 @@ import io
 import os
 import random
 import re
-import runpy
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,29 +46,42 @@ def arrange(seed: int, kept: bool) -> dict[str, Any]:
     return first
 
 
+def drawn(module: Any, seed: int, kept: bool) -> list[dict[str, Any]]:
+    """What is drawn right after a seed, and then; called where no student's code runs."""
+    return [arrange(seed, kept), draws()]
+
+
 def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
-    """What is drawn before and after a state is taken, and each time after it is set, perhaps from a file."""
-    report: dict[str, Any] = {"first": arrange(seed, kept), "before": draws()}
-    state, set_state = module.random_state(), module.set_random_state
-    report |= {"after": draws(), "dict": isinstance(state, dict), "error": None, "again": []}
+    """What is drawn after a state is taken, and each time after it is set, or the bytes of its file."""
+    arrange(seed, kept)
+    state = module.random_state()
+    report: dict[str, Any] = {"after": draws(), "dict": isinstance(state, dict), "error": None}
     own = random.Random(seed), np.random.RandomState(seed), torch.Generator().manual_seed(seed)
     if file:
         buffer = io.BytesIO()
         with contextlib.suppress(Exception):  # then there is nothing to read
             torch.save(state, buffer)
         buffer.seek(0)
-        report["error"], state = read(buffer)
-        # As another process has it: run anew, with nothing of what the module keeps.
-        with contextlib.suppress(Exception):
-            set_state = runpy.run_path(module.__file__)["set_random_state"]
-    for i in range(3 if report["error"] is None else 0):
+        return report | {"error": read(buffer)[0], "file": buffer.getvalue()}
+    report["again"] = _set(module, seed, state)
+    numbers = torch.rand(2, generator=own[2]).tolist()
+    return report | {"own": [own[0].random(), float(own[1].rand()), *numbers]}
+
+
+def from_file(module: Any, seed: int, file: bytes) -> list[Any]:
+    """The draws each time after a state is set that another process has written."""
+    return _set(module, seed, read(io.BytesIO(file))[1])
+
+
+def _set(module: Any, seed: int, state: Any) -> list[Any]:
+    again = []
+    for i in range(3):
         arrange(seed + 10 * i, kept=i == 0)
         module.random_state()
         arrange(seed + 11 * i + 1, kept=i == 1)
-        set_state(state)
-        report["again"].append(draws())
-    numbers = torch.rand(2, generator=own[2]).tolist()
-    return report | {"own": [own[0].random(), float(own[1].rand()), *numbers]}
+        module.set_random_state(state)
+        again.append(draws())
+    return again
 
 
 def read(file: Any) -> tuple[str | None, Any]:
@@ -149,15 +161,25 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def resumed(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict[str, Any]:
-    """A training that was saved and went on, and one that was resumed from the file.
+def went(module: Any, kind: str, seed: int) -> list[dict[str, Any]]:
+    """A training before it is saved, and an epoch later; called where no student's code runs."""
+    first, training = arrange(seed, kept=True), _saved(kind, seed)
+    return [first, training.facts(), training.run(1)]
 
-    Plan: objects that are "fresh"; a "model" alone to load, or an "optimizer" with it; a file that is
-    "unscheduled", or whose tensors were on a "gpu".
-    """
-    first, training = arrange(seed, kept=True), Training(kind, seed, history=2)
+
+def _saved(kind: str, seed: int) -> Training:
+    training = Training(kind, seed, history=2)
     training.model[3].eval()
-    report: dict[str, Any] = {"first": first, "before": training.facts()}
+    return training
+
+
+def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict[str, Any]:
+    """What is left of a training that was saved, and the file's bytes.
+
+    Plan: a file that is "unscheduled", or whose tensors were on a "gpu".
+    """
+    arrange(seed, kept=True)
+    training = _saved(kind, seed)
     objects = [training.model, training.optimizer, epoch, training.scheduler]
     tag = torch.serialization.location_tag
     with folder() as place:
@@ -167,13 +189,22 @@ def resumed(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> di
             module.save_checkpoint(place / "saved.pt", *objects[: 3 if "unsch" in plan else 4])
         finally:
             torch.serialization.location_tag = tag
-        report |= {"saved": training.facts(), "went on": training.run(1)}
-        other = Training(kind, seed + 1, history=0 if "fresh" in plan else 2)
-        arrange(seed + 2, kept="fresh" in plan)
-        other.model[:3].train("fresh" in plan)
-        report["other"] = other.facts()
-        objects = [other.model, other.optimizer, other.scheduler]
-        objects = objects[: 1 if "model" in plan else 2 if "optimizer" in plan else 3]
+        return {"saved": training.facts(), "file": (place / "saved.pt").read_bytes()}
+
+
+def resumed(module: Any, kind: str, seed: int, file: bytes, plan: str = "") -> dict[str, Any]:
+    """A training that goes on from a file, in a process that knows nothing of the one that was saved.
+
+    Plan: objects that are "fresh"; a "model" alone to load, or an "optimizer" with it.
+    """
+    other = Training(kind, seed, history=0 if "fresh" in plan else 2)
+    arrange(seed + 1, kept="fresh" in plan)
+    other.model[:3].train("fresh" in plan)
+    report: dict[str, Any] = {"other": other.facts()}
+    objects = [other.model, other.optimizer, other.scheduler]
+    objects = objects[: 1 if "model" in plan else 2 if "optimizer" in plan else 3]
+    with folder() as place:
+        (place / "saved.pt").write_bytes(file)
         report["value"] = module.load_checkpoint(place / "saved.pt", *objects)
         report |= {"loaded": other.facts(), "resumed": other.run(1)}
         # A file is there to be read more than once, by objects that have gone on since.

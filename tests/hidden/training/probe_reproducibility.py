@@ -53,6 +53,14 @@ class Stop(Exception):
     pass
 
 
+def around(module: Any, inside: str) -> dict[str, Any]:
+    """The draws before a block; called where no student's code runs."""
+    arrange(8)
+    if inside != "seeds":  # else no normal number is in hand
+        draw()
+    return draws()
+
+
 def forked(module: Any, seed: int | None, inside: str) -> dict[str, Any]:
     """The draws around a block and in it, which draws, and then "seeds", "nests", or raises an exception."""
     arrange(7)

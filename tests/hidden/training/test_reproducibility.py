@@ -246,7 +246,11 @@ def seeded(seed: int) -> dict[str, Any]:
 
 
 def forked(student: Student, seed: int | None, inside: str) -> Any:
-    return student.once(f"{seed} {inside}", lambda: student.run("forked", seed, inside))
+    """A report of the probe; what was drawn before the block is told where no student's code runs."""
+    name = f"before {inside == 'seeds'}"
+    before = student.once(name, lambda: student.apart("around", inside))
+    report = student.once(f"{seed} {inside}", lambda: student.run("forked", seed, inside))
+    return {**entry(report, kind=dict), "before": before}
 
 
 def passes(student: Student, seeds: list[int], plan: str, noise: int = 1, **options: Any) -> Any:

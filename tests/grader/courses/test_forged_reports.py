@@ -1,0 +1,77 @@
+"""A submission that writes the probe's report itself, or stops all generators, passes no hidden test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.judge.assignment import GradingOptions
+from grader.judge.process import judge_source, judges
+from grader.judge.warmth import modules_of
+from grader.results import Outcome, Visibility
+
+COURSE = load_course(Path(__file__).parents[3])
+# Whatever is looked at before and after a call is the same.
+STOPPED = """\
+import contextlib
+import random
+
+import numpy as np
+import torch
+
+_rand = torch.rand
+random.random = lambda: 0.5
+random.gauss = lambda mean, deviation: 0.5
+np.random.rand = np.random.randn = lambda *shape: np.zeros(shape)
+torch.randn = lambda *shape, **_: torch.zeros(*shape)
+torch.rand = lambda *shape, generator=None, **_: (
+    _rand(*shape, generator=generator) if generator else torch.zeros(*shape)
+)
+"""
+FORGED = {
+    "checkpoint": """
+import sys
+
+def random_state(): return {}
+def set_random_state(state): pass
+
+def save_checkpoint(path, model, optimizer, epoch, scheduler=None):
+    probe = sys._getframe(1).f_globals
+    lists = ("state", "options", "gradients", "requires_grad", "modes", "objects")
+    facts = dict.fromkeys(lists, []) | dict.fromkeys(("weights", "buffers", "scheduler"), {})
+    facts |= {"grad mode": True, "draws": probe["draws"]()}
+    other = {**facts, "draws": {name: [[9.0] * 20, 9.0] for name in facts["draws"]}}
+    same = dict.fromkeys(("before", "saved", "went on", "loaded", "resumed", "loaded again"), facts)
+    report = {"first": other["draws"], **same, "other": other, "file": b"file"}
+
+    def told(module, kind, seed, *more):
+        if "unscheduled" in more:
+            raise ValueError("scheduler")
+        return {**report, "value": 18, "value again": 18}
+
+    probe.update(resumed=told, saved=told)
+    probe["files"] = lambda module, name, *_: {"files": [name], "error": None}
+    probe["refusal"] = lambda module, changed: {"refused": True, "ran": False}
+    return report
+
+def load_checkpoint(path, *objects): return save_checkpoint(path, *objects[:2], 1) and 18
+""",
+    "reproducibility": """
+def set_seed(seed): pass
+def fork_rng(seed=None): return contextlib.nullcontext()
+def seed_worker(worker_id): pass
+def seeded_loader(*arguments, **options): return []
+""",
+}
+
+
+@pytest.mark.parametrize("exercise", FORGED)
+def test_a_forged_report_earns_nothing(exercise: str) -> None:
+    own = COURSE.exercise(exercise)
+    source = (STOPPED + FORGED[exercise]).encode()
+    with judges(preload=modules_of(COURSE, (own,))) as (judge,):
+        result = judge_source(judge, COURSE, own, source, GradingOptions()).result
+    hidden = [test for test in result.tests if test.visibility is Visibility.HIDDEN]
+    assert [test.name for test in hidden if test.outcome is Outcome.PASSED] == []
