@@ -17,7 +17,7 @@ class Network(nn.Module):
         self.body, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
         self.offset: Tensor
         self.register_buffer("offset", torch.zeros(3))
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.body.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, states: Tensor) -> Tensor:
         hidden = torch.tanh(self.body(states.movedim(1, -1).flatten(1)))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 Pair = collections.namedtuple("Pair", "first second")
 Own = type("Own", (list,), {})
+Shown = type("Shown", (nn.Sequential,), {"a_property": property(lambda self: [*self])})
 
 
 class Block(nn.Module):
@@ -81,7 +82,8 @@ def calls(module: Any, weights: list[Tensor], x: Tensor, skip: list[int]) -> dic
     with contextlib.suppress(ValueError), torch.no_grad():
         stack(x, skip)
     seen = [one.seen for one in blocks]
-    return {"called": [len(kept) // 2 for kept in seen], "hooked": hooked, "seen": seen}
+    called = [len(kept) // 2 for kept in seen]
+    return {"called": called, "hooked": hooked, "seen": seen, "skip": skip}
 
 
 def model(module: Any, attributes: list[str], where: str = "") -> nn.Module:
@@ -92,17 +94,14 @@ def model(module: Any, attributes: list[str], where: str = "") -> nn.Module:
     values |= {"a_list_of_Parameters": [weight], "a_dict_of_frozen_Parameters": {"first": frozen}}
     values |= {"an_OrderedDict": named(first=one), "a_subclass_of_list": Own([relu])}
     values |= {"a_named_tuple": Pair(one, one), "a_list_with_a_module_last": [None, 3, one]}
-    values |= {
-        "a_list_of_numbers": [1, 2],
-        "a_list_of_tensors": [torch.ones(2, requires_grad=True)],
-    }
+    values |= {"a_list_of_tensors": [torch.ones(2).requires_grad_()], "a_list_of_numbers": [1, 2]}
     values |= {"a_dict_of_names": {"one": "one"}, "a_dict_with_a_module_as_a_key": {one: "one"}}
-    values |= {"an_empty_list": [], "a_list_of_classes": [nn.Linear], "_an_underscore": [one]}
+    values |= {"a_list_of_classes": [nn.Linear], "_an_underscore": [one], "an_empty_list": []}
     values |= {"an_nn_ModuleList": nn.ModuleList([one]), "an_nn_Sequential": nn.Sequential(one)}
     values |= {"an_nn_ModuleDict": nn.ModuleDict({"first": one}), "an_nn_LSTM": nn.LSTM(2, 2)}
     values |= {"an_nn_ParameterList": nn.ParameterList([weight]), "a_set_of_modules": {one}}
     inner = nn.ModuleList([nn.Linear(2, 2), nn.Module()])
-    made = nn.Sequential(named(encoder=nn.Module(), decoder=inner))
+    made = Shown(named(encoder=nn.Module(), decoder=inner))
     for name in attributes:
         setattr(made.get_submodule(where), name, values[name])
     return made

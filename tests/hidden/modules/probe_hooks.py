@@ -35,8 +35,8 @@ class Network(nn.Module):
         self.gain, self.times = Leaf(torch.sin, 4), times
         self.side, self.head = nn.Linear(4, 5), nn.Linear(4, 2)
         self.double().load_state_dict(state)
-        for name in frozen:
-            self.get_parameter(name).requires_grad_(False)
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name not in frozen).grad = torch.ones_like(parameter)
         add_hooks(self)
 
     def forward(self, x: Tensor) -> Any:
@@ -120,8 +120,10 @@ def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[s
         output = model(x)
     attached, value, total = output.requires_grad, output.detach().clone(), (output * weight).sum()
     if attached and how == "grad":
-        options: Any = {"create_graph": True, "allow_unused": True}
-        gradients = torch.autograd.grad(total, list(named.values()), **options)
+        gradients = torch.autograd.grad(
+            total, [*named.values()], create_graph=True, allow_unused=True
+        )
+        attached = getattr(gradients[0], "requires_grad", False)
     elif attached and how:
         if how == "twice":  # two backward passes through one graph
             (total + output.sum()).backward(retain_graph=True)
@@ -143,6 +145,7 @@ def block(
     with torch.set_grad_enabled(grad):
         with manager as seen:
             own, first, around = add_hooks(model), facts(seen), hooks(model)
+            first["kept"] = all(getattr(p.grad, "min", int)() == 1 for p in model.parameters())
             for step in steps:
                 with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
                     passed = run(model, *step)

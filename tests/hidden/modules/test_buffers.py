@@ -70,6 +70,29 @@ def test_statistics(student: Student) -> None:
             check_statistics(life(student, batches, no_grad=bool(how)).seen, batches, how)
 
 
+@pytest.mark.points(4)
+@pytest.mark.requires("test_statistics")
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
+def test_going_on(student: Student) -> None:
+    """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
+    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
+    for way in ("reload", "copy"):
+        when = "from a loaded state" if way == "reload" else "of a deep copy"
+        report = life(student, [*batches[:2], way, batches[2]])
+        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
+        for name in STATISTICS:
+            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
+            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
+    _, state = loaded(student)
+    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
+    for before in ([], [torch.randn(9, 5)]):
+        seen = life(student, [*before, given, batches[0]]).seen[-1]
+        for name, right in centered(state, batches[0]).items():
+            what = f"{name} after a state dict was loaded, and a batch"
+            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
+
+
 @pytest.mark.points(15)
 @pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
@@ -117,29 +140,6 @@ def test_statistics_are_constants(student: Student) -> None:
         wrong = {told: lambda x, scale: formula(x, scale, cut=False)} if training else {}
         leaves = {"x": x, "scale": scale}
         laws.check_gradients(layer(x), leaves, formula, mistakes=wrong, what="the result")
-
-
-@pytest.mark.points(4)
-@pytest.mark.requires("test_statistics")
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
-def test_going_on(student: Student) -> None:
-    """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
-    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
-    for way in ("reload", "copy"):
-        when = "from a loaded state" if way == "reload" else "of a deep copy"
-        report = life(student, [*batches[:2], way, batches[2]])
-        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
-        for name in STATISTICS:
-            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
-            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
-    _, state = loaded(student)
-    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
-    for before in ([], [torch.randn(9, 5)]):
-        seen = life(student, [*before, given, batches[0]]).seen[-1]
-        for name, right in centered(state, batches[0]).items():
-            what = f"{name} after a state dict was loaded, and a batch"
-            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
 
 
 @pytest.mark.points(3)
@@ -255,6 +255,8 @@ def test_forgotten(student: Student) -> None:
             "Empty tensors count, too.": [name for name in right if name != "log"],
             "What requires a gradient counts, too.": [n for n in right if not n.endswith("scale")],
             "The names of submodules are missing.": [n.rpartition(".")[2] for n in right],
+            "No dot begins a name of the root.": [n if "." in n else f".{n}" for n in right],
+            "Tensors inside lists do not count.": [*right, *["several"][: kind == "Outer"]],
         }
         module = student.made("module_of", kind)
         value = laws.check_changes_nothing(student, "forgotten_tensors", module)
@@ -313,27 +315,25 @@ def centered(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
 def check_statistics(seen: list[Any], batches: list[Tensor], when: str = "") -> None:
     """The statistics after each batch are right; the usual mistakes have names."""
     rows = [batch.reshape(-1, batch.shape[-1]) for batch in batches]
-    means, average = [each.mean(0) for each in rows], torch.zeros(5)
+    means, average, zeros = [each.mean(0) for each in rows], torch.zeros(5), torch.zeros(5)
     for i in range(len(batches)):
         average = 0.9 * average + 0.1 * means[i]
         past = torch.cat(rows[: i + 1])
         after = f"after batch {i + 1} {when}".rstrip()
-        count, even = torch.tensor(len(past)), torch.stack(means[: i + 1]).mean(0)
+        count, last = torch.tensor(len(past)), torch.tensor(len(rows[i]))
+        even = torch.stack(means[: i + 1]).mean(0)
         counts = {
             "counts batches, not rows": torch.tensor(i + 1),
-            f"is that of the last batch alone: it grows {when}".rstrip(): torch.tensor(
-                len(rows[i])
-            ),
+            f"is that of the last batch alone: it grows {when}".rstrip(): last,
             "is never updated": torch.tensor(0),
         }
         averages = {
             "is the mean of the batch means: every row counts the same": even,
             "is a moving average (0.9 and 0.1): every row counts the same": average,
             "is the mean of the last batch": means[i],
-            "is never updated": torch.zeros(5),
+            "is never updated": zeros,
         }
-        wholes = {"is that of all rows, not of the batch": past.mean(0)}
-        wholes["is never updated"] = torch.zeros(5)
+        wholes = {"is that of all rows, not of the batch": past.mean(0), "is never updated": zeros}
         for name, right, wrong in (
             ("batch_mean", means[i], wholes),
             ("num_samples", count, counts),

@@ -130,13 +130,13 @@ def test_mlp_errors(student: Student) -> None:
 @pytest.mark.hint("self.blocks = nn.ModuleList(blocks)")
 def test_stack_blocks(student: Student) -> None:
     """blocks is an nn.ModuleList of the given modules, in order; double(), to(), eval() reach them."""
-    weights = [torch.randn(3) for _ in range(12)]
-    for count in (12, 0, 1):
-        blocks = [student.made("block", weight) for weight in weights[:count]]
+    weights = [torch.randn(3) for _ in range(6)] * 2
+    for count in (12, 0, 1):  # of twelve, each block is given twice
+        blocks = ([student.made("block", weight) for weight in weights[:6]] * 2)[:count]
         for argument in (blocks, student.made("once", weights[:count])):
             report = student.run("held", "ResidualStack", "blocks", argument)
             kinds = kinds_of(report)
-            assert "ModuleList" in kinds, f"blocks is a {kinds[0]}: {PLAIN}. Use nn.ModuleList."
+            assert "ModuleList" in kinds, f"blocks is a {kinds[0]}: use nn.ModuleList. {PLAIN}."
             what = f"the list of the weights of {count} given blocks, read from blocks,"
             empty = "blocks is empty: a generator can be gone through once, and yours was used up."
             assert_close(entry(report, "weights"), weights[:count], what=what, mistakes={empty: []})
@@ -172,7 +172,7 @@ def test_stack_forward(student: Student) -> None:
 def test_stack_skip(student: Student) -> None:
     """A block whose index is in skip is not called, and x goes on unchanged."""
     weights, x = list(randn(3, 3)), randn(4, 3)
-    cases = [("list", [1]), ("list", [2, 0, 2]), ("set", [0]), ("frozenset", [2])]
+    cases = [("list", [1]), ("list", [2, 0, 2, 2]), ("set", [0]), ("frozenset", [2])]
     cases += [("dict", [1, 2]), ("list", [0, 1, 2])]
     for kind, skip in cases:
         called = [int(i not in skip) for i in range(3)]
@@ -190,6 +190,7 @@ def test_stack_skip(student: Student) -> None:
         all_called = {"Skipped blocks are called, too: do not call them at all.": [1, 1, 1]}
         what = f"the list of how often each block is called for skip={skip}"
         assert_equal(entry(report, "called"), called, what=what, mistakes=all_called)
+        assert_equal(entry(report, "skip"), skip, what="the list skip as the call leaves it")
         hooked, what = [i for i in range(3) if called[i]], "the list of the blocks whose hooks run"
         told = "Call the block itself: block.forward(x) passes over its hooks."
         assert_equal(entry(report, "hooked"), hooked, what=what, mistakes={told: []})

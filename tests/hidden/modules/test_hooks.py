@@ -49,8 +49,8 @@ def test_trace(student: Student) -> None:
         what, halves = f"the result for x of shape {(*lead, 3)}", traced(lead, repeats=1)
         assert_equal(value, right, what=what, mistakes={bypassed: halves} if lead[0] else None)
     value = entry(trace(student, torch.randn(5, 3), "layer", 3, 4), "value")
-    what = "the result for nn.Linear(3, 4) and x of shape (5, 3)"
-    assert_equal(value, [("", (5, 4))], what=what, mistakes={bypassed: list[Any]()})
+    told = 'nn.Linear(3, 4) has no children: it is a leaf itself, "", and is missing.'
+    assert_equal(value, [("", (5, 4))], what="the result", mistakes={told: list[Any]()})
 
 
 @pytest.mark.points(3)
@@ -240,6 +240,7 @@ def block(
     told = "The block gets something else than a dict: yield the dict."
     first = entry(report, "first", "values", kind=dict, told=told)
     assert first == {}, "The dict is not empty when the block begins: each block needs a new one."
+    assert entry(report, "first", "kept") is True, "As the block begins .grad changes: leave it."
     return report
 
 
@@ -282,7 +283,7 @@ def check_model(student: Student, name: str) -> None:
         for result, where, given in ((inside, "inside", x), (after, "after", x + 1)):
             right, what = network(state, given)[""], f"the model's output {where} the block"
             assert_close(entry(result, "output"), right, what=what)
-            told = f"The output is cut off {where} the block: a hook has to return nothing."
+            told = f"The graph is cut off {where} the block: a hook has to return nothing."
             if not learns:
                 told = f"A block under torch.no_grad() turns grad mode on, {where} the block, too."
             assert entry(result, "attached") is learns, told

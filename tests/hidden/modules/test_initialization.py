@@ -18,6 +18,7 @@ SHAPES = [(120, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 3, 4, 8)]
 MARK = 7.0
 SUBCLASSES = {"Adapter": "Linear", "Picture": "Conv2d", "Table": "Embedding", "Norm": "BatchNorm1d"}
 LAYERS: Any = [("Linear", 4, 3), ("Conv1d", 2, 3, 2), ("Conv2d", 2, 3, 2), ("Embedding", 5, 3)]
+LAYERS += [("Embedding", 5, 3, 1), ("LayerNorm", 3), ("BatchNorm1d", 3), ("BatchNorm2d", 3)]
 FILLERS = ("xavier_uniform_", "kaiming_normal_")
 BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
 
@@ -142,9 +143,7 @@ def test_init_embedding(student: Student) -> None:
     """Embedding: N(0, 0.02^2), and the row of padding_idx, if there is one, is zero."""
     for kind, index in (("Embedding", None), ("Embedding", 0), ("Embedding", 5), ("Table", -1)):
         after = initialized(student, kind, 700, 40, padding_idx=index)
-        weight = assert_tensor(
-            after.get("weight"), shape=(700, 40), what="the weight of an Embedding"
-        )
+        weight = assert_tensor(after.get("weight"), shape=(700, 40), what="the Embedding's weight")
         others = [i for i in range(700) if index is None or i != index % 700]
         what = f"The weight of {shown(kind)}(700, 40, padding_idx={index}), but for that row,"
         wrong = {"Your variance is 0.02: that is to be the standard deviation.": 0.02**0.5}

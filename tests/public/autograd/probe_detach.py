@@ -27,13 +27,14 @@ def table(module: Any, values: Tensor, updates: int = 0) -> Table:
 def loss_and_gradient(module: Any, net: Table, *transitions: Any) -> dict[str, Any]:
     """The loss with net as its own target network, and its gradient at the table."""
     loss = module.td_loss(net, net, *transitions)
-    if not getattr(loss, "requires_grad", False):
-        return {"loss": loss, "gradient": None}
-    (gradient,) = torch.autograd.grad(loss.sum(), net.values, allow_unused=True)
-    return {"loss": loss, "gradient": gradient}
+    report = {"loss": loss, "requires_grad": net.values.requires_grad, "gradient": None}
+    if report["requires_grad"] and getattr(loss, "requires_grad", False):
+        (report["gradient"],) = torch.autograd.grad(loss.sum(), net.values, allow_unused=True)
+    return report
 
 
 def updated(module: Any, target_net: Table, net: Table, tau: float) -> dict[str, Any]:
     """What a soft update leaves in target_net."""
     module.soft_update(target_net, net, tau)
-    return {"values": target_net.values.detach(), "updates": target_net.updates}
+    values = {"values": target_net.values.detach(), "net": net.values.detach()}
+    return {**values, "updates": target_net.updates}

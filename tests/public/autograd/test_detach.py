@@ -39,6 +39,11 @@ def test_example_target(student: Student) -> None:
         "a future only where dones": [10.0, 20.0, 32.0],
         "the index of the best action": [10.5, 20.0, 30.0],
         "the maximum over the batch, not over the actions": [12.0, 21.0, 30.0],
+        "one maximum for the whole batch": [12.0, 22.0, 30.0],
+        "the mean over the actions": [10.5, 21.0, 30.0],
+        "0 where dones: the last reward still counts": [11.0, 22.0, 0.0],
+        "gamma on the reward, too": [6.0, 12.0, 30.0],
+        "no gamma": [12.0, 24.0, 30.0],
     }
     named = {f"Your target has {words}.": torch.tensor(values) for words, values in wrong.items()}
     assert_close(target, torch.tensor([11.0, 22.0, 30.0]), what="the target", mistakes=named)
@@ -53,9 +58,19 @@ def test_example_loss(student: Student) -> None:
     report = student.run("loss_and_gradient", student.made("table", VALUES), *transitions)
     errors = torch.tensor([[-1.0], [3.0], [1.0]]) - torch.tensor([11.0, 22.0, 30.0])
     right = errors.diag().square().mean()
-    told = "Your loss broadcasts (B, 1) against (B,) to (B, B): bring both to (B,)."
-    named = {told: errors.square().mean(), "Your loss is the sum, not the mean.": right * 3}
+    best = torch.tensor([7.0, 18.0, 28.0])
+    wrong = {
+        "broadcasts (B, 1) against (B,) to (B, B): bring both to (B,)": errors.square().mean(),
+        "is the sum, not the mean": right * 3,
+        "is half of the mean squared difference": right / 2,
+        "is the mean absolute difference, which has to be squared": errors.diag().abs().mean(),
+        "is the smooth L1 (Huber) one, not the square": errors.diag().abs().mean() - 0.5,
+        "is that of the best actions, not of those taken": best.square().mean(),
+    }
+    named = {f"Your loss {words}.": value for words, value in wrong.items()}
     assert_close(entry(report, "loss"), right, what="the loss", mistakes=named)
+    told = "After td_loss net's parameter requires no gradient: leave requires_grad as it is."
+    assert entry(report, "requires_grad") is True, told
     told = "No gradient flows through net(states): only the target is a constant."
     assert entry(report, "gradient") is not None, told
     slopes = torch.tensor([[-29.0, 0.0, 0.0], [0.0, -12.0, -19.0]]) * 2 / 3
@@ -74,7 +89,14 @@ def test_example_update(student: Student) -> None:
     told = {
         "tau is on the wrong side: it is the part that net gets.": values + 3,
         "target_net is what it was: write into its parameter.": values,
+        "target_net is now equal to net: it moves a step of tau.": values + 4,
     }
     what = "the parameter of target_net"
+    assert_equal(entry(report, "net"), values * 2, what="net, which the update leaves alone")
     assert_close(entry(report, "values"), values + 1, what=what, mistakes=told)
-    assert_equal(entry(report, "updates"), torch.tensor(9), what="the buffer of target_net")
+    named = {
+        "The buffer is what it was: copy that of net.": torch.tensor(1),
+        "The buffer is mixed as parameters are: copy that of net.": torch.tensor(3),
+    }
+    what = "the buffer of target_net"
+    assert_close(entry(report, "updates"), torch.tensor(9), what=what, mistakes=named)

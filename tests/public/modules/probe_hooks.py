@@ -26,9 +26,9 @@ def captured(module: Any, name: str, model: nn.Sequential, names: list[str], x: 
     """What the dict of a block holds after one pass, whether in a graph, and the hooks after the block."""
     with getattr(module, name)(model, names) as values:
         model(x).sum().backward()
-    report = {key: value.detach().clone() for key, value in values.items()}
-    graph = [value.requires_grad for value in values.values()]
-    return {"values": report, "graph": graph, "left": left(model)}
+    graph = [getattr(value, "requires_grad", False) for value in values.values()]
+    report = {"values": values, "graph": graph, "reached": model[0].weight.grad is not None}
+    return {**report, "left": left(model)}
 
 
 def interrupted(module: Any, name: str, model: nn.Sequential) -> dict[str, Any]:

@@ -24,11 +24,15 @@ def test_example_state(student: Student) -> None:
         f"{name} is not a buffer: register_buffer.": [other for other in buffers if other != name]
         for name in buffers
     }
+    missing["scale is a buffer: an nn.Parameter is learned."] = [*buffers, "scale"]
     what = "the sorted list of buffers"
     assert_equal(entry(report, "buffers"), buffers, what=what, mistakes=missing)
     told = "batch_mean is in the state dict: register it with persistent=False."
-    both, what = {told: ["batch_mean", *saved]}, "the sorted list of the state dict's keys"
-    assert_equal(entry(report, "saved"), saved, what=what, mistakes=both)
+    wrong, what = {told: ["batch_mean", *saved]}, "the sorted list of the state dict's keys"
+    for name in saved[:2]:
+        left = [other for other in saved if other != name]
+        wrong[f"{name} is not in the state dict: it is saved, so no persistent=False."] = left
+    assert_equal(entry(report, "saved"), saved, what=what, mistakes=wrong)
 
 
 @pytest.mark.points(3)
@@ -37,6 +41,14 @@ def test_example_state(student: Student) -> None:
 def test_example_forward(student: Student) -> None:
     """After two rows and one row running_mean is their mean, and it is subtracted."""
     report = student.run("after", BATCHES)
+    counts = {
+        "num_samples counts batches, not rows.": torch.tensor(2),
+        "num_samples is that of the last batch alone: it grows.": torch.tensor(1),
+        "num_samples counts elements, not rows.": torch.tensor(9),
+        "num_samples is never updated.": torch.tensor(0),
+    }
+    count = entry(report, "tensors", "num_samples")
+    assert_equal(count, torch.tensor(3), what="num_samples", mistakes=counts)
     assert_close(
         entry(report, "tensors", "running_mean"),
         torch.tensor([4.0, 2.0, 3.0]),
@@ -49,12 +61,20 @@ def test_example_forward(student: Student) -> None:
                 [0.98, 0.6, 0.79]
             ),
             "running_mean is the mean of the last batch.": torch.tensor([8.0, 6.0, 7.0]),
+            "running_mean is the mean of the first batch: one row counts, too.": torch.tensor(
+                [2.0, 0.0, 1.0]
+            ),
         },
     )
-    assert_equal(entry(report, "tensors", "num_samples"), torch.tensor(3), what="num_samples")
     results = [torch.tensor([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), torch.tensor([[4.0, 4.0, 4.0]])]
-    batch = {"Your result is that with the batch's own mean.": [results[0], torch.zeros(1, 3)]}
-    assert_close(entry(report, "results"), results, what="the list of both results", mistakes=batch)
+    first, second = BATCHES
+    wrong = {
+        "with the batch's own mean": [results[0], torch.zeros(1, 3)],
+        "with running_mean from before the batch: update first": [first, second - first.mean(0)],
+        "of x + running_mean": [first + first.mean(0), second + torch.tensor([4.0, 2.0, 3.0])],
+    }
+    named = {f"Your result is that {words}.": values for words, values in wrong.items()}
+    assert_close(entry(report, "results"), results, what="the list of both results", mistakes=named)
 
 
 @pytest.mark.place("state_kinds")
@@ -74,5 +94,11 @@ def test_example_kinds(student: Student) -> None:
 def test_example_forgotten(student: Student) -> None:
     """Its mask is a plain attribute, which is neither saved nor moved."""
     answer = student.function("forgotten_tensors")(student.made("model"))
-    scratch = {"A buffer that is not saved still moves with the module.": ["1.scratch", "1.mask"]}
-    assert_equal(answer, ["1.mask"], what="the answer of forgotten_tensors", mistakes=scratch)
+    told = "forgotten_tensors has to return a list of names."
+    names = sorted(map(str, entry(answer, kind=(list, tuple), told=told)))
+    wrong = {
+        "A buffer that is not saved still moves with the module.": ["1.mask", "1.scratch"],
+        "Your answer is empty: look at vars() of each submodule.": [],
+        "The names of submodules are missing.": ["mask"],
+    }
+    assert_equal(names, ["1.mask"], what="the answer of forgotten_tensors", mistakes=wrong)

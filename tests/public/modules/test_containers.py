@@ -54,11 +54,17 @@ def test_example_stack(student: Student) -> None:
         "The skip connections are missing: x = x + block(x).": torch.tensor([20.0]),
         "Every block gets the first x.": torch.tensor([13.0]),
         "One skip connection leads around all blocks: each needs its own.": torch.tensor([21.0]),
+        "Every block is added to the first x: x = x + block(x).": torch.tensor([31.0]),
     }
     assert_close(stack(x), torch.tensor([33.0]), mistakes=mistakes)
     doubled = {
         "A skipped block leaves x as it is: it adds nothing.": torch.tensor([6.0]),
         "skip is ignored.": torch.tensor([33.0]),
+        "A skipped block leaves x as it is, and does not set it to zero.": torch.zeros(1),
+        "A skipped block is not called at all; yours lacks the skip connection.": torch.tensor(
+            [30.0]
+        ),
+        "The blocks run in the reverse order.": torch.tensor([11.0]),
     }
     assert_close(stack(x, skip=[1]), torch.tensor([3.0]), mistakes=doubled)
     laws.check_changes_nothing(student, stack, x, call="forward")
@@ -73,7 +79,14 @@ def test_example_stack(student: Student) -> None:
 def test_example_plain(student: Student) -> None:
     """A dict "heads" of the model and a list "encoder.layers" are found, nothing else."""
     names = student.function("plain_containers")(student.made("hiding"))
-    mistakes = {"Attributes of submodules are missing: encoder has a list.": ["heads"]}
+    right = ["encoder.layers", "heads"]
+    mistakes = {
+        "Attributes of submodules are missing: encoder has a list.": ["heads"],
+        "A dict hides layers, too: heads is one.": ["encoder.layers"],
+        "The name of the submodule belongs before that of its attribute.": ["heads", "layers"],
+        "A dot stands before a name of the model's own.": [".heads", "encoder.layers"],
+        "A name is in the result once, whatever it holds.": ["encoder.layers", *right],
+    }
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     value = sorted(names) if is_list else names
-    assert_equal(value, ["encoder.layers", "heads"], what="the sorted result", mistakes=mistakes)
+    assert_equal(value, right, what="the sorted result", mistakes=mistakes)

@@ -20,6 +20,9 @@ def test_example_fans(student: Student) -> None:
     mistakes = {
         "fan_in and fan_out are swapped: weight.shape is (out, in, ...).": [(7, 2), (200, 75)],
         "The kernel's sizes are left out.": [(2, 7), (3, 8)],
+        "Only the first size of the kernel counts: multiply both.": [(2, 7), (15, 40)],
+        "The kernel's sizes are added up: multiply them.": [(2, 7), (30, 80)],
+        "Only fan_in is multiplied by the kernel's sizes.": [(2, 7), (75, 8)],
     }
     both = [student.function("fans")(torch.zeros(s)) for s in ((7, 2), (8, 3, 5, 5))]
     assert_equal(both, [(2, 7), (75, 200)], what="the list of the two pairs", mistakes=mistakes)
@@ -40,6 +43,9 @@ def test_example_xavier(student: Student) -> None:
             "That is the standard deviation, sqrt(2 / ...): the bound is sqrt(6 / ...).": 3**-0.5,
             "The gain is ignored.": 1 / gain,
             "The gain is under the root.": gain**-0.5,
+            "The gain is squared.": gain,
+            "You divide by fan_in alone: by fan_in + fan_out.": 3**0.5,
+            "You divide by fan_out alone: by fan_in + fan_out.": 1.5**0.5,
         }
         told = [line for line, factor in wrong.items() if abs(largest / bound / factor - 1) < 0.01]
         told = told if abs(largest / bound - 1) > 0.01 else []
@@ -72,9 +78,11 @@ def test_example_init_weights(student: Student) -> None:
     """A Linear's bias becomes zero, also a LayerNorm's, whose weight is one; no bias is no error."""
     seen = laws.observe(student, "init_weights", student.made("linear", 6, 4)).checked()
     bias = entry(seen.after(0, "parameters"), "bias", "values")
-    assert_close(bias, torch.zeros(4), what="the bias of a Linear(6, 4)")
+    kept = {"It is as it was before: set it.": torch.full((4,), 7.0)}
+    assert_close(bias, torch.zeros(4), what="the bias of a Linear(6, 4)", mistakes=kept)
     student.function("init_weights")(student.made("linear", 6, 4, False))
     seen = laws.observe(student, "init_weights", student.made("norm", 4)).checked()
     for name, one in (("weight", 1.0), ("bias", 0.0)):
         tensor = entry(seen.after(0, "parameters"), name, "values")
-        assert_close(tensor, torch.full((4,), one), what=f"the {name} of a LayerNorm(4)")
+        what = f"the {name} of a LayerNorm(4)"
+        assert_close(tensor, torch.full((4,), one), what=what, mistakes=kept)
