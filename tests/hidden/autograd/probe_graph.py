@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 
 class Built:
-    """The output that an expression is, over leaves a, b, c, p and many, some of which have a gradient."""
+    """The output that an expression is, over leaves a, b, c, p, many and e, an empty one."""
 
     def __init__(self, text: str) -> None:
         leaves = [torch.linspace(0.5, n, 6).reshape(2, 3).requires_grad_() for n in (1, 2, 3)]
         leaves[1].grad = torch.full((2, 3), 7.0)
+        leaves.append(torch.ones(0, requires_grad=True))
         many = [one.detach().requires_grad_() for one in torch.ones(1).expand(60)]  # one memory
-        self.leaves = dict(zip("abc", leaves, strict=True), p=nn.Parameter(torch.ones(3)))
+        self.leaves = dict(zip("abce", leaves, strict=True), p=nn.Parameter(torch.ones(3)))
         known = {"torch": torch, "F": F, "repeat": _repeat, "many": many}
         self.output = eval(text, {**known, **self.leaves, "off": _off})
         self.leaves |= {f"many[{i}]": leaf for i, leaf in enumerate(many)}

@@ -13,7 +13,7 @@ from grader.judge.student import Student
 
 PLAIN = ("(b + c) * a.exp().sin().cos()", "a.exp().unbind(0)[1].sin()", "a * b + p", "(c - a * b).sum()",
          "(a.exp().sin().cos() * b).sum() * c.mean()", "F.linear(a, c, b[0, :2]).relu().sum()",
-         "(a + b).sub_(c)[0]")  # fmt: skip
+         "(a + b).sub_(c)[0]", "a * e.sum()")  # fmt: skip
 WITH_NONE = ("a * 2 + 1", "torch.ones(2, 3) * (torch.zeros(2, 3) - b.sin())",
              "F.linear(a, torch.ones(4, 3), b.flatten()[:4])", "p * torch.ones(3) * p")  # fmt: skip
 SHARED = ("(a * a + a).sum()", "(lambda y: (y * y + y).mean())((a * b).tanh())",

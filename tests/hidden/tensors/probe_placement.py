@@ -21,11 +21,13 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool",
 
 
 class Mover:
-    """An object that is no tensor, and can be told to move."""
+    """An object that is no tensor and no container, and can be told to move."""
 
     def to(self, *_: Any, **__: Any) -> Mover:
         """Return another object."""
         return Mover()
+
+    items, _fields = to, ("first",)
 
 
 def batch(kind: str) -> Any:
@@ -40,7 +42,7 @@ def batch(kind: str) -> Any:
         "tensor": x,
         "labels": y,
         "dict": {"x": x, "label": y, 3: x[0], "a": x.double()},
-        "list": [x, y, x.half()],
+        "list": [x, y, x.half(), nn.Parameter(x.clone())],
         "tuple": (x, y),
         "one": (x,),
         "nested": {
@@ -52,13 +54,10 @@ def batch(kind: str) -> Any:
         "NamedTuple": Sample(x, y),
         "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
         "dtypes": {d: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, d)) for d in DTYPES},
-        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Linear(1, 1), x],
+        "others": [None, 3, 2.5, "text", True, x.numpy(), object(), Mover(), nn.Linear(1, 1), x],
         "None": None,
-        "text": "text",
         "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
-        "empty dict": {},
         "empty list": [],
-        "empty tuple": (),
     }
     return batches[kind]
 
@@ -116,8 +115,8 @@ class Encoder(nn.Module):
         self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
         self.register_buffer("mean", torch.ones(2))
         self.register_buffer("cache", torch.ones(2), persistent=False)
-        self.table = torch.ones(3)
-        self._hidden = torch.arange(3)
+        self.table = torch.arange(3)
+        self._hidden = torch.ones(3)
 
 
 class Model(nn.Module):
@@ -125,7 +124,7 @@ class Model(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale = torch.tensor(2.0)
+        self.scale, self.Void = torch.tensor(2.0), torch.ones(0)
         self.trained = torch.ones(2, requires_grad=True)
         self.weight = nn.Parameter(torch.ones(2))
         self.register_parameter("bias", None)

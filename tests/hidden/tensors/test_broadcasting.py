@@ -87,9 +87,10 @@ def test_any_shape(student: Student) -> None:
     """A shape is a tuple, list or torch.Size, and may be too large for any tensor."""
     for shape in ((2, 1, 4), [2, 1, 4], student.made("size", [2, 1, 4])):
         for other in ((3, 1), [3, 1], student.made("size", [3, 1])):
-            made = laws.check_changes_nothing(student, "broadcast_shape", shape, other)
-            assert_equal(made, (2, 3, 4), what="broadcast_shape of tuples, lists, torch.Sizes")
-            entry(made, kind=tuple, told="The shape is a list: return a tuple.")
+            for pair in ((shape, other), (other, shape)):
+                made = laws.check_changes_nothing(student, "broadcast_shape", *pair)
+                assert_equal(made, (2, 3, 4), what="broadcast_shape of tuples, lists, torch.Sizes")
+                entry(made, kind=tuple, told="The shape is a list: return a tuple.")
     most = 2**63 - 1
     huge = [((2**40, 1, 3), (2**50, 1)), ((most, 1), (1, most)), ((most, 1, 0), (most, most, 1))]
     check_shapes(student, huge)

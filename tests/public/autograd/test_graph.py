@@ -40,6 +40,14 @@ def test_example_nodes(student: Student) -> None:
             ],
             "The leaf b is reached in two ways: name its node once.": [*names, "AccumulateGrad"],
             "AccumulateGrad is left out: it is a node, too.": [*names[:3], "ExpBackward0"],
+            "output.grad_fn is left out: it is the first node.": names[1:],
+            "Only the last of next_functions is followed: every input has one.": (
+                [*names[:2], "AccumulateGrad"]
+            ),
+            "The last of next_functions comes first: begin with the first, and pop none from the end.": (
+                [*names[:2], names[3], names[2], *names[4:]]
+            ),
+            "Nodes of one name are taken for one: compare the nodes themselves.": names[:5],
         },
     )
 
@@ -56,6 +64,8 @@ def test_example_leaves(student: Student) -> None:
             "These are copies: give node.variable itself.": ["another tensor"] * 2,
             "The leaves are in the order of a walk depth first: go level by level.": ["a", "b"],
             "A leaf is given several times.": ["b", "b", "a"],
+            "Only one way through the graph is followed: every input leads to leaves.": ["a"],
+            "Leaves of equal values are taken for one: compare the objects.": ["b"],
         },
     )
 
@@ -75,5 +85,7 @@ def test_example_gradients(student: Student) -> None:
                 [torch.tensor(7.0), torch.tensor(2.0)],
             ],
             "a * a does not reach b: give zeros, not None.": [right[0], [right[1][0], None]],
+            "Lists are by parameter: one for each loss.": list(zip(*right, strict=True)),
+            "The lists are joined: give one for each loss.": [*right[0], *right[1]],
         },
     )

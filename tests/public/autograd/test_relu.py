@@ -23,6 +23,7 @@ def test_example_values(student: Student) -> None:
         mistakes=lambda: {
             "Your relu is max(x, 1): take the larger of x and 0.": x.clamp(min=1),
             "Your relu is min(x, 0): it keeps the negative half.": x.clamp(max=0),
+            "Your relu is the absolute value: what is negative becomes 0.": x.abs(),
         },
     )
 
@@ -53,6 +54,15 @@ def test_example_gradients(student: Student) -> None:
             "Your gradient is the derivative alone: multiply by grad_output.": numbers(
                 [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
             ),
+            "Your mask is turned round: the gradient passes where x >= 0.": numbers(
+                [[1.0, 2.0, 3.0], [0.0, 0.0, 6.0]]
+            ),
+            "Your gradient has the wrong sign: it is grad_output itself where x >= 0.": numbers(
+                [[0.0, 0.0, -3.0], [-4.0, -5.0, 0.0]]
+            ),
+            "Your gradient is made of x: multiply grad_output by the mask.": x.detach().clamp(
+                min=0
+            ),
         },
     )
 
@@ -62,13 +72,17 @@ def test_example_gradients(student: Student) -> None:
 @pytest.mark.hint("Where is your derivative 1 and PyTorch's 0?")
 def test_example_differs_from_torch(student: Student) -> None:
     """differs_from_torch of [[-3, -0.5, 0], [0.25, 2, -1]] is True at the 0, and nowhere else."""
+    x = numbers(X)
     assert_equal(
-        student.function("differs_from_torch")(numbers(X)),
+        student.function("differs_from_torch")(x),
         torch.tensor([[False, False, True], [False, False, False]]),
         what="differs_from_torch(x)",
         mistakes=lambda: {
             "differs_from_torch is False everywhere: compare the gradients, not the values, and take each "
             "of its own tensor.": torch.zeros(2, 3, dtype=torch.bool),
+            "It is True where x > 0, and False at 0: do both gradients add up in one .grad, or does your "
+            "backward change grad_output in place?": x > 0,
+            "It is True where x < 0, too: both gradients are 0 there.": x <= 0,
         },
     )
 

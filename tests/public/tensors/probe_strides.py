@@ -14,6 +14,7 @@ def pairs(module: Any) -> dict[str, Any]:
     return {
         "x and x[3:]": module.shares_storage(x, x[3:]),
         "x[:3] and x[3:]": module.shares_storage(x[:3], x[3:]),
+        "x and x[:3]": module.shares_storage(x, x[:3]),
         "x and a copy": module.shares_storage(x, x.clone()),
     }
 

@@ -40,6 +40,9 @@ def test_example_sum(student: Student) -> None:
                 (2, 3), 4.0
             ),
             "You sum over everything.": torch.tensor(24.0),
+            "You average over the stretched dimensions: their sum is promised.": torch.full(
+                (2, 1), 4.0
+            ),
         }
         total = student.function("sum_to_shape")(ones, shape)
         what = f"the gradient for the shape {shape}"
@@ -53,7 +56,13 @@ def test_example_loss(student: Student) -> None:
     prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])
     function = student.function("mse_loss")
     loss = function(prediction, target)
-    mistakes = {"Your mean is a sum: divide by the number of elements.": torch.tensor(20.0)}
+    wrong = {
+        "Your mean is a sum: divide by the number of elements.": 20,
+        "Your loss is half of the mean.": 20 / 6,
+        "Your loss is the mean of absolute errors: square them.": 2,
+        "Your loss is the root of the mean.": (20 / 3) ** 0.5,
+    }
+    mistakes = {told: torch.tensor(float(value)) for told, value in wrong.items()}
     assert_close(loss, torch.tensor(20 / 3), what="the loss", mistakes=mistakes)
     assert_close(function(prediction, target, "sum"), torch.tensor(20.0), what="the sum")
     errors = function(prediction, target, "none")

@@ -15,6 +15,7 @@ def test_example_strides(student: Student) -> None:
     """A row-major tensor of shape (2, 3, 4) has the strides (12, 4, 1)."""
     mistakes = {
         "Your strides multiply the sizes before a dimension: take those behind it.": (1, 2, 6),
+        "These are sizes before a dimension, multiplied: take those behind it.": (6, 2, 1),
         "Each stride includes the dimension's own size: take only those behind it.": (24, 12, 4),
         "Your strides are in the wrong order: the last dimension has stride 1.": (1, 4, 12),
         "Your strides are in bytes, as NumPy's: count elements.": (96, 32, 8),
@@ -33,6 +34,7 @@ def test_example_position(student: Student) -> None:
         "You used the strides of a contiguous tensor: ask x for its own, x.stride().": 9,
         "Your position is that in a contiguous copy of x.": 5,
         "You count bytes: count elements.": 40,
+        "You count the offset in bytes: count elements.": 22,
     }
     position = student.function("storage_index")(x, (2, 1))
     assert_equal(position, 10, what="the position of [2, 1]", mistakes=mistakes)
@@ -44,18 +46,20 @@ def test_example_position(student: Student) -> None:
 @pytest.mark.hint("x.untyped_storage() is the storage itself.")
 def test_example_shares(student: Student) -> None:
     """Both halves of a tensor share its storage, and a copy does not."""
-    pairs = ["x and x[3:]", "x[:3] and x[3:]", "x and a copy"]
-    mistakes = {
+    pairs = ["x and x[3:]", "x[:3] and x[3:]", "x and x[:3]", "x and a copy"]
+    said = {
         "You compare where the tensors begin: two views may begin at different places of one "
-        "storage.": dict.fromkeys(pairs, False),
-        "You compare values: equal numbers may stand in two storages.": dict(
-            zip(pairs, (False, False, True), strict=True)
+        "storage.": (False, False, True, False),
+        "You compare values: equal numbers may stand in two storages.": (False, False, False, True),
+        "You ask for an element in common: two views may lie apart in one storage.": (
+            (True, False, True, False)
         ),
-        "You ask for an element in common: two views may lie apart in one storage.": dict(
-            zip(pairs, (True, False, False), strict=True)
-        ),
+        "You compare shapes, too: views of one storage may have any.": (False, True, False, False),
+        "You find no storage shared: compare what untyped_storage() says.": (False,) * 4,
+        "You call every storage shared: a copy has one of its own, whatever it holds.": (True,) * 4,
     }
-    right = dict(zip(pairs, (True, True, False), strict=True))
+    mistakes = {told: dict(zip(pairs, answers, strict=True)) for told, answers in said.items()}
+    right = dict(zip(pairs, (True, True, True, False), strict=True))
     assert_equal(student.run("pairs"), right, what="shares_storage", mistakes=mistakes)
 
 
@@ -68,7 +72,14 @@ def test_example_windows(student: Student) -> None:
         "The step is on the wrong stride: it leads from window to window.": [
             [first, first + 2, first + 4] for first in (0.0, 1.0, 2.0, 3.0)
         ],
+        "The step is on both strides: it leads from window to window.": [
+            [first, first + 2, first + 4] for first in (0.0, 2.0, 4.0, 6.0)
+        ],
         "Your last window reaches past the end of x.": [*rows, [8.0, 9.0, 10.0]],
+        "The last window is missing: (n - size) // step + 1 fit.": rows[:-1],
+        "Your dimensions are swapped: (..., windows, size) is promised.": [
+            list(column) for column in zip(*rows, strict=True)
+        ],
     }
     windows, later = entry(student.run("windows", 3, 2), kind=list, count=2)
     shown = assert_tensor(windows, what="the windows").tolist()
