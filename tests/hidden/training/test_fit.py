@@ -313,8 +313,8 @@ def test_scheduler(student: Student) -> None:
         "The scheduler steps before the epoch's optimizer steps.": total(lambda i: i // STEPS + 1),
         "The scheduler steps more than once an epoch.": total(lambda i: 2 * (i // STEPS)),
         "Validation losses go into scheduler.step().": total(lambda i: (0, 5, 4, 6)[i // STEPS]),
-        "The scheduler steps only where the loss does not improve.": total(lambda i: i // (3 * STEPS)),
-        "The scheduler steps only where the loss improves.": total(lambda i: (0, 1, 2, 2)[i // STEPS]),
+        "The scheduler steps if none improves.": total(lambda i: i // (3 * STEPS)),
+        "The scheduler steps if the loss improves.": total(lambda i: (0, 1, 2, 2)[i // STEPS]),
     }
     report = run_fit(student, [5.0, 4.0, 6.0, 2.0], 4, scheduler=True)
     what = "the sum of the rates of all optimizer steps, which halve with each scheduler step,"
