@@ -31,10 +31,10 @@ ran: list[Any] = []
 class Leaf(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.kind, self.unread = kind, nn.Parameter(torch.tensor(NAN))
+        self.kind, self.me, self.unread = kind, id(self), nn.Parameter(torch.tensor(NAN))
 
     def forward(self, x: Any) -> Any:
-        ran.append([self.kind, self.training])
+        ran.append([self.kind if self.me == id(self) else "a copy", self.training])
         if self.kind in ERRORS:
             raise ERRORS[self.kind]
         return KINDS[self.kind](x)
@@ -60,13 +60,14 @@ def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
     return (Leaf(plan) if isinstance(plan, str) else Box(plan)).train(training)
 
 
-def hooks(model: nn.Module) -> list[int]:
-    """How many hooks there are on the modules, on the parameters, and among PyTorch's global ones."""
+def hooks(model: nn.Module) -> list[Any]:
+    """The modes, and how many hooks are on modules, on parameters, and among PyTorch's global ones."""
+    modes = [torch.is_grad_enabled(), *(part.training for part in model.modules())]
     tables = [v for part in model.modules() for n, v in vars(part).items() if n.endswith("_hooks")]
     names = "_backward_hooks", "_post_accumulate_grad_hooks"
     own = [getattr(parameter, name, None) for parameter in model.parameters() for name in names]
     world = [t for name, t in vars(torch.nn.modules.module).items() if name.endswith("_hooks")]
-    return [sum(len(t) for t in group if isinstance(t, dict)) for group in (tables, own, world)]
+    return [modes, *(sum(len(t) for t in g if isinstance(t, dict)) for g in (tables, own, world))]
 
 
 def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class Network(nn.Module):
 def watched(module: Any, where: list[str], x: Tensor, how: str = "") -> dict[str, Any]:
     """Backward passes in a block (a plain one, or one that fails): what came, and the hooks left."""
     torch.manual_seed(0)
-    model, done, after, error = Network(), -1, False, None
+    model, done, after, error = Network().eval(), -1, False, None
     model.unused.bias.grad = torch.ones(2)
     model.head.bias.register_hook(lambda _: None)
     before = hooks(model)

@@ -149,8 +149,8 @@ class Training:
         }
 
 
-def network(*extra: nn.Module, width: int = 5) -> nn.Sequential:
-    layers = nn.Linear(3, width), nn.BatchNorm1d(width), nn.Dropout(0.5), nn.Linear(width, 1)
+def network(*extra: nn.Module, outputs: int = 1) -> nn.Sequential:
+    layers = nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, outputs)
     return nn.Sequential(*layers, *extra)
 
 
@@ -229,7 +229,8 @@ def refusal(module: Any, changed: str) -> dict[str, Any]:
     """How load_checkpoint ends for a file with code in it, or for a model of another architecture."""
     training = Training("none", 1)
     models = {"more layers": network(nn.Linear(1, 1)), "fewer layers": network()[:3]}
-    models |= {"other shapes": network(width=4)}
+    # To one more row copy_ would spread what the file has.
+    models |= {"other shapes": network(outputs=2)}
     models |= {"more buffers": network(nn.BatchNorm1d(1, affine=False))}
     with folder() as place:
         path = place / "saved.pt"

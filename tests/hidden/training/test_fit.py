@@ -231,6 +231,7 @@ def check_fit(student: Student, losses: list[float], patience: int) -> None:
     for name, part in (("weight", "weights"), ("counter", "buffers")):
         known = {last.format(part): float(epochs), "The model is as before the training.": 0.0}
         known |= {rule: float(other[1]) for rule, other in plans.items()}
+        known["The epoch with the best accuracy is kept, not that with the lowest loss."] = 2.0
         what = f"the number of the epoch, from 1, of which the model holds the {part} {where}"
         epoch = entry(report, name, kind=(int, float)) / STEPS
         assert_close(epoch, float(best), what=what, mistakes=known)
@@ -265,7 +266,7 @@ def test_patience(student: Student) -> None:
 def test_ties_and_non_finite(student: Student) -> None:
     """Neither an equal loss nor one that is not finite improves; where none improves, the last stays."""
     check_fit(student, [5.0, 3.0, 3.0, 3.0, 3.0, 1.0], 2)
-    check_fit(student, [5.0, 3.0, 3.0 - 2**-12, 4.0, 3.0 - 2**-12], 3)
+    check_fit(student, [5.0, 3.0, 3.0 - 2**-20, 4.0, 3.0 - 2**-20], 3)
     check_fit(student, [inf, 4.0, -inf, 3.0, 3.5], 3)
     check_fit(student, [nan, 4.0, nan, 3.0, 5.0], 2)
     check_fit(student, [2.0, nan, nan, nan, 1.0], 2)
@@ -278,7 +279,7 @@ def test_ties_and_non_finite(student: Student) -> None:
 @pytest.mark.hint("{'train_loss': [], 'val_loss': [], 'val_acc': []}, and three appends an epoch.")
 def test_history(student: Student) -> None:
     """The history has exactly three lists, with one number for each epoch that ran, the last included."""
-    for losses, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([3.0], 1)):
+    for losses, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([1 / 3], 1)):
         history = entry(run_fit(student, losses, len(losses), patience), "values", 0, kind=dict)
         losses = losses[: (epochs := plan(losses, patience)[0])]
         trained = [HOOK - 2 * STEPS * i - STEPS + 1 for i in range(epochs)]
@@ -311,9 +312,11 @@ def test_scheduler(student: Student) -> None:
         "The scheduler steps after each batch, not once an epoch.": total(lambda i: i),
         "The scheduler steps before the epoch's optimizer steps.": total(lambda i: i // STEPS + 1),
         "The scheduler steps more than once an epoch.": total(lambda i: 2 * (i // STEPS)),
-        "Validation losses go into scheduler.step().": total(lambda i: (0, 5, 4, 3)[i // STEPS]),
+        "Validation losses go into scheduler.step().": total(lambda i: (0, 5, 4, 6)[i // STEPS]),
+        "The scheduler steps if none improves.": total(lambda i: i // (3 * STEPS)),
+        "The scheduler steps if the loss improves.": total(lambda i: (0, 1, 2, 2)[i // STEPS]),
     }
-    report = run_fit(student, [5.0, 4.0, 3.0, 2.0], 4, scheduler=True)
+    report = run_fit(student, [5.0, 4.0, 6.0, 2.0], 4, scheduler=True)
     what = "the sum of the rates of all optimizer steps, which halve with each scheduler step,"
     assert_close(entry(report, "rate"), total(lambda i: i // STEPS), what=what, mistakes=mistakes)
 

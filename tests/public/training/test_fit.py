@@ -42,8 +42,12 @@ def test_example_evaluation(student: Student) -> None:
         "The model is evaluated in training mode: call model.eval() first.": 0.0,
     }
     assert_close(pair[0], 1.5, what="the loss", mistakes=mistakes, rtol=1e-5)
-    mean = {"That is the mean of the batches' accuracies: count samples.": 0.5}
-    assert_close(pair[1], 0.75, what="the accuracy", mistakes=mean, rtol=1e-5)
+    mistakes = {
+        "That is the mean of the batches' accuracies: count samples.": 0.5,
+        "The hits are counted: divide by the number of samples.": 3.0,
+        "That is a percentage: the accuracy is from 0 to 1.": 75.0,
+    }
+    assert_close(pair[1], 0.75, what="the accuracy", mistakes=mistakes, rtol=1e-5)
     told = "Autograd is off after evaluate: use `with torch.no_grad():`, which brings it back."
     assert entry(report, "grad") is True, told
 
