@@ -46,11 +46,6 @@ def arrange(seed: int, kept: bool) -> dict[str, Any]:
     return first
 
 
-def drawn(module: Any, seed: int, kept: bool) -> list[dict[str, Any]]:
-    """What is drawn right after a seed, and then; called where no student's code runs."""
-    return [arrange(seed, kept), draws()]
-
-
 def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
     """What is drawn after a state is taken, and each time after it is set, or the bytes of its file."""
     arrange(seed, kept)
@@ -68,9 +63,9 @@ def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
     return report | {"own": [own[0].random(), float(own[1].rand()), *numbers]}
 
 
-def from_file(module: Any, seed: int, file: bytes) -> list[Any]:
-    """The draws each time after a state is set that another process has written."""
-    return _set(module, seed, read(io.BytesIO(file))[1])
+def from_files(module: Any, files: list[bytes]) -> list[Any]:
+    """For each file the draws each time after a state is set that another process has written."""
+    return [_set(module, seed, read(io.BytesIO(file))[1]) for seed, file in enumerate(files)]
 
 
 def _set(module: Any, seed: int, state: Any) -> list[Any]:
@@ -161,10 +156,18 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def went(module: Any, kind: str, seed: int) -> list[dict[str, Any]]:
-    """A training before it is saved, and an epoch later; called where no student's code runs."""
-    first, training = arrange(seed, kept=True), _saved(kind, seed)
-    return [first, training.facts(), training.run(1)]
+def undisturbed(module: Any, seeds: dict[str, int]) -> list[Any]:
+    """What is drawn after the seeds of `taken`; a training of each kind, before it is saved and an epoch later.
+
+    Called where no student's code runs.
+    """
+    taken = [{"first": arrange(seed, seed != 1), "before": draws()} for seed in range(3)]
+    trainings = {}
+    for kind, seed in seeds.items():
+        first, training = arrange(seed, kept=True), _saved(kind, seed)
+        before = training.facts()
+        trainings[kind] = {"first": first, "saved": before, "went on": training.run(1)}
+    return [taken, trainings]
 
 
 def _saved(kind: str, seed: int) -> Training:
@@ -189,7 +192,9 @@ def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict
             module.save_checkpoint(place / "saved.pt", *objects[: 3 if "unsch" in plan else 4])
         finally:
             torch.serialization.location_tag = tag
-        return {"saved": training.facts(), "file": (place / "saved.pt").read_bytes()}
+        there = (place / "saved.pt").is_file()
+        content = (place / "saved.pt").read_bytes() if there else None
+        return {"saved": training.facts(), "file": content}
 
 
 def resumed(module: Any, kind: str, seed: int, file: bytes, plan: str = "") -> dict[str, Any]:

@@ -36,13 +36,16 @@ def test_state(student: Student) -> None:
 @pytest.mark.hint("NumPy's state has an array in it: make it a list (tolist) or a tensor.")
 def test_state_is_plain(student: Student) -> None:
     """A state is a dict of plain data: it is written by torch.save and read with weights_only=True."""
-    for report in takes(student, file=True):
+    reports = takes(student, file=True)
+    for report in reports:
         assert entry(report, "dict", kind=bool), "random_state returns no dict."
         error, told = entry(report, "error"), "The state is not plain data: torch.load with"
         assert error is None, f"{told} weights_only=True {error}."
+    again = student.anew("from_files", [entry(report, "file", kind=bytes) for report in reports])
+    for seed, report in enumerate(reports):
         for i in range(3):
             when = "after a state came back from a file and was set in another process"
-            check_draws(entry(report, "again", i), report, when)
+            check_draws(entry(again, seed, i), report, when)
 
 
 @pytest.mark.points(6)
@@ -177,11 +180,7 @@ def takes(student: Student, file: bool = False) -> Any:
 
     def ask(seed: int) -> dict[str, Any]:
         report = entry(student.run("taken", seed, seed != 1, file), kind=dict)
-        first, before = student.apart("drawn", seed, seed != 1)
-        if file and entry(report, "error") is None:
-            content = entry(report, "file", kind=bytes)
-            report = {**report, "again": student.anew("from_file", seed, content)}
-        return {**report, "first": first, "before": before}
+        return {**report, **undisturbed(student)[1][seed]}
 
     return [student.once(f"taken {seed} {file}", partial(ask, seed)) for seed in range(3)]
 
@@ -192,17 +191,27 @@ def run(student: Student, kind: str, plan: str = "", epoch: int = EPOCH) -> Any:
     What is compared with "saved" and "went on" comes from where no student's code runs, so that to keep
     objects in memory or to tell the same twice is of no use.
     """
-    seeds = random.sample(range(10**6), 2)
 
     def ask() -> dict[str, Any]:
-        left = student.run("saved", kind, seeds[0], epoch, plan)
+        seeds, _, trainings = undisturbed(student)
+        left = student.run("saved", kind, seeds[kind], epoch, plan)
         file = entry(left, "file", kind=bytes, told="There is no file at path.")
-        report = student.anew("resumed", kind, seeds[1], file, plan)
-        first, before, went = student.apart("went", kind, seeds[0])
-        told = {"first": first, "before": before, "saved": before, "went on": went}
-        return {**entry(report, kind=dict), **told, "left": entry(left, "saved", kind=dict)}
+        report = student.anew("resumed", kind, random.randrange(10**6), file, plan)
+        own = {"left": entry(left, "saved", kind=dict), "before": trainings[kind]["saved"]}
+        return {**entry(report, kind=dict), **trainings[kind], **own}
 
     return student.once(f"{kind} {plan} {epoch}", ask)
+
+
+def undisturbed(student: Student) -> Any:
+    """Seeds, and what is drawn and how trainings go where no student's code runs: see the probe."""
+
+    def ask() -> list[Any]:
+        kinds = ("none", "StepLR", *KINDS)
+        seeds = dict(zip(kinds, random.sample(range(10**6), len(kinds)), strict=True))
+        return [seeds, *student.apart("undisturbed", seeds)]
+
+    return student.once("undisturbed", ask)
 
 
 def check_draws(actual: Any, report: Any, when: str, expected: str = "before") -> None:
