@@ -201,6 +201,8 @@ def test_workers(student: Student) -> None:
         numbers = sorted(set(table[:, 1].tolist()))
         assert numbers == [0.0, 1.0], "With num_workers=2, the items do not come from two workers."
         assert sorted(table[:, 0].tolist()) == list(range(8)), "Not every item comes once an epoch."
+    told = "With num_workers nothing is shuffled: shuffle does not depend on it."
+    assert any(table[:, 0].tolist() != list(range(8)) for table in first), told
     for i, library in enumerate(("Python's random", "NumPy", "torch"), start=2):
         draws = [[table[table[:, 1] == n][:, i].tolist() for n in (0, 1)] for table in first]
         told = f"Both workers draw the same from {library}: seed each from torch.initial_seed()."
