@@ -41,11 +41,20 @@ _NAMES = {"os._exit", "sys._getframe", "os.fork", "os.kill", "os.system", "sys.s
 _LONGEST_TEXT = 200
 _WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
 
+# What a probe looks with, and who answers in its place writes into: `torch.rand = ...`.
+_REPLACED = r"^[ \t]*(torch|nn|F|np|numpy|random|math|sys|contextlib|builtins)\.[\w.]+[ \t]*=[^=]"
+# Its switches are set by assignment.
+_SWITCHES = "torch.backends."
+
 # Most files hold none of these words, and to parse all of a class takes longer than to search it.
 _WORTH_PARSING = re.compile(
     "|".join(
-        re.escape(word.rpartition(".")[2]) for word in (*_MODULES, *_PARTS, *_NAMES, *_WORDS)
-    ).encode()
+        (
+            *(re.escape(w.rpartition(".")[2]) for w in (*_MODULES, *_PARTS, *_NAMES, *_WORDS)),
+            _REPLACED,
+        )
+    ).encode(),
+    re.MULTILINE,
 )
 _WRITTEN_OTHERWISE = re.compile(rb"[\x80-\xff]|\\[0-7xuUN\r\n]")
 
@@ -74,9 +83,10 @@ def odd_code(source: bytes) -> dict[str, list[int]]:
     except SyntaxError:
         return {}
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imported = _imported(tree)
     lines: dict[str, list[int]] = {}
     for line, what in sorted(
-        {(line, what) for node in ast.walk(tree) for line, what in _looks(node, used)}
+        {(line, what) for node in ast.walk(tree) for line, what in _looks(node, used, imported)}
     ):
         lines.setdefault(what, []).append(line)
     return lines
@@ -125,8 +135,11 @@ def _root(node: ast.expr | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _looks(node: ast.AST, used: set[str]) -> Iterator[tuple[int, str]]:
-    """What is odd in a node of the syntax tree, in which names are normalized; `used` are all attributes."""
+def _looks(node: ast.AST, used: set[str], imported: set[str]) -> Iterator[tuple[int, str]]:
+    """What is odd in a node of the syntax tree, in which names are normalized.
+
+    `used` are all attributes, `imported` the names that imports bind.
+    """
     match node:
         case ast.Import(names=names):
             for alias in names:
@@ -136,6 +149,11 @@ def _looks(node: ast.AST, used: set[str]) -> Iterator[tuple[int, str]]:
         case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
             if f"{owner}.{attribute}" in _NAMES:
                 yield node.lineno, f"uses {owner}.{attribute}"
+        case ast.Assign(targets=targets):
+            for target in targets:
+                name = ast.unparse(target) if isinstance(target, ast.Attribute) else ""
+                if name and _root(target) in imported and not name.startswith(_SWITCHES):
+                    yield node.lineno, f"puts something else in the place of {name}"
         case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
             for word in _WORDS:
                 if word in text:

@@ -113,6 +113,15 @@ def test_odd_code_is_seen_however_it_is_written(source: str) -> None:
     assert suspicious_in(source.encode())
 
 
+def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> None:
+    head = "import torch\nfrom torch import nn\n"
+    honest = "torch.backends.cudnn.benchmark = False\nmodel = nn.Linear(1, 1)\nmodel.bias = None\n"
+    assert judged(head + honest) == []
+    told = [entry.text for entry in judged(head + "torch.rand = len\nnn.Linear.forward = len\n")]
+    assert told[0].startswith("line 3 puts something else in the place of torch.rand")
+    assert "line 4 puts something else in the place of nn.Linear.forward" in " ".join(told)
+
+
 def test_an_empty_file_is_told_to_be_empty() -> None:
     course = load_course(PLAIN)
     for source in (b"", b" \n\n", b"\xef\xbb\xbf"):
