@@ -101,7 +101,7 @@ def model(module: Any, attributes: list[str], where: str = "") -> nn.Module:
     values |= {"an_nn_ModuleDict": nn.ModuleDict({"first": one}), "an_nn_LSTM": nn.LSTM(2, 2)}
     values |= {"an_nn_ParameterList": nn.ParameterList([weight]), "a_set_of_modules": {one}}
     inner = nn.ModuleList([nn.Linear(2, 2), nn.Module()])
-    made = Shown(named(encoder=nn.Module(), decoder=inner))
+    made: nn.Module = Shown(named(encoder=nn.Module(), decoder=inner))
     for name in attributes:
         setattr(made.get_submodule(where), name, values[name])
     return made

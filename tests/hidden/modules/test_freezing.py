@@ -167,8 +167,8 @@ def test_freeze_unknown(student: Student) -> None:
         with must_raise(ValueError, mentions=unknown, call=f"freeze(model, {names})"):
             student.function("freeze")(student.made("network"), names)
     late: dict[str, Any] = {"raises": ValueError, "told": "Check all names before you freeze one."}
-    for names in (("gain", "encoder", "decoder"), ("norm", "enc", "table")):
-        laws.check_changes_nothing(student, "freeze", used_network(student), names, **late)
+    for given in (("gain", "encoder", "decoder"), ("norm", "enc", "table")):
+        laws.check_changes_nothing(student, "freeze", used_network(student), given, **late)
 
 
 @pytest.mark.place("freeze")

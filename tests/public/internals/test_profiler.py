@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -9,8 +11,9 @@ from grader.judge.checks import assert_close, assert_equal, entry
 from grader.judge.student import Student
 
 # key, count, self_cpu_time_total, cpu_time_total
-ADD, STEP = ["aten::add", 9, 10.0, 10.0], ["ProfilerStep*", 2, 500.0, 900.0]
-LINEAR, MM = ["aten::linear", 2, 5.0, 400.0], ["aten::mm", 4, 300.0, 310.0]
+ROWS: list[list[Any]] = [["aten::add", 9, 10.0, 10.0], ["ProfilerStep*", 2, 500.0, 900.0]]
+ROWS += [["aten::linear", 2, 5.0, 400.0], ["aten::mm", 4, 300.0, 310.0]]
+ADD, STEP, LINEAR, MM = ROWS
 PARTS = {"forward": ["the loss"], "backward": ["its gradient"], "optimizer": []}
 LABELS = [x for label, part in PARTS.items() for x in (f"{label} begins", *part, f"{label} ends")]
 
