@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from grader.audit.catalogue import Attack, Proof, arm, read_catalogue
-from grader.audit.evidence import LATE_SECONDS, Evidence, Trial, evidence_in
+from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.audit.field import Field
 from grader.audit.leavings import adopt_orphans
 from grader.course.manifest import Course, load_course
@@ -89,9 +88,8 @@ class Auditor:
             self._range = Field(walls=self._walls, bubblewrap=self._bubblewrap)
         target = self._range
         result, trial = self._grade(target, attack)
-        known, trophy = self._hidden | target.canaries.secrets, target.canaries.trophy
         evidence = [
-            *evidence_in(trial, known, trophy, LATE_SECONDS * _waiting()),
+            *evidence_in(trial, self._hidden | target.canaries.secrets, target.canaries.trophy),
             *target.evidence(),
         ]
         if evidence:
@@ -124,12 +122,6 @@ class Auditor:
         output = "\n".join(_texts(msgspec.to_builtins(result)))
         score = result.score if result is not None else 0.0
         return result, Trial(score, output, seconds, exercise.seconds, fault)
-
-
-def _waiting() -> float:
-    """How many processes want each processor, at least one: so many times as long does everything take."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows has none
-    return max(1.0, load / (os.cpu_count() or 1))
 
 
 def _texts(value: object) -> Iterator[str]:

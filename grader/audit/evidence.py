@@ -29,9 +29,7 @@ class Evidence(msgspec.Struct, frozen=True):
     detail: str
 
 
-def evidence_in(
-    trial: Trial, secrets: Mapping[str, str], trophy: str, late_seconds: float = LATE_SECONDS
-) -> Iterable[Evidence]:
+def evidence_in(trial: Trial, secrets: Mapping[str, str], trophy: str) -> Iterable[Evidence]:
     """Evidence in the grading itself; `Field` and `Leavings` look elsewhere."""
     if trial.fault:
         yield Evidence(Proof.FAULT, trial.fault)
@@ -43,7 +41,7 @@ def evidence_in(
     if trophy in trial.output:
         yield Evidence(Proof.CLAIM, "it did what it tried")
     late = trial.seconds - trial.budget_seconds
-    if late > late_seconds:
+    if late > LATE_SECONDS:
         yield Evidence(Proof.TIME, f"{late:.1f} s too long")
     if odd := [character for character in trial.output if _drives_a_terminal(character)]:
         yield Evidence(Proof.SCREEN, f"{len(odd)} control characters")

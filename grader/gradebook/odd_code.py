@@ -41,20 +41,20 @@ _NAMES = {"os._exit", "sys._getframe", "os.fork", "os.kill", "os.system", "sys.s
 _LONGEST_TEXT = 200
 _WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
 
-# What a probe looks with, and who answers in its place writes into: `torch.rand = ...`.
-_REPLACED = r"^[ \t]*(torch|nn|F|np|numpy|random|math|sys|contextlib|builtins)\.[\w.]+[ \t]*=[^=]"
-# Its switches are set by assignment.
+# What a probe looks with, and who answers in its place writes into: `torch.rand = ...`. These are switches.
 _SWITCHES = "torch.backends."
+# Attributes are written all the time, those of what is imported hardly ever: it is found by its usual names.
+_USUAL = r"\b(torch|nn|F|np|numpy|random|math|sys|builtins|inspect|contextlib)"
+_WRITES = rf"setattr\(\s*{_USUAL}\b|{_USUAL}\.[\w.]+[ \t]*(=[^=]|,[^=()]*=[^=]|:[^=\n]*=)"
 
 # Most files hold none of these words, and to parse all of a class takes longer than to search it.
 _WORTH_PARSING = re.compile(
     "|".join(
         (
+            _WRITES,
             *(re.escape(w.rpartition(".")[2]) for w in (*_MODULES, *_PARTS, *_NAMES, *_WORDS)),
-            _REPLACED,
         )
-    ).encode(),
-    re.MULTILINE,
+    ).encode()
 )
 _WRITTEN_OTHERWISE = re.compile(rb"[\x80-\xff]|\\[0-7xuUN\r\n]")
 
@@ -146,14 +146,15 @@ def _looks(node: ast.AST, used: set[str], imported: set[str]) -> Iterator[tuple[
                 yield from _odd_import(alias.name, used, node.lineno)
         case ast.ImportFrom(module=str(module), names=names):
             yield from _odd_import(module, {alias.name for alias in names}, node.lineno)
+        case ast.Attribute(ctx=ast.Store()) if _root(node) in imported:
+            if not (name := ast.unparse(node)).startswith(_SWITCHES):
+                yield node.lineno, f"puts something else in the place of {name}"
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, *_]) if _root(owner) in imported:
+            if not (name := f"{ast.unparse(owner)}.").startswith(_SWITCHES):
+                yield node.lineno, f"puts something else into {name[:-1]}"
         case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
             if f"{owner}.{attribute}" in _NAMES:
                 yield node.lineno, f"uses {owner}.{attribute}"
-        case ast.Assign(targets=targets):
-            for target in targets:
-                name = ast.unparse(target) if isinstance(target, ast.Attribute) else ""
-                if name and _root(target) in imported and not name.startswith(_SWITCHES):
-                    yield node.lineno, f"puts something else in the place of {name}"
         case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
             for word in _WORDS:
                 if word in text:

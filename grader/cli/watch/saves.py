@@ -117,9 +117,8 @@ class Saves:
             now = self._look()
             changed = [name for name in now if now[name] != self._seen[name]]
             # What was read must be what was looked at: a write in between is a part of this save.
-            if not changed or (self._settled(changed) and now == self._look()):
-                break
-            if attempt == _SETTLE_TIMES:
+            whole = not changed or (self._settled(changed) and now == self._look())
+            if whole or attempt == _SETTLE_TIMES:
                 break
             time.sleep(_SETTLE_SECONDS)
         self._seen = now

@@ -285,12 +285,18 @@ def test_lines_that_are_equal_are_told_apart_by_their_function(course: Course) -
     assert ("greeting", "pass") in {(mutant.function, mutant.mutant) for mutant in report.survivors}
 
 
-def test_an_endless_loop_counts_as_caught(course: Course) -> None:
+def test_an_endless_loop_costs_little_and_counts_as_caught(course: Course) -> None:
+    manifest = course.root / "exercises" / "course.toml"
+    text = manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 400")
+    manifest.write_text(text, encoding="utf-8")
+    course = load_course(course.root)
     solution = course.solution(course.exercise("greeting"))
     loop = "    while len(name) > 10:\n        name = name[:10]\n"
     solution.write_text(SOLUTION.replace("    return", loop + "    return"), encoding="utf-8")
     report = report_of(course)
     assert report.timed_out == 1
+    # A quarter of the exercise's own time would be 100 s.
+    assert report.seconds < 60
 
 
 def test_a_solution_that_is_not_right(course: Course) -> None:

@@ -117,9 +117,11 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
     head = "import torch\nfrom torch import nn\n"
     honest = "torch.backends.cudnn.benchmark = False\nmodel = nn.Linear(1, 1)\nmodel.bias = None\n"
     assert judged(head + honest) == []
-    told = [entry.text for entry in judged(head + "torch.rand = len\nnn.Linear.forward = len\n")]
-    assert told[0].startswith("line 3 puts something else in the place of torch.rand")
-    assert "line 4 puts something else in the place of nn.Linear.forward" in " ".join(told)
+    for write in ("torch.rand = len", "if x: torch.rand: Any = len", "torch.rand, y = len, 1"):
+        (entry,) = judged(f"{head}{write}\n")
+        assert entry.text == "line 3 puts something else in the place of torch.rand"
+    (entry,) = judged(f"{head}setattr(nn.Linear, 'forward', len)\n")
+    assert entry.text == "line 3 puts something else into nn.Linear"
 
 
 def test_an_empty_file_is_told_to_be_empty() -> None:

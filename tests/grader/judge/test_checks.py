@@ -663,7 +663,7 @@ def test_large_values_are_judged_in_time() -> None:
     message_of(assert_close, randn(220, 220), randn(220, 220, seed=1))
     message_of(assert_equal, "x" * 2_000_000, "y" * 2_000_000)
     message_of(assert_equal, dict.fromkeys(range(100_000)), dict.fromkeys(range(1, 100_001)))
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 5
 
 
 def test_a_small_comparison_is_cheap() -> None:

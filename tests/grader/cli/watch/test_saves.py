@@ -138,6 +138,24 @@ def test_a_half_written_file_gets_a_moment(watched: Watched) -> None:
     told.once_after(write)
 
 
+def test_a_write_between_the_look_and_the_reading_is_a_part_of_the_save(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, told = watched
+    settled, writes = Saves._settled, iter([RIGHT + b"# late\n"])
+
+    def write_and_settle(self: Saves, ids: list[str]) -> bool:
+        if ids:
+            for content in writes:
+                file.write_bytes(content)
+        return settled(self, ids)
+
+    monkeypatch.setattr(Saves, "_settled", write_and_settle)
+    file.write_bytes(RIGHT + b"# early\n")
+    assert told.next() == ("greeting",)
+    assert told.nothing()
+
+
 def test_a_syntax_error_that_stays_is_told(watched: Watched) -> None:
     file, told = watched
     file.write_bytes(b"def greeting(:\n")
