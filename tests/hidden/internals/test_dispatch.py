@@ -17,24 +17,25 @@ from grader.judge.student import Student
 TENSORS = {"a": torch.arange(6.0).view(2, 3).cos(), "b": torch.arange(12.0).view(3, 4).sin()}
 TENSORS |= {"c": torch.arange(4.0).exp(), "i": torch.tensor([2, 0])}
 # Short programs over clones of these, run here and in the sandbox.
-PLAIN = """result = torch.relu(a @ b + c).sum() * 2
+PLAIN = """x = torch.addmm(c, a, b); result = torch.relu(a @ b + c).sum() * 2, x
 result = torch.nn.functional.linear(a, b.t(), c)
 result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)
 result = a[:0] @ b
 result = torch.where(a > 0, a, 0.0).clamp(min=None, max=1.0)"""
 LISTS = """result = torch.cat([a, a * 2, a[:, :1]], 1)
 a[:, i] = b[:2, :2]; result = a[:, i]
-result = torch._foreach_add([a, c], [b[:2, :3], c])[0]
+x = torch._foreach_add([a, c], [b[:2, :3], c])[0]; result = x, torch.split(b, 3, 1)
 result = a.max(1)[0], b.max()
 result = a.sum().item(), torch.equal(a, a)
 torch._foreach_mul_([a, c], 2); result = a, c"""
 KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(2, 4))
-result = torch.searchsorted(a, a, sorter=a.argsort(1))
+x = torch.searchsorted(a, a, sorter=a.argsort(1)); \
+result = x, torch.topk(a, 1, out=(a.new_empty(2, 1), i.new_empty(2, 1)))[0]
 torch.unbind_copy(a, out=[c.new_empty(3), c.new_empty(3)]); result = torch.add(a, a, alpha=3)"""
 IN_PLACE = """a.t_(); result = a
 view = b.t(); view.add_(1); result = b, view._base is b
 c.unsqueeze_(0); c.squeeze_(0); result = c.mul_(2) is c
-result = torch.add(a, a, out=a.new_empty(0))"""
+result = torch.add(a, a, out=a.new_empty(0)), c.resize_(2, 1)"""
 OTHERS = """p = torch.nn.Parameter(b); y = a @ p; y.tanh().sum().backward(); result = p.grad, y.requires_grad
 s, = torch.autograd.grad(c.requires_grad_().exp().sum(), c, create_graph=True); result = s, s.is_leaf
 x = torch.empty(5, 3, device='meta') @ torch.empty(3, 2, device='meta'); result = x.is_meta

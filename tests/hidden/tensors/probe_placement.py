@@ -38,9 +38,7 @@ def batch(kind: str) -> Any:
         for level in range(60):
             made = {"inner": made} if level % 3 == 0 else [made] if level % 3 == 1 else (made,)
         return made
-    batches = {
-        "tensor": x,
-        "labels": y,
+    batches: dict[str, Any] = {
         "dict": {"x": x, "label": y, 3: x[0], "a": x.double()},
         "list": [x, y, x.half(), nn.Parameter(x.clone())],
         "tuple": (x, y),
@@ -54,11 +52,11 @@ def batch(kind: str) -> Any:
         "NamedTuple": Sample(x, y),
         "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
         "dtypes": {d: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, d)) for d in DTYPES},
-        "others": [None, 3, 2.5, "text", True, x.numpy(), object(), Mover(), nn.Linear(1, 1), x],
-        "None": None,
+        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Linear(1, 1), x],
         "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
-        "empty list": [],
     }
+    batches |= {"tensor": x, "labels": y, "array": x.numpy()}
+    batches |= {"None": None, "text": "text", "empty dict": {}, "empty list": [], "empty tuple": ()}
     return batches[kind]
 
 

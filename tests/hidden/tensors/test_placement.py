@@ -71,7 +71,7 @@ def test_no_dtype(student: Student) -> None:
 @pytest.mark.hint("isinstance(batch, Tensor), not hasattr(batch, 'to'); return all else as it is.")
 def test_other_values(student: Student) -> None:
     """None, numbers, strings and any object are passed on as the same object."""
-    for kind in ("others", "None"):
+    for kind in ("others", "None", "text", "array"):
         check_moved(student, kind, "meta", "float64")
 
 
@@ -80,7 +80,7 @@ def test_other_values(student: Student) -> None:
 @pytest.mark.hint("An empty container is a container: build an empty one of its kind.")
 def test_empty(student: Student) -> None:
     """Containers and tensors may be empty."""
-    for kind in ("empty", "empty list"):
+    for kind in ("empty", "empty dict", "empty list", "empty tuple"):
         check_moved(student, kind, "meta", "float64")
 
 
@@ -186,6 +186,7 @@ def test_misplaced(student: Student) -> None:
                 "Buffers that are not persistent are forgotten.": without(right, CACHES),
                 "Frozen parameters are forgotten.": without(right, FROZEN),
                 "Parameters are forgotten.": without(right, PARAMETERS),
+                "Buffers and plain attributes are forgotten.": without(right, PLAIN + BUFFERS),
                 "Plain attributes of submodules are forgotten.": without(right, DEEP),
                 "What is on the device is named, not what is not.": without(ALL, right),
                 "All is named where the first parameter is elsewhere: ask each tensor.": ALL,

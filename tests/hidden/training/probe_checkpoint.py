@@ -144,8 +144,8 @@ class Training:
         }
 
 
-def network(*extra: nn.Module, outputs: int = 1) -> nn.Sequential:
-    layers = nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Dropout(0.5), nn.Linear(5, outputs)
+def network(*extra: nn.Module, width: int = 5, outputs: int = 1) -> nn.Sequential:
+    layers = nn.Linear(3, width), nn.BatchNorm1d(width), nn.Dropout(0.5), nn.Linear(width, outputs)
     return nn.Sequential(*layers, *extra)
 
 
@@ -183,6 +183,7 @@ def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict
     """
     arrange(seed, kept=True)
     training = _saved(kind, seed)
+    held = training.facts()["objects"]
     objects = [training.model, training.optimizer, epoch, training.scheduler]
     tag = torch.serialization.location_tag
     with folder() as place:
@@ -194,7 +195,7 @@ def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict
             torch.serialization.location_tag = tag
         there = (place / "saved.pt").is_file()
         content = (place / "saved.pt").read_bytes() if there else None
-        return {"saved": training.facts(), "file": content}
+        return {"held": held, "saved": training.facts(), "file": content}
 
 
 def resumed(module: Any, kind: str, seed: int, file: bytes, plan: str = "") -> dict[str, Any]:
@@ -235,7 +236,7 @@ def refusal(module: Any, changed: str) -> dict[str, Any]:
     training = Training("none", 1)
     models = {"more layers": network(nn.Linear(1, 1)), "fewer layers": network()[:3]}
     # To one more row copy_ would spread what the file has.
-    models |= {"other shapes": network(outputs=2)}
+    models |= {"other shapes": network(width=4), "more outputs": network(outputs=2)}
     models |= {"more buffers": network(nn.BatchNorm1d(1, affine=False))}
     with folder() as place:
         path = place / "saved.pt"
