@@ -9,8 +9,11 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, GraderError, JudgeError
-from grader.judge.process import JudgeOverrun, judges
+from grader.judge.process import Judge, JudgeOverrun, judges
 from grader.student.plots.process import Drawn, NotDrawn, PlotFault, Request
+
+# What a judge process runs that draws.
+PROGRAM = "grader.student.plots.process"
 
 _decode = msgspec.json.Decoder(Drawn | NotDrawn | PlotFault).decode
 
@@ -39,13 +42,17 @@ def draw(
         raise CourseError(
             f"{exercise.id} has nothing to draw here: there is no {course.plot(exercise)}."
         )
-    manifest = str(course.folder / "course.toml")
-    request = Request(manifest, exercise.id, source, reference, seed)
-    with judges(preload=exercise.preload, program="grader.student.plots.process") as (judge,):
-        try:
-            line = next(judge.ask(request), b"")
-        except JudgeOverrun as overrun:
-            return NotDrawn(overrun.outcome, str(overrun))
+    request = Request(str(course.folder / "course.toml"), exercise.id, source, reference, seed)
+    with judges(preload=exercise.preload, program=PROGRAM) as (judge,):
+        return drawn_by(judge, request)
+
+
+def drawn_by(judge: Judge, request: Request) -> Drawn | NotDrawn:
+    """What a judge process of the `PROGRAM` drew; raises GraderError for a fault of ours."""
+    try:
+        line = next(judge.ask(request), b"")
+    except JudgeOverrun as overrun:
+        return NotDrawn(overrun.outcome, str(overrun))
     if not line:
         raise JudgeError(
             "The process that draws ended without an answer; what it printed last stands above."

@@ -1,4 +1,4 @@
-"""`grade plot` as students meet it, the six real experiments, and PNGs of strangers."""
+"""`grade plot` as students meet it, the real experiments, and PNGs of strangers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from grader.course.manifest import load_course
+from grader.judge.process import Judge, judges
 from grader.student.plots.axes import share_axes
-from grader.student.plots.plot import draw
+from grader.student.plots.plot import PROGRAM, drawn_by
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
-from grader.student.plots.process import Drawn, runs_in_turn
+from grader.student.plots.process import Drawn, Request, runs_in_turn
 
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -332,13 +334,20 @@ def test_a_picture_that_cannot_be_written_says_where_else(course: Path) -> None:
     assert "is a directory" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def artist() -> Iterator[Judge]:
+    """One process that draws them all: torch and matplotlib are imported once."""
+    with judges(preload=("torch",), program=PROGRAM) as (judge,):
+        yield judge
+
+
 @pytest.mark.parametrize(
     "exercise", sorted(p.stem.removeprefix("plot_") for p in ROOT.glob("tests/plots/*/plot_*.py"))
 )
-def test_the_real_experiments_draw_the_solutions(exercise: str) -> None:
+def test_the_real_experiments_draw_the_solutions(artist: Judge, exercise: str) -> None:
     course = load_course(ROOT)
-    found = course.exercise(exercise)
-    drawn = draw(course, found, course.solution(found).read_bytes())
+    source = course.solution(course.exercise(exercise)).read_bytes()
+    drawn = drawn_by(artist, Request(str(course.folder / "course.toml"), exercise, source))
     assert isinstance(drawn, Drawn)
     assert drawn.note == ""
     assert plain_png(drawn.picture).startswith(b"\x89PNG")
