@@ -137,11 +137,11 @@ def test_nothing_happens(student: Student) -> None:
 def test_step(student: Student) -> None:
     """Every parameter that has a gradient becomes p - lr * p.grad, without torch.optim; no other changes."""
     for lr, given in ((123.4, LISTED), (2.0, "in a generator"), (1.5, OFF)):
-        why = "a generator is used up" if lr == 2 else "p = p - ... binds p to a new tensor"
+        why = "is a generator used up" if lr == 2 else "does p = p - ... bind p to a new tensor"
         right, grads = numbers(torch.float32 if lr == 2 else torch.float64)
         values = after(right, grads, -lr)
         wrong = {
-            f"Nothing has changed: {why}; change p itself, in one loop.": values,
+            f"Nothing has changed: {why}? Change p itself, in one loop.": values,
             "The first one is left out (used up by then, if a generator).": values[:1] + right[1:],
             "The step goes uphill: subtract lr * p.grad.": after(values, grads, -lr),
             "The learning rate is left out: subtract lr * p.grad.": after(values, grads, 1.0),

@@ -276,11 +276,12 @@ def part(of: Tensor, among: Tensor) -> float:
 def check_fraction(fraction: Any, values: Tensor, scale: float) -> None:
     some, every = values != 0, torch.ones_like(values, dtype=torch.bool)
     gone, single = lost(values, scale), (values.float() * scale).half() == 0
-    early, zeros = values.half() * scale == 0, (values * scale).half() == 0
+    zeros = (values * scale).half() == 0
     mistakes = {
         "You multiply in float32: do it in the dtype of values.": part(some & single, some),
-        "You turn the values into float16 before they are scaled.": part(some & early, some),
-        "The scale is ignored.": part(lost(values, 1.0), some),
+        "The scale comes too late, or not at all: multiply before you convert.": part(
+            lost(values, 1.0), some
+        ),
         "You divide by the number of all entries, zeros too.": part(gone, every),
         "Zeros count in yours: they were zero before.": part(zeros, every),
         "What only loses digits is counted: it is not 0.": part(lost(values, scale, 6e-5), some),
