@@ -37,8 +37,9 @@ def _loop() -> nn.Module:
 
 def made(module: Any, name: str, state: State, training: list[bool]) -> Any:
     """A model with these weights, whose modules have these modes, in the order of modules()."""
-    layers = [nn.BatchNorm1d(3), nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2)]
-    model: Any = _loop() if name == "loop" else nn.Sequential(*layers)
+    inner = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5))
+    net = nn.Sequential(nn.BatchNorm1d(3), inner, nn.Linear(4, 2))
+    model: Any = _loop() if name == "loop" else net
     if name in ("router", "free"):
         model = module.Router(3, 2)
     model.to(next(iter(state.values()), torch.ones(1)).dtype).load_state_dict(state)
@@ -51,11 +52,19 @@ def made(module: Any, name: str, state: State, training: list[bool]) -> Any:
     return model
 
 
-def _left(model: Any) -> dict[str, Any]:
+def _left(model: Any, example: list[Tensor]) -> dict[str, Any]:
     modes = [part.training for part in model.modules()]
-    needs = [parameter.requires_grad for parameter in model.parameters()]
+    needs = [tensor.requires_grad for tensor in (*model.parameters(), *example)]
     state = {n: v.clone() for n, v in model.state_dict().items()}
-    return {"modes": modes, "needs": needs, "state": state}
+    left = [x.detach() for x in example]
+    return {"modes": modes, "needs": needs, "state": state, "example": left}
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error; the last one of TorchScript's, which tells of another error in it."""
+    lines = str(error).strip().splitlines() or [""]
+    told = "TorchScript" in lines[0]
+    return lines[-1][:200] if told else f"{type(error).__name__}: {lines[0][:200]}"
 
 
 def _ran(run: Callable[[Tensor], Any], xs: list[Tensor]) -> list[Any]:
@@ -65,7 +74,7 @@ def _ran(run: Callable[[Tensor], Any], xs: list[Tensor]) -> list[Any]:
         try:
             outputs.append(run(x))
         except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
-            outputs.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}")
+            outputs.append(_said(error))
     return [output.detach() if isinstance(output, Tensor) else output for output in outputs]
 
 
@@ -88,7 +97,7 @@ def branches(module: Any, state: State, example: Tensor, xs: list[Tensor]) -> di
         dims = ({0: torch.export.Dim("batch", min=1)},)
         program = torch.export.export(free.eval(), (example,), dynamic_shapes=dims)
     except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
-        return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
+        return {"error": _said(error)}
     return {"error": None, "values": _ran(program.module(), xs)}
 
 
@@ -99,7 +108,7 @@ def exported(
     *example, xs = inputs
     model = made(module, name, state, modes)
     result = getattr(module, exporter)(model, *example)
-    report = {**_left(model), "example": example, "kind": type(result).__name__}
+    report = {**_left(model, example), "kind": type(result).__name__}
     if isinstance(result, torch.jit.ScriptModule):
         buffer = io.BytesIO()
         torch.jit.save(result, buffer)
@@ -113,7 +122,7 @@ def exported(
 
 
 class _Given(nn.Module):
-    """Returns the tensor at the place that x says, plus 100 for each module in train mode."""
+    """Returns the tensor at the place that the width of x says, plus 100 for each module in train mode."""
 
     def __init__(self, outputs: list[Tensor], modes: list[bool]) -> None:
         super().__init__()
@@ -122,7 +131,7 @@ class _Given(nn.Module):
             part.training = mode
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outputs[int(x)] + 100 * sum(part.training for part in self.modules())
+        return self.outputs[x.shape[1] - 1] + 100 * sum(part.training for part in self.modules())
 
 
 def difference(
@@ -134,9 +143,10 @@ def difference(
     def other(x: Tensor) -> Tensor:
         if raises:
             raise LookupError("exported")
-        return pairs[int(x)][1]
+        return pairs[x.shape[1] - 1][1]
 
-    value = module.largest_difference(model, other, (torch.tensor(i) for i in range(len(pairs))))
+    xs = (torch.ones(len(pair[0]), i) for i, pair in enumerate(pairs, 1))
+    value = module.largest_difference(model, other, xs)
     return {"value": value, "modes": [part.training for part in model.modules()]}
 
 

@@ -24,11 +24,11 @@ def outputs(module: Any, how: str, xs: list[Tensor]) -> list[Any]:
         given = router(module)
         model = module.BranchFreeRouter(given)
         if model is given:
-            return ["the router itself"]
+            return ["the router itself"] * len(xs)
     elif how == "to_torchscript":
         model = module.to_torchscript(router(module))
         if not isinstance(model, torch.jit.ScriptModule):
-            return [f"{type(model).__name__}, which is no ScriptModule"]
+            return [f"{type(model).__name__}, which is no ScriptModule"] * len(xs)
     else:
         model = module.to_exported(nn.Sequential(nn.Dropout(0.5)), torch.ones(1, 1)).module()
     return [model(x).detach() for x in xs]
