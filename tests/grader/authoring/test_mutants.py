@@ -166,7 +166,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "fit": 101,
         "clipping": 86,
         "mixed_precision": 92,
-        "checkpoint": 58,
+        "checkpoint": 61,
         "reproducibility": 71,
         "collate": 47,
         "dataset": 66,

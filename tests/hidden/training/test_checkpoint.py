@@ -139,7 +139,7 @@ def test_leaves_modes(student: Student) -> None:
 @pytest.mark.hint("model, optimizer and scheduler.load_state_dict; set_random_state comes last.")
 def test_resumes(student: Student) -> None:
     """New objects, whatever they have done before, go on bit for bit as if nothing had happened."""
-    for kind in KINDS:
+    for kind in (*KINDS, "unstarted"):
         report = run(student, kind)
         check_restored(report)
         for name in ("weights", "buffers", "state", "options", "scheduler", "draws"):
@@ -167,7 +167,8 @@ def test_scheduler(student: Student) -> None:
 @pytest.mark.hint('torch.load(path, map_location="cpu", weights_only=True), and strict loading.')
 def test_other_files(student: Student) -> None:
     """A file from a GPU loads; one with code in it, which is not run, or of another model is refused."""
-    check_model(run(student, "ReduceLROnPlateau", "gpu"))
+    for loaded in ("loaded", "loaded again"):
+        check_model(run(student, "ReduceLROnPlateau", "gpu"), loaded)
     for case in CASES:
         report = student.run("refusal", case)
         told = "The code in a file is run by loading it: weights_only=True reads plain data only."
@@ -209,7 +210,7 @@ def undisturbed(student: Student) -> Any:
     """Seeds, and what is drawn and how trainings go where no student's code runs: see the probe."""
 
     def ask() -> list[Any]:
-        kinds = ("none", "StepLR", *KINDS)
+        kinds = ("none", "unstarted", "StepLR", *KINDS)
         seeds = dict(zip(kinds, random.sample(range(10**6), len(kinds)), strict=True))
         return [seeds, *student.apart("undisturbed", seeds)]
 
