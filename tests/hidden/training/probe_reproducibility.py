@@ -56,7 +56,7 @@ class Stop(Exception):
 def around(module: Any, inside: str) -> dict[str, Any]:
     """The draws before a block; called where no student's code runs."""
     arrange(8)
-    if inside != "seeds":  # else no normal number is in hand
+    if inside == "seeds":  # else a normal number is in hand
         draw()
     return draws()
 
@@ -69,7 +69,7 @@ def forked(module: Any, seed: int | None, inside: str) -> dict[str, Any]:
     manager = module.fork_rng(seed) if inside else module.fork_rng(**given)
     report["made"] = draws()
     arrange(8)
-    if inside != "seeds":  # else no normal number is in hand
+    if inside == "seeds":  # else a normal number is in hand
         draw()
     report["before"], report["raised"] = draws(), None
     try:
@@ -124,11 +124,7 @@ class Items(Dataset[torch.Tensor]):
         if worker is None:
             return torch.tensor([i, -1, 0, 0, 0], dtype=torch.float64)
         number = worker.id if os.getpid() != self.home else -1
-        numbers = (
-            random.random(),
-            float(np.random.rand()),
-            torch.rand(1, dtype=torch.float64).item(),
-        )
+        numbers = random.random(), np.random.rand(), torch.rand(1, dtype=torch.float64).item()
         return torch.tensor([i, number, *numbers], dtype=torch.float64)
 
 
@@ -137,7 +133,7 @@ def passes(
 ) -> Any:
     """The batches of each pass of a plan over loaders of these seeds, which are made first: "0" the first one.
 
-    With a noise other random numbers are drawn before each pass.
+    With another noise other random numbers are drawn before each pass. In a pass it draws after each batch.
     """
     arrange(noise)
     before = draws()
@@ -145,13 +141,18 @@ def passes(
     report: dict[str, Any] = {"epochs": [], "before": before, "made": draws(), "changed": []}
     report["kinds"] = [isinstance(loader, DataLoader) for loader in loaders]
     for i, step in enumerate(plan):
-        if noise:
-            arrange(noise + i)
-        before = draws()
+        arrange(noise + i)
         loader = loaders[int(step)]
         # Here workers can only be forked, also where the student asks for another way.
         if getattr(loader, "num_workers", 0) and getattr(loader, "_iterator", None) is None:
             loader.multiprocessing_context = "fork"
-        report["epochs"].append(list(loader))
-        report["changed"].append(draws() != before)
+        report["epochs"].append([])
+        for batch in loader:
+            report["epochs"][-1].append(batch)
+            draw()
+        after = draws()
+        arrange(noise + i)
+        for _ in report["epochs"][-1]:
+            draw()
+        report["changed"].append(draws() != after)
     return report

@@ -71,7 +71,7 @@ def test_example_loader(student: Student) -> None:
     reports = [student.run("orders", seed, noise) for seed, noise in ((1, 3), (1, 4), (2, 3))]
     epochs, again, other = (entry(report, "epochs", kind=list) for report in reports)
     laws.check_epochs(epochs, list(range(10)), batch_size=4, shuffled=True)
-    told = "The global generator decides the orders: give the loader a generator of its own."
+    told = "Another loader with the seed 1 gives other orders: give each a generator of its own."
     assert again == epochs, told
     assert other != epochs, "The seeds 1 and 2 give the same orders."
     told = "A pass over the loader draws from torch's global generator, or seeds it."
