@@ -167,7 +167,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "clipping": 86,
         "mixed_precision": 92,
         "checkpoint": 61,
-        "reproducibility": 74,
+        "reproducibility": 73,
         "collate": 47,
         "dataset": 66,
         "bug_hunt": 58,

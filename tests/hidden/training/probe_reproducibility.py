@@ -133,7 +133,7 @@ def passes(
 ) -> Any:
     """The batches of each pass of a plan over loaders of these seeds, which are made first: "0" the first one.
 
-    With another noise other random numbers are drawn before each pass. In a pass it draws after each batch.
+    With a noise other random numbers are drawn before each pass.
     """
     arrange(noise)
     before = draws()
@@ -141,18 +141,13 @@ def passes(
     report: dict[str, Any] = {"epochs": [], "before": before, "made": draws(), "changed": []}
     report["kinds"] = [isinstance(loader, DataLoader) for loader in loaders]
     for i, step in enumerate(plan):
-        arrange(noise + i)
+        if noise:
+            arrange(noise + i)
+        before = draws()
         loader = loaders[int(step)]
         # Here workers can only be forked, also where the student asks for another way.
         if getattr(loader, "num_workers", 0) and getattr(loader, "_iterator", None) is None:
             loader.multiprocessing_context = "fork"
-        report["epochs"].append([])
-        for batch in loader:
-            report["epochs"][-1].append(batch)
-            draw()
-        after = draws()
-        arrange(noise + i)
-        for _ in report["epochs"][-1]:
-            draw()
-        report["changed"].append(draws() != after)
+        report["epochs"].append(list(loader))
+        report["changed"].append(draws() != before)
     return report

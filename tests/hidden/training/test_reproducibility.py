@@ -196,7 +196,8 @@ def test_workers(student: Student) -> None:
         assert numbers == [0.0, 1.0], "With num_workers=2, the items do not come from two workers."
         assert sorted(table[:, 0].tolist()) == list(range(8)), "Not every item comes once an epoch."
     told = "With num_workers the first epoch has another order than without: seed alone decides."
-    assert ids(reports[0])[0] == ids(passes(student, [3], "0", length=8, size=2))[0], told
+    # Of the first two: with workers torch asks a sampler for its order twice, and one may count that.
+    assert ids(reports[0])[0] in ids(passes(student, [3], "00", length=8, size=2)), told
     for i, library in enumerate(("Python's random", "NumPy", "torch"), start=2):
         draws = [[table[table[:, 1] == n][:, i].tolist() for n in (0, 1)] for table in first]
         told = f"Both workers draw the same from {library}: seed each from torch.initial_seed()."
@@ -216,7 +217,7 @@ def test_workers(student: Student) -> None:
 def test_global_state(student: Student) -> None:
     """Making and iterating a loader leaves the three global generators as they were."""
     for shuffle, workers in ((True, 0), (False, 0), (True, 2)):
-        plain = passes(student, [3, 4], "01010", shuffle=shuffle)
+        plain = passes(student, [3, 4], "01010", 1, shuffle=shuffle)
         report = worked(student) if workers else plain
         when = "after seeded_loader, which neither seeds the global generators nor draws from them"
         check_draws(entry(report, "made"), entry(report, "before"), when)
