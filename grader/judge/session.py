@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import re
 import signal
 import time
@@ -301,8 +302,15 @@ class Session:
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
         error = _raised_error(reply)
-        error.unwritten = not error.frames or _raises_at(self.tree, error.frames[-1].line)
+        line = error.frames[-1].line if error.frames else None
+        error.unwritten = line is None or any(line in lines for lines in self._raises)
         return error
+
+    @functools.cached_property
+    def _raises(self) -> list[range]:
+        """The lines of each raise statement."""
+        statements = (node for node in ast.walk(self.tree) if isinstance(node, ast.Raise))
+        return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements]
 
     def _refuse_operators(self, operators: tuple[str, ...] | None, entry_point: str) -> None:
         """Raise Forbidden if a traced call ran a forbidden operator, or ended the tracing."""
@@ -336,12 +344,6 @@ class Session:
                     Frame(line, clean(function, 80)),
                 )
         return reply
-
-
-def _raises_at(tree: ast.Module, line: int) -> bool:
-    """Whether a raise statement stands on this line."""
-    statements = (node for node in ast.walk(tree) if isinstance(node, ast.Raise))
-    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for node in statements)
 
 
 _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace operation")

@@ -162,9 +162,9 @@ def agreement(
     """Elementwise, whether two arrays of one shape agree; NaN agrees with NaN alone."""
     import numpy as np
 
-    with np.errstate(all="ignore"):
-        same = np.asarray(actual == expected)
-        if expected.dtype.kind in "fc" and not same.all():
+    same = np.asarray(actual == expected)
+    if expected.dtype.kind in "fc" and not same.all():
+        with np.errstate(all="ignore"):
             error = np.abs(actual - expected)
             allowed = tolerance.atol + tolerance.rtol * np.abs(expected)
             same = same | (np.isfinite(error) & (error <= allowed))
@@ -213,11 +213,24 @@ def _compare_arrays(actual: Any, expected: Any, rule: Rule) -> DifferenceKind | 
         return DifferenceKind.SHAPE
     if actual.dtype != expected.dtype:
         return DifferenceKind.DTYPE
+    if is_tensor(expected) and _identical(actual, expected):
+        return None
     left, right = as_array(actual), as_array(expected)
     if left is None or right is None:
         return DifferenceKind.INCOMPARABLE
     agrees = agreement(left, right, rule.tolerance(dtype_name(expected)))
     return None if agrees.all() else DifferenceKind.VALUES
+
+
+def _identical(actual: Any, expected: Any) -> bool:
+    """Whether two plain tensors hold the same numbers; torch says so ten times as fast as NumPy."""
+    torch = sys.modules["torch"]
+    if any(t.layout is not torch.strided or t.device.type != "cpu" for t in (actual, expected)):
+        return False
+    try:
+        return not expected.is_quantized and bool(torch.equal(actual, expected))
+    except NotImplementedError:  # of a dtype without arithmetic
+        return False
 
 
 def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind | None:

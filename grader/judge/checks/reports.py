@@ -51,7 +51,8 @@ def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
 
 
 def _step(value: Any, key: str | int, names: Sequence[str]) -> tuple[Any, bool]:
-    if isinstance(value, Mapping):
+    # Nearly always a dict, of which Python need not ask whether it is a Mapping.
+    if type(value) is dict or isinstance(value, Mapping):
         return (value[key], False) if key in value else (None, True)
     if isinstance(value, Record) and key in (field_names(value) or ()):
         return value.fields[str(key)], False

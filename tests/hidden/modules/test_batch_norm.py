@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
@@ -370,9 +369,12 @@ def local() -> nn.Sequential:
 def difference(state: Any, x: Tensor, size: int, training: list[str]) -> Tensor:
     """All differences between one pass and one in batches."""
     made = local()
-    made.load_state_dict(state)
     for name, part in made.named_modules():
         part.training = name in training
+
+    def anew(batch: Tensor) -> Any:
+        made.load_state_dict(state)
+        return made(batch)
+
     with torch.no_grad():
-        parts = [copy.deepcopy(made)(batch) for batch in x.split(size)]
-        return torch.sub(copy.deepcopy(made)(x), torch.cat(parts))
+        return torch.sub(anew(x), torch.cat([anew(batch) for batch in x.split(size)]))

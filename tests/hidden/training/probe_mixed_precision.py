@@ -58,17 +58,15 @@ def scripted(
                 if not call.startswith("again ") or type(error) is not RuntimeError:
                     raise
                 raised = True
-        reports.append(
-            {
-                "value": value,
-                "raised": raised,
-                "scale": scaler.get_scale(),
-                "same": all(p.grad is g for p, g in zip(params, held, strict=False)),
-                "grads": [None if p.grad is None else p.grad.clone() for p in params],
-                "values": [p.detach().clone() for p in params],
-                "momenta": [m if m is None else m.clone() for m in momenta(sgd, params)],
-            }
-        )
+        report = {"value": value, "raised": raised, "scale": scaler.get_scale()}
+        # Of a set gradient and of update nothing but the scale is asked; tensors cost time.
+        if isinstance(call, str) and call.endswith(("unscale_", "step")):
+            report["same"] = all(p.grad is g for p, g in zip(params, held, strict=False))
+            report["grads"] = [None if p.grad is None else p.grad.clone() for p in params]
+            report["values"] = [p.detach().clone() for p in params]
+        if call == "step":
+            report["momenta"] = [m if m is None else m.clone() for m in momenta(sgd, params)]
+        reports.append(report)
     return reports
 
 

@@ -188,7 +188,8 @@ def test_resumes(student: Student) -> None:
 
         right = simulate(values, grads, options_of)[5:]
         assert_close(on, right, what="the list of the values of steps 6 to 9", **LOOSE[dtype])
-        mistakes = {anew: simulate(at, grads[5:], options_of), lost: again}
+        slipped = functools.partial(simulate, at, grads[5:], options_of)
+        mistakes = {anew: slipped, lost: again}
         what = "the list of the values of steps 6 to 9, after loading,"
         assert_close(again, right, what=what, mistakes=mistakes, **LOOSE[dtype])
         assert laws.same(again, on), exactly
@@ -276,6 +277,7 @@ def check(student: Student, options: Any, case: Any = None, told: Any = None) ->
     report, dtype = student.run("trained", values, grads, options), values[0].dtype
     history = entry(report, "history", kind=list, count=len(grads))
 
+    @functools.cache
     def right(slip: str = "") -> Tensor:
         return torch.stack(simulate(values, grads, DEFAULTS | options, slip))
 
@@ -333,11 +335,14 @@ def updated(p: Any, m: Any, v: Any, g: Any, t: int, o: dict[str, Any], slip: str
     m_hat = g if slip == "no momentum" else m_hat
     if slip == "late l2":
         m_hat = m_hat + pull
-    root = {
-        "eps inside": (v_hat + eps).sqrt(),
-        "eps before": (v.sqrt() + eps) / (1 - b2**t) ** 0.5,
-        "no eps": v_hat.sqrt(),
-        "no root": v_hat + eps,
-    }.get(slip, v_hat.sqrt() + eps)
+    match slip:
+        case "eps inside":
+            root = (v_hat + eps).sqrt()
+        case "eps before":
+            root = (v.sqrt() + eps) / (1 - b2**t) ** 0.5
+        case "no root":
+            root = v_hat + eps
+        case _:
+            root = v_hat.sqrt() + (0 if slip == "no eps" else eps)
     p = p - (-lr if slip == "sign" else lr) * m_hat / root
     return (p * shrink if slip == "after" and decoupled else p), m, v

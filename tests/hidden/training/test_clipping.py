@@ -181,7 +181,7 @@ def test_steps(student: Student) -> None:
     weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
     given = *live(student, weights), *batches[0]
     laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
-    norms = sorted(simulate(weights, batches, math.inf, "value"))
+    norms = sorted(every("value", simulate(weights, batches, math.inf)))
     limits = norms[0] / 4, norms[-1] * 0.8, norms[-1] * 1e4, math.inf  # clip each, some, none
     for limit, stale in zip(limits, (0.0, 70.0, 0.0, 0.0), strict=True):
         check_steps(student, weights, batches, limit, stale)
@@ -352,9 +352,9 @@ def live(student: Student, weights: Tensor) -> tuple[Any, ...]:
 
 
 def simulate(
-    weights: Tensor, batches: list[Batch], limit: float, key: str, mistake: str = "", stale: Any = 0
+    weights: Tensor, batches: list[Batch], limit: float, mistake: str = "", stale: float = 0.0
 ) -> list[Any]:
-    """A training, or a mistaken one: what each step returns or leaves."""
+    """A training, or a mistaken one: what each step returns and leaves, and its loss."""
     losses = []
 
     def train_step(model: Any, loss_fn: Any, sgd: Any, x: Any, y: Any, limit: float) -> float:
@@ -372,7 +372,11 @@ def simulate(
 
     module = SimpleNamespace(train_step=train_step)
     steps = PROBE.trained(module, weights, batches, limit, stale=stale)
-    return [loss.item() for loss in losses] if key == "losses" else [step[key] for step in steps]
+    return [{**step, "loss": loss.item()} for step, loss in zip(steps, losses, strict=True)]
+
+
+def every(key: str, steps: list[Any]) -> list[Any]:
+    return [step[key] for step in steps]
 
 
 def trained(student: Student, weights: Tensor, batches: Any, limit: float, **options: Any) -> Any:
@@ -385,9 +389,13 @@ def check_steps(
 ) -> None:
     """What each step returns and leaves is right; the usual mistakes have names."""
     reports = trained(student, weights, batches, limit, stale=stale)
-    run = partial(simulate, weights, batches, limit)
+    right = simulate(weights, batches, limit)
+
+    def slipped(mistake: str) -> list[Any]:
+        return every("weights", simulate(weights, batches, limit, mistake, stale))
+
     known: dict[str, Any] = {
-        f"Your step {words}.": partial(run, "weights", mistake, stale)
+        f"Your step {words}.": partial(slipped, mistake)
         for mistake, words in {
             "unclipped": "is not clipped: clip between backward and the step",
             "own": "is clipped for each parameter on its own",
@@ -396,16 +404,19 @@ def check_steps(
     }
     what = f"the list of all weights after each step with max_norm={limit:.3g}"
     actual = [entry(report, "weights") for report in reports]
-    assert_close(actual, run("weights"), what=what, mistakes=known, rtol=1e-5, atol=1e-6)
-    norms, right = [entry(report, "value", kind=float) for report in reports], run("value")
+    assert_close(actual, every("weights", right), what=what, mistakes=known, rtol=1e-5, atol=1e-6)
+    norms, wanted = (
+        [entry(report, "value", kind=float) for report in reports],
+        every("value", right),
+    )
     # Whether a norm that is not finite is inf or NaN is up to the order of the arithmetic.
     norms = [norm if math.isfinite(norm) else math.inf for norm in norms]
     known = {
-        "That is the norm after clipping.": [min(norm, limit) for norm in right],
-        "That is the loss: return the norm of the gradients.": partial(run, "losses"),
+        "That is the norm after clipping.": [min(norm, limit) for norm in wanted],
+        "That is the loss: return the norm of the gradients.": every("loss", right),
         "A skipped step has its norm, too, inf or NaN.": [
-            n if n < math.inf else 0.0 for n in right
+            n if n < math.inf else 0.0 for n in wanted
         ],
     }
     what = f"the list of the results of each step with max_norm={limit:.3g}"
-    assert_close(norms, right, what=what, mistakes=known, rtol=1e-5)
+    assert_close(norms, wanted, what=what, mistakes=known, rtol=1e-5)

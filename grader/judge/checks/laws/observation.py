@@ -245,11 +245,14 @@ def _known_module(module: Any, reported: Any) -> Any:
 # --- what differs -----------------------------------------------------------------------------------
 
 
+_EXACTLY = Rule(exact=True)
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two values are exactly equal: types, dtypes, shapes, numbers; NaN equals NaN."""
     if isinstance(left, Opaque) or isinstance(right, Opaque):
         return bool(left == right)
-    return first_mismatch(left, right, Rule(exact=True)) is None
+    return first_mismatch(left, right, _EXACTLY) is None
 
 
 def _changes(name: str, before: Any, after: Any, owners: frozenset[str]) -> Iterator[Change]:
