@@ -170,7 +170,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "reproducibility": 73,
         "collate": 47,
         "dataset": 66,
-        "bug_hunt": 58,
+        "bug_hunt": 64,
         "loss_history": 61,
         "nan_watch": 80,
         "dispatch": 63,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,10 +46,14 @@ class Batches(list[Any]):
 
 
 def items(count: int, first: int) -> list[tuple[Tensor, int]]:
-    """A dataset of (number, sine, cosine) and a label, sorted by label; numbers begin at `first`."""
+    """(number / 1024, sine, cosine) and a label, sorted; with labels 2 and 3, the validation's loss rises."""
     numbers = torch.arange(first, first + count).double()
-    rows = torch.stack([numbers, numbers.sin(), numbers.cos()], dim=1)
-    return [(row, i * 4 // count) for i, row in enumerate(rows)]
+    rows = torch.stack([numbers / 1024, numbers.sin(), numbers.cos()], dim=1)
+    return [(row, i * 2 // count + 2 * (first > 0)) for i, row in enumerate(rows)]
+
+
+def numbers_of(features: Tensor) -> list[int]:
+    return [round(1024 * value) for value in features[:, 0].tolist()]
 
 
 def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -82,9 +87,11 @@ def evaluated(
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
 
-    def state() -> list[Tensor]:
-        tensors = [*model.parameters(), *model.buffers(), *(p.grad for p in model.parameters())]
-        return [torch.zeros(()) if one is None else one.detach().clone() for one in tensors]
+    def state() -> dict[str, Any]:
+        told = dict(model.state_dict())
+        for name, one in model.named_parameters():
+            told |= {f"{name} (gradient)": one.grad, f"{name} (requires_grad)": one.requires_grad}
+        return copy.deepcopy(told)
 
     for buffer in model.buffers():
         buffer += 2
@@ -93,8 +100,8 @@ def evaluated(
         value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
     grads = {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)}
     value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
-    report = {"value": value, "log": list(LOG), "passes": loader.passes, "grads": grads}
-    return {**report, "enabled": enabled, "before": before, "after": state()}
+    left = {"passes": loader.passes, "enabled": enabled, "before": before, "after": state()}
+    return {"value": value, "log": list(LOG), "grads": grads, **left}
 
 
 def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[str, Any]:
@@ -102,10 +109,12 @@ def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[st
     datasets, noise = (items(counts[0], 0), items(counts[1], 1000)), torch.get_rng_state()
     loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
     torch.set_rng_state(noise)
+    if any(getattr(one, "num_workers", 0) for one in loaders.values()):
+        return {"workers": True}
     batches = list[Any]()
     for step in plan:
         torch.rand(len(batches) + 1)
-        batches.append([(x[:, 0].long().tolist(), y.tolist()) for x, y in loaders[step]])
+        batches.append([(numbers_of(x), y.tolist()) for x, y in loaders[step]])
     return {"batches": batches, "lengths": [len(loaders[step]) for step in plan]}
 
 
@@ -135,7 +144,7 @@ def fitted(
     history, log = module.fit(model, *datasets, **more), list(LOG)
     left = nn.utils.parameters_to_vector(model.parameters()).detach()
     for call in log:
-        numbers = call.pop("inputs")[:, 0].long().tolist()
+        numbers = numbers_of(call.pop("inputs"))
         labels = [datasets[n >= 1000][n % 1000][1] for n in numbers]
         loss = module.classification_loss(call["logits"], torch.tensor(labels)).item()
         call |= {"numbers": numbers, "loss": loss, "validating": numbers[0] >= 1000}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 TRAIN, VALIDATION, SIZE = 24, 11, 4  # samples, and the size of a training batch
-LABELS = [i * 4 // VALIDATION for i in range(VALIDATION)]
+LABELS, IN_ORDER = [2 + i * 2 // 11 for i in range(11)], [*range(1000, 1011)]  # of validation
 MODES: list[list[str]] = [[], [""], ["body"], ["", "body", "body.0", "body.1"]]
 
 
@@ -38,18 +39,15 @@ def test_order(student: Student) -> None:
 @pytest.mark.hint("A generator of the loader's own, and no shuffling of the validation data.")
 def test_loaders(student: Student) -> None:
     """seed alone decides the training order; the validation data come in order, all of them."""
-    what = "the orders of three passes"
+    what, given = "the orders of three passes", {"batch_size": 32, "seed": 0}
     laws.check_seeded(student, lambda seed: passes(student, seed, "ttt"), what=what)
-    default = student.run("passes", [70, 5], "t")
-    told = "By default, batch_size is 32 and seed is 0."
-    assert laws.same(default, student.run("passes", [70, 5], "t", batch_size=32, seed=0)), told
+    default = [student.run("passes", [70, 5], "t", **options) for options in ({}, given)]
+    assert laws.same(*default), "By default, batch_size is 32 and seed is 0."
     report = student.run("passes", [TRAIN, VALIDATION], "tv", batch_size=SIZE)
     batches = entry(report, "batches", 1, kind=list)
     assert_equal(entry(report, "lengths", 1), len(batches), what="the length of the loader")
-    samples = [sample for batch in batches for sample in entry(batch, 0, kind=list)]
-    assert_equal(
-        samples, [*range(1000, 1000 + VALIDATION)], what="the list of the validation samples"
-    )
+    samples = every(batches, 0)
+    assert_equal(samples, IN_ORDER, what="the list of the validation samples")
 
 
 @pytest.mark.points(4)
@@ -102,7 +100,7 @@ def test_loss(student: Student) -> None:
 def test_steps(student: Student) -> None:
     """Each batch makes one step, by the gradient of its own loss and of nothing else."""
     for rows in ((3, 2, 4, 1), (2,), (1, 5)):
-        start, batches = new_weights(), new_batches(rows)
+        start, batches = new(rows)
         report = student.run("trained", start, batches, MODES[-1])
         added = "Gradients add up: those of earlier batches are still in .grad."
         cleared = "No step changes anything: is there one, and has it a gradient?"
@@ -119,7 +117,7 @@ def test_steps(student: Student) -> None:
 def test_train_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode was before."""
     for training in MODES:
-        report = student.run("trained", new_weights(), new_batches((3, 2)), training)
+        report = student.run("trained", *new((3, 2)), training)
         told = "train_epoch runs the model in evaluation mode, or parts of it: call model.train()."
         check_modes(report, True, told)
 
@@ -130,11 +128,11 @@ def test_train_mode(student: Student) -> None:
 def test_eval_mode(student: Student) -> None:
     """Every submodule is in evaluation mode in every forward pass; running statistics stay."""
     for training in reversed(MODES):
-        report = student.run("evaluated", new_weights(), new_batches((3, 2)), training, False)
+        report = student.run("evaluated", *new((3, 2)), training, False)
         told = "evaluate runs the model in training mode, or parts of it: call model.eval()."
         check_modes(report, False, told)
-        what = "the list of all parameters, buffers and gradients after evaluate"
-        assert_close(entry(report, "after"), entry(report, "before"), what=what, rtol=0, atol=0)
+        before, what = entry(report, "before"), "the state after evaluate"
+        assert_close(entry(report, "after"), before, what=what, rtol=0, atol=0)
 
 
 @pytest.mark.points(1)
@@ -144,7 +142,7 @@ def test_eval_mode(student: Student) -> None:
 def test_values(student: Student) -> None:
     """The mean loss and the accuracy over all samples are right, of one pass over the loader."""
     for rows in ((4, 4, 1), (3,), (1, 6)):
-        start, batches = new_weights(), new_batches(rows)
+        start, batches = new(rows)
         report = student.run("evaluated", start, batches, [], False, False)
         assert_equal(entry(report, "passes"), 1, what="the number of passes over the loader")
         pairs = [(outputs(start, x), y) for x, y in batches]
@@ -153,10 +151,9 @@ def test_values(student: Student) -> None:
         told = "evaluate returns no pair of two floats."
         value = entry(report, "value", kind=(list, tuple), count=2, told=told)
         assert_mean(value[0], losses, rows, "the loss that evaluate gives")
-        mean = sum(hit / n for hit, n in zip(hits, rows, strict=True)) / len(rows)
         told = "That is the mean over batches of different sizes: divide all hits by all samples."
-        accuracy, mistakes = sum(hits) / sum(rows), {told: mean}
-        assert_close(value[1], accuracy, what="the accuracy", mistakes=mistakes)
+        mistakes = {told: sum(hit / n for hit, n in zip(hits, rows, strict=True)) / len(rows)}
+        assert_close(value[1], sum(hits) / sum(rows), what="the accuracy", mistakes=mistakes)
 
 
 @pytest.mark.points(5)
@@ -165,7 +162,7 @@ def test_values(student: Student) -> None:
 def test_no_grad(student: Student) -> None:
     """Gradients are disabled while model and loss_fn run, and afterwards as they were before."""
     for grad in (True, False):
-        report = student.run("evaluated", new_weights(), new_batches((3, 2)), MODES[-1], grad)
+        report = student.run("evaluated", *new((3, 2)), MODES[-1], grad)
         for name in ("model", "loss_fn"):
             modes = entry(report, "grads", name, kind=list)
             assert modes, f"evaluate never runs {name}."
@@ -182,10 +179,11 @@ def test_draws(student: Student) -> None:
     """The random state is never set back: what the model draws differs from epoch to epoch."""
     for noise, options in ((1, {"seed": 3}), (2, {"epochs": 2})):
         log = entry(fitted(student, noise, batch_size=SIZE, **options), "log", kind=list)
-        draws = [entry(call, "draw") for call in log if entry(call, "validating") is False]
+        draws = every([call for call in log if entry(call, "validating") is False], "draw")
         assert draws, "fit never runs the model on the training data."
         told = "The model draws the same numbers in each epoch: the random state is set back."
-        assert len({str(draw) for draw in draws}) == len(draws), told
+        pairs = [*map(str, itertools.pairwise(draws))]  # a single number may come again
+        assert len({*pairs}) == len(pairs), told
 
 
 @pytest.mark.points(3)
@@ -199,15 +197,19 @@ def test_history(student: Student) -> None:
         history = entry(report, "history", kind=dict, told="fit returns no dict.")
         orders = entry(report, "orders", 0, kind=list)
         accuracies, sizes = [], [len(entry(batch, kind=list)) for batch in orders]
-        names = ["accuracy", "train_loss", "validation_loss"]
-        assert_equal(sorted(map(str, history)), names, what="the sorted keys of the history")
-        told = "fit leaves the parameters as they were: it is to train the model itself, no copy."
+        what, names = (
+            "the sorted keys of the history",
+            ["accuracy", "train_loss", "validation_loss"],
+        )
+        assert_equal(sorted(map(str, history)), names, what=what)
+        told = "fit leaves the model's parameters as they were: is it a copy, or by no step, that is trained?"
         assert entry(report, "moved") is True, told
         for epoch, (train, validation) in enumerate(epochs_of(report, epochs)):
-            told = "fit trains in other batches than make_loaders yields: hand batch_size on."
-            assert [len(entry(call, "numbers", kind=list)) for call in train] == sizes, told
+            rows = [len(entry(call, "numbers", kind=list)) for call in train]
+            told = f"An epoch runs batches of {rows} samples, not {sizes}: each once; hand batch_size on."
+            assert rows == sizes, told
             what = f"the list of the samples that are evaluated in epoch {epoch}"
-            assert_equal(every(validation, "numbers"), [*range(1000, 1000 + VALIDATION)], what=what)
+            assert_equal(every(validation, "numbers"), IN_ORDER, what=what)
             for name, calls in (("train_loss", train), ("validation_loss", validation)):
                 losses = [entry(call, "loss", kind=float) for call in calls]
                 rows = [len(entry(call, "numbers", kind=list)) for call in calls]
@@ -247,16 +249,15 @@ def test_orders(student: Student) -> None:
 def passes(student: Student, seed: int, plan: str) -> list[list[list[int]]]:
     """The numbers of the samples in each batch of each pass."""
     report = student.run("passes", [TRAIN, VALIDATION], plan, batch_size=SIZE, seed=seed)
+    assert entry(report, "workers", default=None) is None, "A loader has workers: leave them out."
     epochs = [entry(epoch, kind=list) for epoch in entry(report, "batches", kind=list)]
     return [[entry(batch, 0, kind=list) for batch in epoch] for epoch in epochs]
 
 
-def new_weights() -> Tensor:
-    return torch.randn(16).double()
-
-
-def new_batches(rows: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-    return [(torch.randn(n, 3).double(), torch.randint(4, (n,))) for n in rows]
+def new(rows: Sequence[int]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """New weights, and batches of so many rows."""
+    batches = [(torch.randn(n, 3).double(), torch.randint(4, (n,))) for n in rows]
+    return torch.randn(16).double(), batches
 
 
 def outputs(weights: Tensor, x: Tensor) -> Tensor:
@@ -292,7 +293,7 @@ def check_modes(report: Any, training: bool, told: str) -> None:
     assert laws.same([entry(call, "modes") for call in log], [[training] * 4] * 2), told
 
 
-def every(calls: list[Any], name: str) -> list[Any]:
+def every(calls: list[Any], name: str | int) -> list[Any]:
     return [value for call in calls for value in entry(call, name, kind=list)]
 
 
@@ -311,6 +312,7 @@ def epochs_of(report: Any, count: int) -> list[tuple[list[Any], list[Any]]]:
         assert epochs, "The validation data come first: train, then evaluate."
         epochs[-1][validating].append(call)
     whole = sum(all(epoch) for epoch in epochs)
-    told = f"Asked for {count} epochs, fit trains and then evaluates on the validation data {whole} times."
+    told = f"Asked for {count} epochs, fit turns to the training data {len(epochs)} times"
+    told += f", and then to the validation data {whole} times."
     assert len(epochs) == count == whole, told
     return epochs
