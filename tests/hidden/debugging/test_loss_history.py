@@ -27,7 +27,8 @@ def test_means(student: Student) -> None:
             counts = ([3, 1, 4], [1], [None, 5], [2, 2], [64, 64, 64, 7])
             epochs = [(new_losses(len(sizes), dtype), sizes) for sizes in counts]
             report, right = played(student, epochs, graph), [mean_of(*epoch) for epoch in epochs]
-            own, *others = entry(report, "epochs", kind=list, count=3)
+            kinds, told = (list, tuple), "epochs is no list."
+            own, *others = [entry(report, "epochs", i, kind=kinds, told=told) for i in range(3)]
             told = "A new history has epochs of another one: make the list in __init__."
             assert laws.same(others, [[], []]), told
             what = f"the list of the results of 5 epochs of {dtype} losses"
@@ -61,6 +62,8 @@ def test_update_reads_nothing(student: Student) -> None:
         check_unread(entry(report, "updating", kind=list), "update", "4 updates")
         check_mean(report, losses)
     report = student.run("watched", new_losses(3), device="meta", size=2)
+    refused = str(entry(report, "refused", default=""))[:90]
+    assert not refused, f"A loss on the meta device has no value to read or to move ({refused})."
     moving = str(entry(report, "moving", kind=list))[:60]
     told = f"update leaves the device of the loss (by {moving}): add up where the loss is."
     assert moving == "[]", told
@@ -74,7 +77,7 @@ def test_leaves_the_loss(student: Student) -> None:
     for graph in (False, True):
         for dtype in (torch.float32, torch.float64, torch.float16):
             losses = new_losses(3, dtype)
-            report = student.run("left", losses, graph)
+            report = student.run("left", losses, graph, 1 if graph else 2)
             check_mean(report, losses)
             told = "update cuts the caller's loss from its graph: detach() gives a new tensor, and "
             attached = laws.same(entry(report, "attached"), [True] * 3)
@@ -83,6 +86,8 @@ def test_leaves_the_loss(student: Student) -> None:
             mistakes = {"The first loss has become the sum: += wrote into its memory.": sums}
             what = f"the list of the values of the losses after three updates ({dtype})"
             assert_equal(entry(report, "values"), losses, what=what, mistakes=mistakes)
+            failed = str(entry(report, "failed"))[:94]
+            assert not failed, f"After update loss.backward() raises a RuntimeError ({failed})."
 
 
 @pytest.mark.points(2)
@@ -95,6 +100,10 @@ def test_update_errors(student: Student) -> None:
         "size": [(torch.ones(()), size) for size in (0, -1, -7)],
     }
     laws.check_errors(student, student.probe("update"), table, fine=(torch.ones(()), 1))
+    three, steps = torch.tensor(3.0), [(0, torch.ones(2), 4), (0,)]
+    report = student.run("played", 1, [*steps, (0, three, 2), (0, 3 * three, -1), (0,)])
+    told = "What update refuses counts all the same in the epoch: check before you change anything."
+    assert laws.same(entry(report, "ends"), ["ValueError"] * 3 + [3.0]), told
 
 
 @pytest.mark.points(3)
@@ -125,6 +134,9 @@ def test_precision(student: Student) -> None:
             end = entry(played(student, [([hundred] * len(sizes), sizes)], False), "ends", 0)
             told = f"{sums} The mean of {len(sizes)} losses of 100 is not 100."
             assert isinstance(end, float) and abs(end - 100) < 1e-3, told
+    wide, what = new_losses(3, torch.float64), "the mean of float64 losses after float32 ones"
+    ends = entry(played(student, [(new_losses(1), [1]), (wide, [1, 2, 3])]), "ends")
+    assert_close(entry(ends, 1), mean_of(wide, [1, 2, 3]), what=what, rtol=1e-12, atol=0)
 
 
 @pytest.mark.points(2)
@@ -147,7 +159,8 @@ def test_odd_epochs(student: Student) -> None:
     told = "end_epoch without an update since the last one is no ValueError."
     assert laws.same([first, second, third], ["ValueError"] * 3), told
     assert_close([one, two], [1.0, 2.0], what="the list of the results of two epochs")
-    assert_close(entry(report, "epochs"), [[1.0, 2.0]], what="epochs after two epochs")
+    epochs = entry(report, "epochs", 0, kind=list, told="epochs is no list.")
+    assert_close(epochs, [1.0, 2.0], what="epochs after two epochs")
 
 
 @pytest.mark.points(4)
