@@ -172,7 +172,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "dataset": 66,
         "bug_hunt": 64,
         "loss_history": 66,
-        "nan_watch": 80,
+        "nan_watch": 90,
         "dispatch": 63,
         "profiler": 68,
         "memory": 64,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 NAN = float("nan")
+Pair = namedtuple("Pair", "one two")
 # What catches an error by its type alone catches the first one, and not the second.
 OddError = type("OddError", (LookupError, RuntimeError, ValueError), {})
 ERRORS: dict[str, Exception] = {"odd": OddError("it broke"), "lookup": LookupError("it broke")}
@@ -21,23 +23,29 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
     "cover": lambda x: x.nan_to_num_(0.0, 0.0, 0.0),
     "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
-    "nested": lambda x: {"x": x, "deep": [None, (x, {"last": x / 0})]},
-    "listed": lambda x: [x, (x[:1] * NAN,)],
+    "nested": lambda x: {"x": x, "deep": [None, (x, OrderedDict(last=x / 0))]},
+    "listed": lambda x: [x, Pair(None, x[:1] * NAN)],
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
 ran: list[Any] = []
 
 
 class Leaf(nn.Module):
+    drawn: Tensor
+
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind, self.me, self.unread = kind, id(self), nn.Parameter(torch.tensor(NAN))
+        self.unread.grad = torch.ones(())
+        self.register_buffer("drawn", torch.zeros(()))
 
     def forward(self, x: Any) -> Any:
         ran.append([self.kind if self.me == id(self) else "a copy", self.training])
         if self.kind in ERRORS:
             raise ERRORS[self.kind]
-        return KINDS[self.kind](x)
+        if self.kind == "draws":
+            self.drawn += torch.rand(())
+        return KINDS.get(self.kind, KINDS["same"])(x)
 
 
 class Box(nn.Module):
@@ -57,7 +65,10 @@ class Box(nn.Module):
 
 
 def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
-    return (Leaf(plan) if isinstance(plan, str) else Box(plan)).train(training)
+    """A model all of whose parts are in this mode; the model itself is in the other one."""
+    made = (Leaf(plan) if isinstance(plan, str) else Box(plan)).train(training)
+    made.training = training if module is None else not training
+    return made
 
 
 def hooks(model: nn.Module) -> list[Any]:
@@ -76,11 +87,13 @@ def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
         part.register_forward_hook(lambda *_: None)
     before, error = hooks(model), None
     ran.clear()
+    torch.manual_seed(1)
     try:
         value = module.first_non_finite(model, *inputs)
     except LookupError as caught:
         value, error = None, caught
     report = {"value": value, "own": error in ERRORS.values(), "ran": list(ran)}
+    report["drawn"] = [*(drawn.item() for drawn in model.buffers()), torch.rand(()).item()]
     return {**report, "hooks": [before, hooks(model)]}
 
 
@@ -150,13 +163,16 @@ def losses(kind: str, x: Tensor) -> Any:
         raise RuntimeError("the model returned nan values")
     if kind in ERRORS:
         raise ERRORS[kind]
-    errors = {"backward": RuntimeError("it broke, too"), "unwritten": NotImplementedError("later")}
+    errors = {
+        "backward": RuntimeError("it returned nan values"),
+        "unwritten": NotImplementedError("later"),
+    }
     if kind in (*errors, "custom"):
         return Spoiled.apply(errors.get(kind), x.exp()).sum()  # type: ignore[no-untyped-call]
     formulas: dict[str, Callable[[], Tensor]] = {
         "fine": lambda: x.square().sum(),
-        "sqrt": lambda: (x.abs().sqrt() * 0).sum(),
-        "inf": lambda: x.reciprocal().sum(),
+        "sqrt": lambda: (x.exp() + x.abs().sqrt() * 0).sum(),
+        "inf": lambda: (x.reciprocal() * torch.arange(-1, 3)).sum(),
         "pow": lambda: x.pow(x).sum(),
         "negative": lambda: x.sqrt().sum(),
         "log": lambda: x.log().sum(),
