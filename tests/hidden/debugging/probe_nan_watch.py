@@ -160,11 +160,11 @@ class Spoiled(torch.autograd.Function):
 def losses(kind: str, x: Tensor) -> Any:
     """The loss of a closure, over x with a 0 in it."""
     if kind == "closure":
-        raise RuntimeError("the model returned nan values")
+        raise RuntimeError("the model gave a nan")
     if kind in ERRORS:
         raise ERRORS[kind]
     errors = {
-        "backward": RuntimeError("it returned nan values"),
+        "backward": RuntimeError("it broke with a nan"),
         "unwritten": NotImplementedError("later"),
     }
     if kind in (*errors, "custom"):

@@ -205,9 +205,9 @@ def test_backward_mode(student: Student) -> None:
 def test_backward_errors(student: Student) -> None:
     """All other errors, of the closure and of the backward pass, come through."""
     errors = {
-        "closure": "RuntimeError: the model returned nan values",
+        "closure": "RuntimeError: the model gave a nan",
         "odd": "OddError: it broke",
-        "backward": "RuntimeError: it returned nan values",
+        "backward": "RuntimeError: it broke with a nan",
         "unwritten": "NotImplementedError: later",
         "vector": "RuntimeError: grad can be implicitly created only for scalar outputs",
         "constant": "RuntimeError: element 0 of tensors does not require grad",
