@@ -160,7 +160,7 @@ class Spoiled(torch.autograd.Function):
 def losses(kind: str, x: Tensor) -> Any:
     """The loss of a closure, over x with a 0 in it."""
     if kind == "closure":
-        raise RuntimeError("the model gave a nan")
+        raise RuntimeError("the model returned nan values")
     if kind in ERRORS:
         raise ERRORS[kind]
     errors = {

@@ -205,7 +205,7 @@ def test_backward_mode(student: Student) -> None:
 def test_backward_errors(student: Student) -> None:
     """All other errors, of the closure and of the backward pass, come through."""
     errors = {
-        "closure": "RuntimeError: the model gave a nan",
+        "closure": "RuntimeError: the model returned nan values",
         "odd": "OddError: it broke",
         "backward": "RuntimeError: it broke with a nan",
         "unwritten": "NotImplementedError: later",
