@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Those that MessagePack has.
 _INTEGERS = (-(2**63), 2**64 - 1)
+_AS_IT_IS = frozenset({type(None), bool, float})
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -50,7 +51,7 @@ class Packing:
 
     def pack(self, value: Any, depth: int = 0) -> Any:
         """`value` as MessagePack can carry it; what is not plain data becomes an `Opaque`."""
-        if value is None or type(value) in (bool, float):
+        if type(value) in _AS_IT_IS:
             return value
         if type(value) is str:
             return utf8(value)
@@ -73,8 +74,13 @@ class Packing:
         return self._pack_object(value, depth)
 
     def _pack_all(self, values: Iterable[Any], depth: int) -> list[Any]:
-        # Most of what is long is a list of floats, and a call takes longer than a float.
-        return [item if type(item) is float else self.pack(item, depth + 1) for item in values]
+        # Nearly all of a report, and of what is long, goes as it is; a call takes longer than a look.
+        return [
+            item
+            if type(item) in _AS_IT_IS or (type(item) is str and item.isascii())
+            else self.pack(item, depth + 1)
+            for item in values
+        ]
 
     def _pack_sequence(self, code: int, values: Iterable[Any], depth: int) -> Any:
         return msgspec.msgpack.Ext(code, _encode(self._pack_all(values, depth)))
@@ -82,7 +88,7 @@ class Packing:
     def _pack_dict(self, value: dict[Any, Any], depth: int) -> Any:
         if len(value) > MAX_KEYS:
             return _extension(OPAQUE, f"dict of {len(value)} items")
-        if not all(_is_key(key) for key in value):
+        if not _are_keys(value):
             return _extension(OPAQUE, "dict with keys that are neither strings nor numbers")
         head = DictHead(list(value), self._pack_all(value.values(), depth))
         return msgspec.msgpack.Ext(DICT, _encode(head))
@@ -144,6 +150,14 @@ class Packing:
 def utf8(value: str) -> str:
     """The string as UTF-8 can carry it: half of a surrogate pair goes as its escape."""
     return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _are_keys(values: Collection[object]) -> bool:
+    try:
+        # Nearly always the names of a report: one look at all of them.
+        return "".join(values).isascii() or all(map(_is_key, values))  # type: ignore[arg-type]
+    except TypeError:
+        return all(map(_is_key, values))
 
 
 def _is_key(value: object) -> bool:
