@@ -84,6 +84,7 @@ class Session:
         self._required_walls = required_walls
         self._source = source
         self._watch_imports = watch_imports
+        self._imported_apart: tuple[str, ...] = ()
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, bytes] = {}
@@ -112,9 +113,20 @@ class Session:
         With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
         """
         source = self._source if own else b""
-        session = Session(self._sandboxes, self.exercise, source, self._required_walls)
+        session = Session(
+            self._sandboxes,
+            self.exercise,
+            source,
+            self._required_walls,
+            watch_imports=self._watch_imports,
+        )
         session.output, session._budget = self.output, self._budget
         return session
+
+    def count_imports(self, apart: Session) -> None:
+        """Count what was imported late in another sandbox to what was in this one."""
+        if self._watch_imports:
+            self._imported_apart += apart.imports()
 
     def close(self) -> None:
         """Let go of the sandbox, also of one that is still starting."""
@@ -176,7 +188,8 @@ class Session:
     def imports(self) -> tuple[str, ...]:
         """What was imported late; only of a session with the course's own solution."""
         reply, _ = self.ask(ListImports(), Packing())
-        return reply.modules if isinstance(reply, Imports) else ()
+        own = reply.modules if isinstance(reply, Imports) else ()
+        return tuple(dict.fromkeys((*own, *self._imported_apart)))
 
     def _running(self) -> Sandbox:
         if self._sandbox is None:

@@ -97,9 +97,11 @@ class Student:
         self, session: Session, probe: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Any:
         try:
-            return Student(session, self._probe).run(probe, *arguments, **keywords)
+            value = Student(session, self._probe).run(probe, *arguments, **keywords)
+            self._session.count_imports(session)
         finally:
             session.close()
+        return value
 
     def error_of(self, raised: Raised) -> StudentError:
         """The exception that a reply of the sandbox reports, as a call raises it."""

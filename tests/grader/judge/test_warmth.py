@@ -11,7 +11,7 @@ from grader.course.manifest import Course
 from grader.judge import warmth
 from grader.judge.assignment import GradingOptions
 from grader.judge.process import judge_source, judges
-from grader.results import Status
+from grader.results import Status, Visibility
 
 WriteCourse = Callable[..., Course]
 
@@ -51,6 +51,15 @@ def test_many_are_judged_with_what_the_solution_imports(course: Course) -> None:
     assert warmth.modules_of(course, [exercise]) == ("torch", "colorsys")
     # Known from now on, also to one who has a single file judged.
     assert status(course, SUBMISSION, learn=False) is Status.PASSED
+
+
+def test_what_a_probe_imports_in_another_sandbox_is_learned_too(course: Course) -> None:
+    (exercise,) = course.exercises
+    suite = course.suites(exercise)[Visibility.HIDDEN]
+    suite.write_text(suite.read_text() + "    student.apart('other')\n    student.anew('other')\n")
+    suite.with_name("probe_task.py").write_text("def other(module):\n    import sched\n")
+    assert status(course, SUBMISSION, learn=True) is Status.PASSED
+    assert warmth.learned(course, exercise) == ("colorsys", "sched")
 
 
 def test_nothing_is_learned_from_a_submission(course: Course) -> None:
