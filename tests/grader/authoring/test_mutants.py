@@ -154,7 +154,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "buffers": 86,
         "hooks": 91,
         "containers": 85,
-        "initialization": 84,
+        "initialization": 92,
         "freezing": 69,
         "batch_norm": 102,
         "grad_norms": 52,

@@ -8,16 +8,8 @@ import torch
 from torch import Tensor, nn
 
 MARK = 7.0
-# Subclasses, each by its base.
-BASES = {"Table": nn.Embedding, "Picture": nn.Conv2d, "Norm": nn.BatchNorm1d}
-
-
-class Adapter(nn.Linear):
-    """A Linear by inheritance, with a child of its own."""
-
-    def __init__(self, n: int, m: int) -> None:
-        super().__init__(n, m)
-        self.inner = nn.Linear(2, 3)
+# Subclasses, each by its base. Each has a child of its own.
+BASES = {"Adapter": nn.Linear, "Picture": nn.Conv2d, "Table": nn.Embedding, "Norm": nn.BatchNorm1d}
 
 
 class Own(nn.Module):
@@ -30,11 +22,16 @@ class Own(nn.Module):
         self.first = nn.Linear(3, 3)
 
 
-def layer(module: Any, kind: str, *sizes: Any, frozen: bool = False, **options: Any) -> nn.Module:
+def layer(module: Any, kind: str, *sizes: Any, **options: Any) -> nn.Module:
     """A module with this mark in all of its parameters, gradients and buffers."""
-    own: dict[str, Any] = {"Adapter": Adapter, "Own": Own}
+    frozen, double = options.pop("frozen", False), options.pop("double", False)
+    own: dict[str, Any] = {"Own": Own}
     own |= {name: type(name, (base,), {}) for name, base in BASES.items()}
     made: nn.Module = (own.get(kind) or getattr(nn, kind))(*sizes, **options)
+    if kind in BASES:
+        made.add_module("inner", nn.Linear(2, 3))
+    if double:
+        made.double()
     with torch.no_grad():
         for tensor in (*made.parameters(), *made.buffers()):
             tensor.fill_(MARK)

@@ -14,7 +14,7 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 # At least 20,000 elements each, and fan_in, fan_out, kernel and sizes tell all formulas apart.
-SHAPES = [(120, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 3, 4, 8)]
+SHAPES = [(120, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 5, 4, 7)]
 MARK = 7.0
 SUBCLASSES = {"Adapter": "Linear", "Picture": "Conv2d", "Table": "Embedding", "Norm": "BatchNorm1d"}
 LAYERS: Any = [("Linear", 4, 3), ("Conv1d", 2, 3, 2), ("Conv2d", 2, 3, 2), ("Embedding", 5, 3)]
@@ -29,7 +29,7 @@ BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculat
 def test_fans(student: Student) -> None:
     """fans gives (in * k, out * k) as ints, k the product of the kernel's sizes."""
     shapes = [(3, 5), (7, 2), (1, 4), (6, 3, 5), (8, 3, 5, 2), (2, 3, 4, 5, 6), (4, 9, 1, 1)]
-    seen = {s: student.function("fans")(torch.randn(s, dtype=torch.float64)) for s in shapes}
+    seen = {str(s): student.function("fans")(torch.randn(s, dtype=torch.float64)) for s in shapes}
     k = math.prod
     rules: dict[str, Callable[[int, int, Any], tuple[int, int]]] = {
         "": lambda m, n, kernel: (n * k(kernel), m * k(kernel)),
@@ -45,7 +45,7 @@ def test_fans(student: Student) -> None:
             lambda m, n, kernel: (n * (sum(kernel) or 1), m * (sum(kernel) or 1))
         ),
     }
-    made = {told: {s: rule(s[0], s[1], s[2:]) for s in shapes} for told, rule in rules.items()}
+    made = {told: {str(s): rule(s[0], s[1], s[2:]) for s in shapes} for told, rule in rules.items()}
     what = "the dict from shapes of a weight to (fan_in, fan_out)"
     assert_equal(seen, made.pop(""), what=what, mistakes=made)
     for x in laws.kinds_of(torch.randn(3, 4, 2)):
@@ -124,7 +124,7 @@ def test_init_linear(student: Student) -> None:
 def test_init_convolutions(student: Student) -> None:
     """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
     for kind, kernel, shape in (
-        ("Conv1d", 8, (30, 90, 8)),
+        ("Conv1d", 8, (45, 60, 8)),
         ("Conv2d", (4, 5), (25, 60, 4, 5)),
         ("Picture", 4, (25, 60, 4, 4)),
     ):
@@ -177,10 +177,11 @@ def test_init_norms(student: Student) -> None:
 def test_init_others(student: Student) -> None:
     """Children, and modules of all other classes, are left alone."""
     named: list[Any] = [("Bilinear", 2, 3, 4), ("PReLU",), ("EmbeddingBag", 5, 3), ("GRU", 2, 3)]
+    named += [("MultiheadAttention", 4, 2), ("Picture", 2, 3, 2), ("Table", 5, 3), ("Norm", 3)]
     for kind, *sizes in (("Adapter", 300, 80), ("Own",), *named):
         after = initialized(student, kind, *sizes)
         for name in sorted(after, key=lambda name: "." not in name):
-            own = kind == "Adapter" and name in ("weight", "bias")
+            own = kind in SUBCLASSES and name in ("weight", "bias")
             told = (
                 f"Your init_weights changes {name} of a module of the class {kind}: leave it alone."
             )
@@ -189,7 +190,9 @@ def test_init_others(student: Student) -> None:
             assert own or is_all(after[name], MARK), told
     children = [student.made("layer", "Linear", 3, 2), student.made("layer", "LayerNorm", 2)]
     told = "A Sequential and its children stay as they are: apply calls init_weights for each."
-    laws.check_changes_nothing(student, "init_weights", student.made("chain", *children), told=told)
+    chain = student.made("chain", *children)
+    laws.check_changes_nothing(student, "init_weights", chain, only=("0.values",), told=told)
+    laws.check_changes_nothing(student, "init_weights", chain)
 
 
 @pytest.mark.points(3)
@@ -204,8 +207,13 @@ def test_init_keeps(student: Student) -> None:
             allow = ("0.values", "random")
             value = laws.check_changes_nothing(student, "init_weights", made, allow=allow)
             assert value is None, "init_weights returns something: it is to return None."
-            weight = initialized(student, kind, *sizes, frozen=frozen).get("weight")
-            assert not is_all(weight, MARK), f"A frozen nn.{kind} is passed over: set it as well."
+            seeded = laws.observe(student, "init_weights", made).was_seeded()
+            assert not seeded, f"With an nn.{kind}, init_weights sets a seed: leave it alone."
+        after = initialized(student, kind, *sizes, frozen=True, double=True)
+        for name, values in after.items():
+            line = f"The {name} of a frozen nn.{kind} is passed over: set it as well."
+            assert not is_all(values, MARK), line
+            assert_tensor(values, dtype=torch.float64, what=f"the {name} of a float64 nn.{kind}")
 
 
 @pytest.mark.requires("test_xavier")
@@ -304,6 +312,8 @@ def check_moments(tensor: Tensor, scale: float, std: float, what: str) -> None:
     assert abs(mean) < 0.05 * scale, f"{what} has the mean {mean:.4g}: it is to be 0."
     line = f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}"
     assert abs(spread - std) < 0.05 * scale, f"{line}: is the distribution another one?"
+    told = f"{what} holds the same numbers many times: draw each element by itself, cut none off."
+    assert tensor.unique().numel() > 0.95 * tensor.numel(), told
 
 
 def check_in_place(student: Student, name: str) -> None:
@@ -366,5 +376,5 @@ def check_constant(state: Mapping[str, Any], name: str, value: float, kind: str)
     if name in state:
         what = f"the {name} of {shown(kind)}"
         tensor = assert_tensor(state[name], what=what)
-        kept = {f"It is as it was before: set it to {value:g}.": torch.full_like(tensor, MARK)}
+        kept = {f"Set {what} to {value:g}: it is as it was before.": torch.full_like(tensor, MARK)}
         assert_close(tensor, torch.full_like(tensor, value), what=what, mistakes=kept)

@@ -78,11 +78,13 @@ def test_example_init_weights(student: Student) -> None:
     """A Linear's bias becomes zero, also a LayerNorm's, whose weight is one; no bias is no error."""
     seen = laws.observe(student, "init_weights", student.made("linear", 6, 4)).checked()
     bias = entry(seen.after(0, "parameters"), "bias", "values")
-    kept = {"It is as it was before: set it.": torch.full((4,), 7.0)}
-    assert_close(bias, torch.zeros(4), what="the bias of a Linear(6, 4)", mistakes=kept)
+    what, mark = "the bias of a Linear(6, 4)", torch.full((4,), 7.0)
+    kept = {f"Set {what}: it is as it was before.": mark}
+    assert_close(bias, torch.zeros(4), what=what, mistakes=kept)
     student.function("init_weights")(student.made("linear", 6, 4, False))
     seen = laws.observe(student, "init_weights", student.made("norm", 4)).checked()
     for name, one in (("weight", 1.0), ("bias", 0.0)):
         tensor = entry(seen.after(0, "parameters"), name, "values")
         what = f"the {name} of a LayerNorm(4)"
+        kept = {f"Set {what}: it is as it was before.": mark}
         assert_close(tensor, torch.full((4,), one), what=what, mistakes=kept)
