@@ -68,7 +68,7 @@ def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = 
     total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
     ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
 
-    def f(x: Tensor, factor: int = 2) -> Any:
+    def f(x: Any = None, factor: int = 2) -> Any:
         if not torch.compiler.is_compiling():
             outside.append(1)
         if breaks > 2:
@@ -150,8 +150,11 @@ def timed(module: Any, seconds: list[float], queued: float | None, options: Any)
     if not options.pop("real", False):
         options = {**options, "clock": clock}
     report: dict[str, Any] = {"error": None, "value": None}
+    torch._dynamo.reset()
+    frames: Any = torch._dynamo.utils.counters["frames"]
+    frames.clear()
     try:
         report["value"] = module.first_and_later(f, 3, "b", **options)
     except ValueError as error:
         report["error"] = str(error)
-    return {**report, "log": log, "given": given}
+    return {**report, "log": log, "given": given, "frames": frames["total"]}

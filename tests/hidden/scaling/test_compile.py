@@ -189,7 +189,7 @@ def test_clip(student: Student) -> None:
     for shape in ((5,), (3, 4), (2, 3, 2), (), (1,)):
         unit = torch.randn(shape, dtype=torch.float64)
         unit = unit / unit.norm()
-        for norm, bound in ((7.0, 2.0), (0.3, 2.0), (1.9, 2.0), (3e-3, 1e-3)):
+        for norm, bound in ((7.0, 2.0), (0.3, 2.0), (1.9, 2.0), (3e-5, 1e-5), (1e30, 2.0)):
             x = norm * unit
             row = torch.stack([clip(y, bound) for y in x.reshape(-1, *shape[-1:])])
             wrong = {
@@ -260,8 +260,9 @@ def test_clip_one_graph(student: Student) -> None:
 
 def timed(student: Student, seconds: list[float], queued: Any = None, **options: Any) -> Any:
     report = student.run("timed", seconds, queued, options)
-    error, log, given = fields(report, "error", "log", "given")
+    error, log, given, frames = fields(report, "error", "log", "given", "frames")
     assert error is None, f"first_and_later raised ValueError for {options}: {str(error)[:100]}"
+    assert laws.same(frames, 0), "first_and_later compiles f: call f as it is given."
     calls, count = options.get("calls", 10), len(entry(given, kind=list))
     untimed = {"There is a call too many: no call is untimed.": calls + 1}
     assert_equal(count, calls, what="the number of calls of f", mistakes=untimed)
@@ -292,6 +293,8 @@ def assert_times(report: Any, times: list[float], queued: float = 0.0) -> None:
 @pytest.mark.hint("Read the clock before the first call, after it, and after the last one.")
 def test_times(student: Student) -> None:
     """It times the first call, and the mean of all others, in as many calls as are asked for."""
+    made = student.made("function", 3)
+    laws.check_changes_nothing(student, "first_and_later", made, torch.ones(3), calls=2)
     for times in ([4 + 2**-12, 0.5, 0.25, 1.5], [2.0, 0.75], [8.0, *[0.5, 0.125, 2.0] * 3]):
         options = {"calls": len(times)} if len(times) < 10 else {}
         report, _ = timed(student, times, **options)

@@ -22,7 +22,11 @@ def test_example_backend(student: Student) -> None:
         "The input or the output is counted, too: calls only.": [1, [3], six],
         "The backend returns nothing: return gm.forward.": [1, [2], "NoneType"],
         "The backend returns results: return the callable, gm.forward.": [1, [2], "tuple"],
-        "Runs are counted, too: count graphs, in __call__.": [2, [2], six],
+        "graphs is 2 after one graph: begin at 0, and count in __call__, not in each run.": [
+            2,
+            [2],
+            six,
+        ],
     }
     what = "graphs, operations and the result of a run"
     assert_equal(student.run("backend"), [1, [2], six], what=what, mistakes=wrong)
@@ -35,7 +39,7 @@ def test_example_compilations(student: Student) -> None:
     calls = [(torch.ones(3),), (torch.ones(3),)]
     wrong = {
         "The same size again compiles nothing: are these totals, or is it compiled anew?": [2, 2],
-        "These are breaks: a call that is broken once compiles two graphs.": [1, 0],
+        "A call that is broken once compiles two graphs: count both.": [1, 0],
     }
     value = student.function("compilations")(student.made("broken"), calls)
     assert_equal(value, [2, 0], what="compilations for sizes 3 and 3", mistakes=wrong)
