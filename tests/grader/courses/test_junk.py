@@ -119,7 +119,11 @@ def _change(rate, seed):
     def changed(self, value, depth=0):
         return pack(self, odd(value) if draw.random() < rate else value, depth)
 
-    Packing.pack = changed
+    def every(self, values, depth):
+        # What goes as it is would not come by `pack`.
+        return [item if type(item) is float else self.pack(item, depth + 1) for item in values]
+
+    Packing.pack, Packing._pack_all = changed, every
 
 _change({rate}, {seed})
 """

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from grader.judge.checks import assert_close, assert_equal, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
 
@@ -108,7 +108,7 @@ def test_throughput_of_three_steps(student: Student) -> None:
 @pytest.mark.hint("Warm-up steps, synchronize, clock, timed steps, synchronize, clock.")
 def test_throughput_reads_the_clock_twice(student: Student) -> None:
     """The clock is read before and after the timed steps, each time right after synchronize"""
-    events = [str(event) for event in student.run("events")]
+    events = [str(event) for event in entry(student.run("events"), kind=list)]
     assert_equal(
         [event for event in events if event != "synchronize"],
         ["step", "clock", "step", "step", "clock"],
