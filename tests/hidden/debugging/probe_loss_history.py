@@ -67,6 +67,7 @@ def played(module: Any, histories: int, steps: list[Any], graph: bool = True) ->
     """The ends of epochs of several histories, and their epochs.
 
     A step is the number of a history and what its update is given, or this number alone: the epoch ends.
+    Of what update refuses only what it should refuse is noted; all else is the student's to read.
     """
     made, ends = [module.LossHistory() for _ in range(histories)], []
     for i, *given in steps:
@@ -76,6 +77,8 @@ def played(module: Any, histories: int, steps: list[Any], graph: bool = True) ->
             else:
                 ends.append(made[i].end_epoch())
         except ValueError:
+            if given and given[0].dim() == 0 and all(size >= 1 for size in given[1:]):
+                raise
             ends.append("ValueError")
     return {"ends": ends, "epochs": [history.epochs for history in made]}
 

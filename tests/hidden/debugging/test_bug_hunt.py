@@ -197,11 +197,8 @@ def test_history(student: Student) -> None:
         history = entry(report, "history", kind=dict, told="fit returns no dict.")
         orders = entry(report, "orders", 0, kind=list)
         accuracies, sizes = [], [len(entry(batch, kind=list)) for batch in orders]
-        what, names = (
-            "the sorted keys of the history",
-            ["accuracy", "train_loss", "validation_loss"],
-        )
-        assert_equal(sorted(map(str, history)), names, what=what)
+        names = ["accuracy", "train_loss", "validation_loss"]
+        assert_equal(sorted(map(str, history)), names, what="the sorted keys of the history")
         told = "fit leaves the model's parameters as they were: is it a copy, or by no step, that is trained?"
         assert entry(report, "moved") is True, told
         for epoch, (train, validation) in enumerate(epochs_of(report, epochs)):

@@ -405,10 +405,8 @@ def check_steps(
     what = f"the list of all weights after each step with max_norm={limit:.3g}"
     actual = [entry(report, "weights") for report in reports]
     assert_close(actual, every("weights", right), what=what, mistakes=known, rtol=1e-5, atol=1e-6)
-    norms, wanted = (
-        [entry(report, "value", kind=float) for report in reports],
-        every("value", right),
-    )
+    norms = [entry(report, "value", kind=float) for report in reports]
+    wanted = every("value", right)
     # Whether a norm that is not finite is inf or NaN is up to the order of the arithmetic.
     norms = [norm if math.isfinite(norm) else math.inf for norm in norms]
     known = {
