@@ -26,17 +26,28 @@ from grader.submissions import ExerciseFile
 from grader.submissions.source import parse
 
 SEEDS = 5
-# What a mistake that is central to a function may keep of its points.
+# What a mistake that is central to a function may keep of its points, and what any other one may cost.
 _CENTRAL = 0.5
+_DEAREST = 1 / 3
 _CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
 
 
 class CaughtAnswer(msgspec.Struct, frozen=True):
-    """A wrong answer that was judged: its mistake, and the failing tests with what a student reads."""
+    """A wrong answer that was judged: its mistake, and the failing tests with what a student reads.
+
+    `kept` is the part of the exercise's points that it earns, 0 to 1.
+    """
 
     name: str
     mistake: str
     messages: tuple[tuple[str, str], ...]
+    kept: float
+    is_central: bool
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether one missed idea costs more than a third of the points, and is not the central one."""
+        return not self.is_central and 1 - self.kept > _DEAREST
 
 
 class ExerciseProof(msgspec.Struct, frozen=True):
@@ -381,7 +392,9 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
 def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
     failed = [test for test in result.tests if test.outcome in _CAUGHT]
     messages = tuple((test.name, test.message) for test in failed)
-    return CaughtAnswer(wrong.name, wrong.mistake, messages)
+    return CaughtAnswer(
+        wrong.name, wrong.mistake, messages, kept(result.tests), bool(wrong.central)
+    )
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -50,6 +50,11 @@ class _VerifyCommand(Command):
     "--told", is_flag=True, help="Print what the student of each wrong answer would read, too."
 )
 @click.option(
+    "--points",
+    is_flag=True,
+    help="Print what part of the points each wrong answer keeps, too, the least first.",
+)
+@click.option(
     "--mutants",
     metavar="[N]",
     is_flag=False,
@@ -63,13 +68,16 @@ def verify(
     jobs: int,
     seeds: int,
     told: bool,
+    points: bool,
     mutants: int | None,
 ) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
     Every wrong answer must be caught, by the tests and in the words that it names; and every test
     must catch one. Exits with 1 if there is a complaint. With --told it prints each wrong answer
-    with the tests that fail and their messages, in the order in which its student reads them.
+    with the tests that fail and their messages, in the order in which its student reads them. With
+    --points it prints what each one keeps of the points, and marks those where one mistake that is
+    not marked as central costs more than a third.
 
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
     lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
@@ -79,6 +87,7 @@ def verify(
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
       grade verify glu --told      what the students of its wrong answers read
+      grade verify glu --points    what each wrong answer keeps of the points
       grade verify glu --mutants   what its suites do not see
     """
     course = open_course(course_path)
@@ -95,7 +104,7 @@ def verify(
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.course import show_proofs
 
-        complaints = show_proofs(open_console(sys.stdout), proofs, told=told)
+        complaints = show_proofs(open_console(sys.stdout), proofs, told=told, points=points)
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
 
 

@@ -286,16 +286,25 @@ def _rules(exercise: Exercise) -> Iterator[str]:
         yield f"{shown} in {', '.join(rule.inside)}: {rule.reason}"
 
 
-def show_proofs(console: Console, proofs: Iterable[ExerciseProof], *, told: bool = False) -> int:
+def show_proofs(
+    console: Console,
+    proofs: Iterable[ExerciseProof],
+    *,
+    told: bool = False,
+    points: bool = False,
+) -> int:
     """Print each proof as it is made, and return how many complaints there were.
 
-    With `told`, print the messages too that the students of wrong answers read.
+    With `told`, print the messages too that the students of wrong answers read; with `points`, what
+    part of the points each wrong answer keeps.
     """
     complaints = exercises = 0
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
         if told:
             print_lines(console, _message_lines(console, proof))
+        if points:
+            print_lines(console, _points_lines(console, proof))
         complaints += len(proof.complaints)
         exercises += 1
     count = counted(complaints, "complaint") if complaints else "No complaint"
@@ -328,6 +337,17 @@ def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
             yield from hang(console, Text("    "), Text(test))
             for line in message.splitlines() or ["(no message)"]:
                 yield from hang(console, Text("      "), Text(clean(line, 2000)))
+
+
+def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
+    for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
+        mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
+        line = Text(clean(f"{wrong.kept:4.0%} {mark:<7}  {wrong.name}: {wrong.mistake}", 2000))
+        yield from hang(console, Text("  "), line)
+    dear = sum(wrong.is_dear for wrong in proof.caught)
+    if dear:
+        count = counted(dear, "wrong answer")
+        yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
 
 
 def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> None:
