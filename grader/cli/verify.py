@@ -55,6 +55,11 @@ class _VerifyCommand(Command):
     help="Print what part of the points each wrong answer keeps, too, the least first.",
 )
 @click.option(
+    "--words",
+    is_flag=True,
+    help="Print the share of points that hang on words of the sandbox, and not on values.",
+)
+@click.option(
     "--mutants",
     metavar="[N]",
     is_flag=False,
@@ -69,6 +74,7 @@ def verify(
     seeds: int,
     told: bool,
     points: bool,
+    words: bool,
     mutants: int | None,
 ) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
@@ -82,18 +88,25 @@ def verify(
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
     lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
 
+    With --words it judges each solution with what it answered under another seed. Tests that pass then
+    believe words, which a forger can say too: a mode, a count, a name. Exits with 1 where these are
+    worth more than a tenth of an exercise's points.
+
     \b
     Examples:
       grade verify                 the whole course
       grade verify glu --seeds 1   one exercise, quickly
       grade verify glu --told      what the students of its wrong answers read
       grade verify glu --points    what each wrong answer keeps of the points
+      grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
     course = open_course(course_path)
     selected = known_exercises(course, exercises)
     if mutants is not None:
         click.get_current_context().exit(_mutate(course, selected, mutants, jobs))
+    if words:
+        click.get_current_context().exit(_count_words(course, selected, jobs))
     from grader.authoring.verify import verify as prove
     from grader.cli.terminal.progress import VerifyDisplay
 
@@ -118,4 +131,18 @@ def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: in
         from grader.cli.terminal.mutation import show_mutants
 
         holds = show_mutants(open_console(sys.stdout), reports)
+    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW
+
+
+def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> ExitCode:
+    from grader.authoring.words import words
+    from grader.cli.terminal.progress import ProgressBar
+
+    with ProgressBar("exercises", timed=True) as bar:
+        bar.start("", len(exercises))
+        reports = words(course, exercises, jobs=jobs, done=bar.advance)
+        from grader.cli.terminal.console import open_console
+        from grader.cli.terminal.course import show_words
+
+        holds = show_words(open_console(sys.stdout), reports)
     return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

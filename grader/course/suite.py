@@ -8,6 +8,7 @@ and these marks, with literal arguments:
     @pytest.mark.requires("test_a")     skipped if that test, earlier in the file, did not pass
     @pytest.mark.place("Class.method")  where in the student's file to look
     @pytest.mark.hint("...")            the next step, for the student
+    @pytest.mark.word("...")            what it believes of the sandbox, and no value shows
     @pytest.mark.unproven("...")        why no wrong answer makes it fail (see `grade verify`)
 """
 
@@ -24,11 +25,14 @@ from grader.course.manifest import MANIFEST, Course, Exercise
 from grader.errors import CourseError
 from grader.results import Visibility
 
-MARKS = ("points", "requires", "place", "hint", "unproven")
+MARKS = ("points", "requires", "place", "hint", "word", "unproven")
 
 
 class SuiteTest(msgspec.Struct, frozen=True):
-    """One test as its author declared it, at this line; `share` is the one of its exercise that it is in."""
+    """One test as its author declared it, at this line; `share` is the one of its exercise that it is in.
+
+    With a `word` it believes what any code in the sandbox can say: its points count beside others' alone.
+    """
 
     name: str
     title: str
@@ -37,9 +41,20 @@ class SuiteTest(msgspec.Struct, frozen=True):
     requires: tuple[str, ...] = ()
     place: str = ""
     hint: str = ""
+    word: str = ""
     unproven: str = ""
     line: int = 0
     share: str = ""
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it takes results for inputs that the run drew: public examples can be answered by a table."""
+        return self.visibility is Visibility.HIDDEN and not self.word
+
+    @property
+    def subject(self) -> str:
+        """The function or class that it is about."""
+        return self.share or self.place.partition(".")[0]
 
 
 def tests_of(course: Course, exercise: Exercise, chosen: tuple[Visibility, ...]) -> list[SuiteTest]:

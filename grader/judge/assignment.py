@@ -16,7 +16,8 @@ class GradingOptions(msgspec.Struct, frozen=True):
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
     is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
     whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
-    about mistakes their checks cannot tell.
+    about mistakes their checks cannot tell. With `replay` the source is judged under this other seed
+    first, and what its sandboxes answered then stands for what they answer (`grader.judge.replay`).
     """
 
     seed: int = 0
@@ -26,6 +27,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
     stop_at_first_failure: bool = False
     only: tuple[Visibility, str] | None = None
     record: bool = False
+    replay: int | None = None
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):

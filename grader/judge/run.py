@@ -31,7 +31,8 @@ from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.recording import recorder
-from grader.judge.scoring import score_alike, score_exercise, score_test, weighed
+from grader.judge.replay import ReplayedSandboxes, Tape, TapedSandboxes
+from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.judge.suite_run import SuiteRun, TestEnd, fitting_hint, meaning_of
@@ -70,8 +71,13 @@ def judge_exercise(
     if options.record and options.only is None:
         for visibility, path in course.suites(exercise).items():
             recorder.listen(visibility, sentences_of(path))
+    own_sandboxes: SandboxSource = sandboxes
+    if options.replay is not None:
+        tape = _recorded(course, exercise, source, options, sandboxes, suites, tests)
+        own_sandboxes = ReplayedSandboxes(sandboxes, tape)
+        done = _then(tape.next_test, done)
     try:
-        session = Session(sandboxes, exercise, source, options.required_walls)
+        session = Session(own_sandboxes, exercise, source, options.required_walls)
     except SyntaxError as error:
         # `settle` would have refused it, but for a file that takes about as long to parse as one may.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
@@ -86,7 +92,8 @@ def judge_exercise(
         if reference is not None:
             walls = options.required_walls
             solution = functools.partial(Session, sandboxes, exercise, reference, walls)
-        run = SuiteRun(session, weighed(exercise, tests), options.seed)
+        own_tests = weighed(exercise, tests)
+        run = SuiteRun(session, own_tests, options.seed)
         message, results = _run(
             exercise,
             [functions[test.visibility, test.name] for test in tests],
@@ -95,6 +102,7 @@ def judge_exercise(
             done,
             stop_at_first_failure=options.stop_at_first_failure,
         )
+        results = without_unfounded(own_tests, results)
     finally:
         session.close()
     suites.freeze()
@@ -136,6 +144,44 @@ def late_imports(
         return None  # a solution that fails is told of when it is judged
     finally:
         session.close()
+
+
+def _recorded(
+    course: Course,
+    exercise: Exercise,
+    source: bytes,
+    options: GradingOptions,
+    sandboxes: SandboxSource,
+    suites: Suites,
+    tests: Sequence[SuiteTest],
+) -> Tape:
+    """What the sandboxes of this source answer in each test under the seed `options.replay`."""
+    tape = Tape()
+    session = Session(TapedSandboxes(sandboxes, tape), exercise, source, options.required_walls)
+    try:
+        session.begin()
+        declared = declared_tests(course, exercise, options.suites)
+        functions = _functions(course, exercise, declared, options.suites, suites)
+        run = SuiteRun(session, list(tests), options.replay or 0)
+        session.load()
+        for test in tests:
+            path, function = functions[test.visibility, test.name]
+            run.end(test, _error_of(run, test, path, function))
+            tape.next_test()
+    finally:
+        session.close()
+    tape.rewind()
+    return tape
+
+
+def _then(
+    first: Callable[[], None], done: Callable[[TestResult], None]
+) -> Callable[[TestResult], None]:
+    def both(result: TestResult) -> None:
+        first()
+        done(result)
+
+    return both
 
 
 _Test = Callable[[Student], None]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grader.authoring.verify import ExerciseProof
+    from grader.authoring.words import WordsReport
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
     from grader.sandbox.walls.survey import WallSurvey
@@ -348,6 +349,24 @@ def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     if dear:
         count = counted(dear, "wrong answer")
         yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
+
+
+def show_words(console: Console, reports: Iterable[WordsReport]) -> bool:
+    """Print each report as it is made; whether words are worth little in all exercises."""
+    above = exercises = 0
+    for report in reports:
+        share = f"{report.exercise}: {report.share:.1%} of the points for words"
+        rows = [
+            ("  - ", Text(f"{test.visibility.value} {test.name}: {test.score:g}"))
+            for test in report.tests
+        ]
+        print_lines(console, checked(console, report.holds, share, *rows))
+        above += not report.holds
+        exercises += 1
+    few = "None is" if not above else f"{above} {'is' if above == 1 else 'are'}"
+    summary = f"{counted(exercises, 'exercise')}. {few} above a tenth."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return not above
 
 
 def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> None:
