@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
 from grader.cli.border import Command, ExitCode
+from grader.cli.options import course_option, exercises_argument, known_exercises, open_course
 from grader.errors import CourseError, GraderError
 
 
 @click.command(cls=Command)
+@exercises_argument
+@course_option
+@click.option(
+    "--forge",
+    is_flag=True,
+    help="Forge the replies of the course's sandboxes instead, and print what that earns.",
+)
 @click.option(
     "--attack",
     "names",
@@ -32,7 +41,13 @@ from grader.errors import CourseError, GraderError
     "--no-walls", is_flag=True, help="Leave all walls out, to see what they are there for."
 )
 def audit(
-    names: tuple[str, ...], catalogue: Path | None, no_bubblewrap: bool, no_walls: bool
+    exercises: tuple[str, ...],
+    course_path: Path,
+    forge: bool,
+    names: tuple[str, ...],
+    catalogue: Path | None,
+    no_bubblewrap: bool,
+    no_walls: bool,
 ) -> None:
     """Attack this installation, and say what stopped each attack.
 
@@ -40,12 +55,26 @@ def audit(
     They aim at canaries alone: files, processes and texts that the audit made. Exits with 1 if one
     of them succeeded. Takes a minute.
 
+    With --forge no attack runs. Each exercise of a course, or those that you name, is judged with forged
+    replies in the place of a submission's: what the solution answered under another seed or to the public
+    tests alone, one constant for all, the first argument, an error that names every argument. It prints the
+    points that each forgery earns, and exits with 1 where one earns more than a tenth of an exercise's.
+
     \b
     Examples:
       grade audit                            the whole catalogue
       grade audit --attack process_memory    one attack
       grade audit --no-bubblewrap            the inner walls alone
+      grade audit --forge                    what forged replies earn in the course that is here
+      grade audit --forge hooks memory       in two exercises of it
     """
+    if forge:
+        click.get_current_context().exit(_forge(course_path, exercises))
+    if exercises:
+        raise click.UsageError(
+            "An exercise is for --forge; an attack is named by --attack.",
+            click.get_current_context(),
+        )
     from grader.sandbox.walls.confinement import SYSTEM
 
     if SYSTEM.NAME != "Linux":
@@ -64,3 +93,19 @@ def audit(
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(sys.stdout), findings)
     click.get_current_context().exit(ExitCode.BELOW if missed else ExitCode.FULL_MARKS)
+
+
+def _forge(course_path: Path, names: tuple[str, ...]) -> ExitCode:
+    from grader.authoring.forgeries import forge
+    from grader.cli.terminal.audit import show_forgeries
+    from grader.cli.terminal.console import open_console
+    from grader.cli.terminal.progress import ProgressBar
+    from grader.judge.assignment import Forgery
+
+    course = open_course(course_path)
+    exercises = known_exercises(course, names)
+    with ProgressBar("judgments", timed=True) as bar:
+        bar.start("", len(exercises) * len(Forgery))
+        reports = forge(course, exercises, jobs=os.cpu_count() or 1, done=bar.advance)
+        holds = show_forgeries(open_console(sys.stdout), reports)
+    return ExitCode.FULL_MARKS if holds else ExitCode.BELOW

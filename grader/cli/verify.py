@@ -135,12 +135,13 @@ def _mutate(course: Course, exercises: tuple[Exercise, ...], most: int, jobs: in
 
 
 def _count_words(course: Course, exercises: tuple[Exercise, ...], jobs: int) -> ExitCode:
-    from grader.authoring.words import words
+    from grader.authoring.forgeries import forge
     from grader.cli.terminal.progress import ProgressBar
+    from grader.judge.assignment import Forgery
 
     with ProgressBar("exercises", timed=True) as bar:
         bar.start("", len(exercises))
-        reports = words(course, exercises, jobs=jobs, done=bar.advance)
+        reports = forge(course, exercises, (Forgery.REPLAY,), jobs=jobs, done=bar.advance)
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.course import show_words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Literal
 
 import msgspec
@@ -10,14 +11,34 @@ from grader.course.sentences import Sentence
 from grader.results import ExerciseResult, TestResult, Visibility
 
 
+class Forgery(enum.Enum):
+    """What answers in the place of a sandbox, and computes nothing.
+
+    A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
+    another seed. The others have one answer for all: an error that names every argument, the first
+    tensor that they got, or a constant.
+    """
+
+    REPLAY = "replay"
+    PUBLIC = "public"
+    ERROR = "error"
+    ECHO = "echo"
+    NONE = "none"
+    TRUE = "true"
+    ZERO = "zero"
+    TEXT = "text"
+    LIST = "list"
+    DICT = "dict"
+
+
 class GradingOptions(msgspec.Struct, frozen=True):
     """The seed of the tests' inputs, the suites to run, and the walls without which nothing is run.
 
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
     is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
     whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
-    about mistakes their checks cannot tell. With `replay` the source is judged under this other seed
-    first, and what its sandboxes answered then stands for what they answer (`grader.judge.replay`).
+    about mistakes their checks cannot tell. With a `forgery` the sandbox of the source is not asked at
+    all, and the forgery answers (`grader.judge.forgery`).
     """
 
     seed: int = 0
@@ -27,7 +48,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
     stop_at_first_failure: bool = False
     only: tuple[Visibility, str] | None = None
     record: bool = False
-    replay: int | None = None
+    forgery: Forgery | None = None
 
 
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):

@@ -27,11 +27,11 @@ from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
-from grader.judge.assignment import GradingOptions, Judgment
+from grader.judge.assignment import Forgery, GradingOptions, Judgment
+from grader.judge.forgery import ForgedSandboxes, Tape, TapedSandboxes, forge_of
 from grader.judge.naming import named_mistake
 from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
 from grader.judge.recording import recorder
-from grader.judge.replay import ReplayedSandboxes, Tape, TapedSandboxes
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import Session
 from grader.judge.student import Student
@@ -72,9 +72,9 @@ def judge_exercise(
         for visibility, path in course.suites(exercise).items():
             recorder.listen(visibility, sentences_of(path))
     own_sandboxes: SandboxSource = sandboxes
-    if options.replay is not None:
-        tape = _recorded(course, exercise, source, options, sandboxes, suites, tests)
-        own_sandboxes = ReplayedSandboxes(sandboxes, tape)
+    if options.forgery is not None:
+        tape = _recorded(course, exercise, source, options, sandboxes, suites)
+        own_sandboxes = ForgedSandboxes(sandboxes, forge_of(options.forgery, source, tape))
         done = _then(tape.next_test, done)
     try:
         session = Session(own_sandboxes, exercise, source, options.required_walls)
@@ -153,16 +153,20 @@ def _recorded(
     options: GradingOptions,
     sandboxes: SandboxSource,
     suites: Suites,
-    tests: Sequence[SuiteTest],
 ) -> Tape:
-    """What the sandboxes of this source answer in each test under the seed `options.replay`."""
+    """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
+    known = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
+    visibilities = known.get(options.forgery or Forgery.NONE, ())
     tape = Tape()
+    if not visibilities:
+        return tape
     session = Session(TapedSandboxes(sandboxes, tape), exercise, source, options.required_walls)
     try:
         session.begin()
-        declared = declared_tests(course, exercise, options.suites)
-        functions = _functions(course, exercise, declared, options.suites, suites)
-        run = SuiteRun(session, list(tests), options.replay or 0)
+        declared = declared_tests(course, exercise, visibilities)
+        functions = _functions(course, exercise, declared, visibilities, suites)
+        tests = tests_of(course, exercise, visibilities)
+        run = SuiteRun(session, tests, options.seed + 1)
         session.load()
         for test in tests:
             path, function = functions[test.visibility, test.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from grader.text import counted
 
 if TYPE_CHECKING:
     from grader.audit.auditor import AttackResult
+    from grader.authoring.forgeries import ForgeryReport
 
 # What an attack met can be a traceback's worth of words.
 _LONGEST = 300
@@ -35,6 +37,26 @@ def show_findings(
         missed += [] if result.stopped else [result]
     print_lines(console, _ending(console, total, missed, held))
     return missed
+
+
+def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
+    """Print what the forgeries earn in each exercise, the best one first; whether none earns too much."""
+    above = exercises = 0
+    for _, group in itertools.groupby(reports, lambda report: report.exercise):
+        best, *others = sorted(group, key=lambda report: -report.share)
+        text = f"{best.exercise}: at most {best.share:.1%} of the points"
+        rows = [
+            ("  ", Text(f"{report.forgery.value}: {report.share:.1%}", "dim"))
+            for report in (best, *others)
+            if report.share
+        ]
+        print_lines(console, checked(console, best.holds, text, *rows))
+        above += not best.holds
+        exercises += 1
+    few = "In none of them a forgery earns" if not above else f"In {above} a forgery earns"
+    summary = f"{counted(exercises, 'exercise')}. {few} more than a tenth."
+    print_lines(console, iter([Text(summary, "bold")]))
+    return not above
 
 
 def _lines(console: Console, result: AttackResult) -> Iterator[Text]:

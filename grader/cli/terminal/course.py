@@ -29,8 +29,8 @@ from grader.text import clean, counted, number
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from grader.authoring.forgeries import ForgeryReport
     from grader.authoring.verify import ExerciseProof
-    from grader.authoring.words import WordsReport
     from grader.course.manifest import Exercise
     from grader.course.suite import SuiteTest
     from grader.sandbox.walls.survey import WallSurvey
@@ -351,7 +351,7 @@ def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
         yield Text(f"  {count} lost more than a third for a mistake that is not marked as central.")
 
 
-def show_words(console: Console, reports: Iterable[WordsReport]) -> bool:
+def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
     """Print each report as it is made; whether words are worth little in all exercises."""
     above = exercises = 0
     for report in reports:

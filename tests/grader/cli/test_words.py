@@ -86,3 +86,15 @@ def test_a_suite_that_draws_what_it_asks_believes_no_words(grade: Grade, clone: 
     done = grade("verify", "--words", "running_mean", cwd=clone)
     assert done.stdout.splitlines()[0] == "+ running_mean: 0.0% of the points for words"
     assert done.returncode == 0
+
+
+def test_forged_replies_earn_what_the_audit_prints(grade: Grade, clone: Path) -> None:
+    done = grade("audit", "--forge", "running_mean", "word_count", cwd=clone)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [
+        "x word_count: at most 85.7% of the points",
+        "  replay: 85.7%",
+        "  error: 14.3%",
+    ]
+    assert lines[-1] == "2 exercises. In 2 a forgery earns more than a tenth."
+    assert done.returncode == 1

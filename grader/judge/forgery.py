@@ -1,31 +1,39 @@
-"""Replies of another seed in the place of a sandbox's: how many points need nothing that was computed.
+"""Forged replies in the place of a sandbox's: what a submission earns that answers and computes nothing.
 
-A submission that answers in the place of a probe can say all that the course's solution ever said. What it
-cannot say is what only this run's inputs give. So the solution is judged under one seed, what its sandboxes
-answer is kept on a `Tape`, and under another seed the tape answers. A test that passes then believes words:
-identities, modes, counts, and results that no seed changes. `grade verify --words` counts them.
+Code in a sandbox can answer in the place of a probe, or of the protocol itself, and say all that the course's
+solution ever said. What it cannot say is what only this run's inputs give. So the solution is judged under
+one seed, what its sandboxes answer is kept on a `Tape`, and under another seed the tape answers. A test that
+passes then believes words: identities, modes, counts, and results that no seed changes. The other forgeries
+know less: the answers to public tests, one constant for all, an error for all.
+
+`grade verify --words` and `grade audit --forge` ask for them, as a `Forgery` of the `GradingOptions`.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from grader.judge.assignment import Forgery
 from grader.sandbox.client import Output, Sandbox, SandboxSource
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import ChannelClosed
 from grader.sandbox.wire.messages import (
     Backward,
     Build,
+    Built,
     Call,
     Forward,
     Load,
     Loaded,
     LoadProbe,
+    Raised,
     Reply,
     Request,
+    Returned,
 )
 from grader.sandbox.wire.packing import Packing
 
@@ -33,6 +41,16 @@ if TYPE_CHECKING:
     import torch
 
 _Answer = tuple[Reply, list["torch.Tensor"]]
+_Forge = Callable[[Request, Packing], _Answer]
+
+_CONSTANTS: dict[Forgery, Any] = {
+    Forgery.NONE: None,
+    Forgery.TRUE: True,
+    Forgery.ZERO: 0,
+    Forgery.TEXT: "",
+    Forgery.LIST: [],
+    Forgery.DICT: {},
+}
 
 
 class Tape:
@@ -59,7 +77,7 @@ class Tape:
         self._of_test[self._test, name].append(kept)
         self._last[name] = kept
 
-    def answer(self, request: Request) -> _Answer:
+    def answer(self, request: Request, _: Packing) -> _Answer:
         """The next answer of this test to such a request, or else the last one of any test.
 
         Raises ChannelClosed where there is none.
@@ -72,9 +90,10 @@ class Tape:
 
 
 def _name(request: Request) -> str:
+    """The name of the function that a request calls: a hidden probe's may be a public one's."""
     match request:
-        case Call(function=function, probe=probe):
-            return f"{probe or ''}.{function}"
+        case Call(function=function):
+            return function
         case Build(class_name=name):
             return f"{name}()"
         case Forward(handle=handle):
@@ -123,11 +142,11 @@ class _Taped:
         return getattr(self._sandbox, name)
 
 
-class ReplayedSandboxes:
-    """Sandboxes that a tape answers for, but for those in which none of the student's code runs."""
+class ForgedSandboxes:
+    """Sandboxes in whose place a forgery answers, but for those in which none of the student's code runs."""
 
-    def __init__(self, source: SandboxSource, tape: Tape) -> None:
-        self._source, self._tape = source, tape
+    def __init__(self, source: SandboxSource, forge: _Forge) -> None:
+        self._source, self._forge = source, forge
 
     def begin(self, modules: Sequence[str], limits: Limits) -> Callable[[], Sandbox]:
         """Begin nothing: a sandbox is started where one is needed after all."""
@@ -135,7 +154,7 @@ class ReplayedSandboxes:
         def start() -> Sandbox:
             return self._source.begin(modules, limits)()
 
-        return lambda: cast(Sandbox, _Replayed(start, self._tape))
+        return lambda: cast(Sandbox, _Forged(start, self._forge))
 
     def show_stack(self, number: int) -> bool:
         """Ask for the stack of a sandbox."""
@@ -146,11 +165,11 @@ class ReplayedSandboxes:
         return self._source.stop(number)
 
 
-class _Replayed:
+class _Forged:
     """What answers in the place of a sandbox."""
 
-    def __init__(self, start: Callable[[], Sandbox], tape: Tape) -> None:
-        self._start, self._tape = start, tape
+    def __init__(self, start: Callable[[], Sandbox], forge: _Forge) -> None:
+        self._start, self._forge = start, forge
         self._apart: Sandbox | None = None
         self.callers: tuple[int, ...] = ()
         self.output = Output()
@@ -163,10 +182,47 @@ class _Replayed:
             return self._apart.ask(request, packing, seconds)
         if isinstance(request, Load | LoadProbe):
             return Loaded(), []
-        return self._tape.answer(request)
+        return self._forge(request, packing)
 
     def show_stack(self) -> None:
         """There is nothing to show of what does not run."""
 
     def stop(self) -> int:
         return self._apart.stop() if self._apart is not None else 0
+
+
+def forge_of(forgery: Forgery, source: bytes, tape: Tape) -> _Forge:
+    """What answers in the place of the sandbox: the tape, or one answer for all.
+
+    The names of all arguments are those of the `source`.
+    """
+    if forgery in (Forgery.REPLAY, Forgery.PUBLIC):
+        return tape.answer
+    if forgery is Forgery.ERROR:
+        names = sorted(
+            {node.arg for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)}
+        )
+        return _refusing(", ".join(names))
+    if forgery is Forgery.ECHO:
+        return _echoing
+    constant = _CONSTANTS[forgery]
+    return lambda request, _: (_built(request) or Returned(copy.deepcopy(constant)), [])
+
+
+def _refusing(names: str) -> _Forge:
+    """An error that names every argument there is."""
+    reply = Raised("ValueError", ("ValueError", "Exception", "BaseException", "object"), names, ())
+    return lambda request, packing: (reply, [])  # a forgery takes both
+
+
+def _echoing(request: Request, packing: Packing) -> _Answer:
+    """The first tensor of the request, or None."""
+    if (built := _built(request)) is not None:
+        return built, []
+    tensors = [tensor.detach().clone() for tensor in packing.tensors[:1]]
+    return Returned(tensors[0] if tensors else None), tensors
+
+
+def _built(request: Request) -> Built | None:
+    """A module without parameters, where one is to be built."""
+    return Built(0, {}, {}, (), (), training=True) if isinstance(request, Build) else None
