@@ -8,5 +8,6 @@ In the judge: `run` calls the tests of the suites and `suite_run` says what the 
 `outcomes` or a fault of ours), of which `naming` tells what a student may read. A test gets `student`,
 whose calls go through a `session`; `budget` divides the time, and `remote` makes modules and gradients of the
 answers. `scoring` computes the points, `checks` is what suites import, `plain` has pytest run suites, and
-`pytest_report` writes reports as pytest does. For `grade verify`, `recording` lists the laws that were called.
+`pytest_report` writes reports as pytest does. For `grade verify`, `recording` lists the laws that were called,
+and `forgery` answers in the place of a sandbox.
 """
