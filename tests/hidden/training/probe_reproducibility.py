@@ -36,12 +36,12 @@ def arrange(seed: int) -> None:
     draw()
 
 
-def seeded(module: Any, seed: int) -> dict[str, Any]:
-    """The draws after set_seed, a second time too, and cuDNN's flags each time."""
+def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
+    """The draws after set_seed, and cuDNN's flags, once for each other random state before it."""
     report: dict[str, Any] = {"draws": [], "flags": []}
     cudnn = torch.backends.cudnn
-    for i in range(2):
-        arrange(100 + i)
+    for noise in noises:
+        arrange(noise)
         cudnn.deterministic, cudnn.benchmark = False, True
         module.set_seed(seed)
         report["draws"].append(draws())
@@ -53,38 +53,33 @@ class Stop(Exception):
     pass
 
 
-def around(module: Any, inside: str) -> dict[str, Any]:
-    """The draws before a block; called where no student's code runs."""
-    arrange(8)
-    if inside == "seeds":  # else a normal number is in hand
-        draw()
-    return draws()
+def forked(
+    module: Any, seed: int | None, inside: str, made: int, entered: int, inner: int
+) -> dict[str, Any]:
+    """The draws around a block and in it, which draws, and then "seeds", "nests", or raises an exception.
 
-
-def forked(module: Any, seed: int | None, inside: str) -> dict[str, Any]:
-    """The draws around a block and in it, which draws, and then "seeds", "nests", or raises an exception."""
-    arrange(7)
-    report: dict[str, Any] = {"start": draws()}
+    The generators are arranged by `made` for the making of the manager, and by `entered` for the block;
+    `inner` seeds what the block itself seeds.
+    """
+    arrange(made)
     given = {} if seed is None else {"seed": seed}
     manager = module.fork_rng(seed) if inside else module.fork_rng(**given)
-    report["made"] = draws()
-    arrange(8)
+    report: dict[str, Any] = {"made": draws(), "raised": None}
+    arrange(entered)
     if inside == "seeds":  # else a normal number is in hand
         draw()
-    report["before"], report["raised"] = draws(), None
     try:
         with manager:
             report["inside"] = draws()
             draw()
             if inside == "seeds":
-                arrange(9)
+                arrange(inner)
             if inside == "nests":
-                report["outer"] = draws()
-                with module.fork_rng(5):
+                with module.fork_rng(inner):
                     report["nested"] = draws()
                     draw()
                     with module.fork_rng():
-                        arrange(3)
+                        arrange(made)
                 report["outer after"] = draws()
             report["left"] = draws()
             errors = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
@@ -100,54 +95,57 @@ def fork_rng(module: Any, seed: Any) -> None:
         pass
 
 
-def worker_seeded(module: Any, seed: int, worker_id: int) -> dict[str, Any]:
-    """The draws before and after seed_worker in a process whose torch has this seed."""
-    arrange(3)
+def worker_seeded(module: Any, seed: int, worker_id: int, noise: int) -> dict[str, Any]:
+    """The draws after seed_worker in a process whose torch has this seed, and went on from it."""
+    arrange(noise)
     torch.manual_seed(seed)
-    torch.rand(2), torch.randn(1)
-    before = draws()
+    torch.rand(3), torch.randn(1)
     module.seed_worker(worker_id)
-    return {"initial": torch.initial_seed(), "before": before, "after": draws()}
+    return {"initial": torch.initial_seed(), "after": draws()}
 
 
 class Items(Dataset[torch.Tensor]):
-    """Items [i, number of the worker, what it draws from the three generators]; 0 without workers."""
+    """Items [number, its worker, what it draws from the three generators]; 0 without workers."""
 
-    def __init__(self, length: int) -> None:
-        self.length, self.home = length, os.getpid()
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers, self.home = numbers, os.getpid()
 
     def __len__(self) -> int:
-        return self.length
+        return len(self.numbers)
 
     def __getitem__(self, i: int) -> torch.Tensor:
         worker = get_worker_info()
         if worker is None:
-            return torch.tensor([i, -1, 0, 0, 0], dtype=torch.float64)
+            return torch.tensor([self.numbers[i], -1, 0, 0, 0], dtype=torch.float64)
         number = worker.id if os.getpid() != self.home else -1
-        numbers = random.random(), np.random.rand(), torch.rand(1, dtype=torch.float64).item()
-        return torch.tensor([i, number, *numbers], dtype=torch.float64)
+        drawn = random.random(), np.random.rand(), torch.rand(1, dtype=torch.float64).item()
+        return torch.tensor([self.numbers[i], number, *drawn], dtype=torch.float64)
 
 
 def passes(
-    module: Any, length: int, size: int, seeds: list[int], plan: str, noise: int, **options: Any
+    module: Any,
+    numbers: list[int],
+    size: int,
+    seeds: list[int],
+    plan: list[int],
+    noises: list[int],
+    **options: Any,
 ) -> Any:
-    """The batches of each pass of a plan over loaders of these seeds, which are made first: "0" the first one.
+    """The batches of each pass of a plan, which has the places of the loaders that these seeds make.
 
-    With a noise other random numbers are drawn before each pass.
+    The first noise arranges the generators for the making of the loaders, and each other one for a pass.
     """
-    arrange(noise)
-    before = draws()
-    loaders = [module.seeded_loader(Items(length), size, seed, **options) for seed in seeds]
-    report: dict[str, Any] = {"epochs": [], "before": before, "made": draws(), "changed": []}
+    first, *others = noises
+    arrange(first)
+    loaders = [module.seeded_loader(Items(numbers), size, seed, **options) for seed in seeds]
+    report: dict[str, Any] = {"epochs": [], "made": draws(), "after": []}
     report["kinds"] = [isinstance(loader, DataLoader) for loader in loaders]
-    for i, step in enumerate(plan):
-        if noise:
-            arrange(noise + i)
-        before = draws()
-        loader = loaders[int(step)]
+    for place, noise in zip(plan, others, strict=True):
+        arrange(noise)
+        loader = loaders[place]
         # Here workers can only be forked, also where the student asks for another way.
         if getattr(loader, "num_workers", 0) and getattr(loader, "_iterator", None) is None:
             loader.multiprocessing_context = "fork"
         report["epochs"].append(list(loader))
-        report["changed"].append(draws() != before)
+        report["after"].append(draws())
     return report
