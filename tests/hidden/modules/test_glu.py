@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -32,13 +33,15 @@ STALE = 7.0
 @pytest.mark.hint("The layer itself owns two nn.Parameters: self.weight and self.bias.")
 def test_parameters(student: Student) -> None:
     """The layer has a weight and a bias, each with rows for the value and for the gate."""
-    for in_features, out_features in [(6, 5), (4, 7)]:
+    for _ in range(2):
+        in_features, out_features = 2 * new_size(), new_size()
         layer = student.module("GatedLinearUnit", in_features, out_features)
         layer_parameters(layer, in_features, out_features)
 
 
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.word("the sandbox says which parameters are learnable")
 @pytest.mark.hint("An nn.Parameter requires a gradient unless you tell it not to.")
 def test_learnable(student: Student) -> None:
     """Weight and bias are both learnable."""
@@ -49,6 +52,7 @@ def test_learnable(student: Student) -> None:
 
 @pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.word("the sandbox says what the state dict holds")
 @pytest.mark.hint("What you register as a parameter or a buffer is saved with the model.")
 def test_nothing_else(student: Student) -> None:
     """Nothing but weight and bias appears in the state_dict."""
@@ -60,12 +64,13 @@ def test_nothing_else(student: Student) -> None:
 @pytest.mark.hint("None stands for in_features // 2.")
 def test_default_out_features(student: Student) -> None:
     """Without out_features the layer halves the number of features."""
-    for in_features in (6, 10):
+    for in_features in (6, 2 * new_size()):
         layer = student.module("GatedLinearUnit", in_features)
         layer_parameters(layer, in_features, in_features // 2, f"GatedLinearUnit({in_features})")
 
 
 @pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Half of an odd number of features does not exist: raise a ValueError.")
 def test_odd_in_features(student: Student) -> None:
     """An odd in_features without out_features is a ValueError."""
@@ -79,7 +84,7 @@ def test_odd_in_features(student: Student) -> None:
 @pytest.mark.hint("Only where out_features is None does in_features have to be even.")
 def test_explicit_out_features(student: Student) -> None:
     """With an out_features of its own, in_features may be odd and out_features any size."""
-    for in_features, out_features in [(7, 3), (1, 1), (3, 8)]:
+    for in_features, out_features in [(7, 3), (1, 1), (2 * new_size() + 1, new_size())]:
         layer = student.module("GatedLinearUnit", in_features, out_features)
         layer_parameters(layer, in_features, out_features)
     layer_parameters(student.module("GatedLinearUnit", in_features=7, out_features=3), 7, 3)
@@ -90,7 +95,7 @@ def test_explicit_out_features(student: Student) -> None:
 def test_weight_starts_within_bound(student: Student) -> None:
     """No entry of a new weight is larger in magnitude than 1 / sqrt(in_features)."""
     # From narrow to wide: a fixed spread may fit a narrow layer and not a wide one.
-    for n, m in [(64, 8), (2, 64), (4096, 1)]:
+    for n, m in [(new_size(), 8), (2, 64), (4096, 1)]:
         weight = laws.parameter_named(student.module("GatedLinearUnit", n, m), "weight")
         what, formula = f"the weight of a new GatedLinearUnit({n}, {m})", "1 / sqrt(in_features)"
         assert_tensor(weight, shape=(2 * m, n), what=what)
@@ -108,7 +113,7 @@ def test_weight_starts_random(student: Student) -> None:
 @pytest.mark.hint("torch.empty and torch.Tensor(n, m) hold whatever was in memory: fill them.")
 def test_parameters_start_finite(student: Student) -> None:
     """A new weight and a new bias hold finite numbers."""
-    for sizes in [(6, 5), (64, None)]:
+    for sizes in [(6, new_size()), (64, None)]:
         laws.check_filled(student, "GatedLinearUnit", *sizes, names=("weight", "bias"))
 
 
@@ -269,6 +274,7 @@ def test_forward_changes_nothing(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("After backward, a parameter that the output depends on has a .grad.")
 def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
@@ -298,6 +304,7 @@ def test_flow_tells_who_learns(student: Student) -> None:
 
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("Ask whether .grad is None, not how large it is.")
 def test_flow_zero_gradient(student: Student) -> None:
     """A gradient that is all zeros is a gradient."""
@@ -317,6 +324,7 @@ def test_flow_zero_gradient(student: Student) -> None:
 @pytest.mark.points(6)
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("old and fresh gradients are both the sandbox's")
 @pytest.mark.hint("zero_grad(set_to_none=True), or parameter.grad = None for each parameter.")
 def test_flow_stale_gradients(student: Student) -> None:
     """A gradient from before never counts, and is not added to the fresh one."""
@@ -345,6 +353,7 @@ def test_flow_stale_gradients(student: Student) -> None:
 
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("A frozen parameter has no .grad after backward: leave requires_grad as it is.")
 def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
@@ -362,6 +371,7 @@ def test_flow_frozen(student: Student) -> None:
 
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("If the sum requires no gradient, there is nothing to go backward through.")
 def test_flow_all_frozen(student: Student) -> None:
     """Where every parameter is frozen, everything is False."""
@@ -378,6 +388,7 @@ def test_flow_all_frozen(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_flow_stale_gradients", "test_flow_all_frozen")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")
 def test_flow_stale_frozen(student: Student) -> None:
     """The old gradient of a frozen parameter is cleared too."""
@@ -451,6 +462,7 @@ def test_flow_leaves_the_rest(student: Student) -> None:
 
 @pytest.mark.requires("test_flow_tells_who_learns")
 @pytest.mark.place("gradient_flow")
+@pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("Hand x to the module in the dtype in which it came.")
 def test_flow_float64(student: Student) -> None:
     """gradient_flow also works with a module and an x in float64."""
@@ -476,6 +488,11 @@ def cuts(formula: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
         )
         for cut in ("gate", "value")
     }
+
+
+def new_size() -> int:
+    """A number of features that no answer can know beforehand."""
+    return random.randrange(8, 64)
 
 
 def shapes(rows: int, in_features: int) -> dict[str, list[int]]:
