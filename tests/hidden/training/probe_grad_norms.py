@@ -55,13 +55,20 @@ _MODELS: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(4, 3),
     "without bias": lambda: nn.Sequential(nn.Linear(4, 3, bias=False), nn.Linear(3, 2)),
     "without linear": lambda: nn.Sequential(nn.Conv1d(2, 3, 2), nn.ReLU()),
-    "wide": lambda: nn.Sequential(nn.Linear(50, 200)),
 }
 
 
 def model(module: Any, kind: str, frozen: tuple[str, ...] = ()) -> nn.Module:
     """A model that holds numbers between 2 and 3, with gradients and half of it evaluating."""
-    network = _MODELS[kind]()
+    return _filled(_MODELS[kind](), frozen)
+
+
+def wide(module: Any, fan_in: int, fan_out: int) -> nn.Module:
+    """A model of one linear layer of these sizes, filled in the same way."""
+    return _filled(nn.Sequential(nn.Linear(fan_in, fan_out)))
+
+
+def _filled(network: nn.Module, frozen: tuple[str, ...] = ()) -> nn.Module:
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in frozen)
         parameter.grad = torch.full_like(parameter, 7.0)

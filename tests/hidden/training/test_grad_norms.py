@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -211,6 +212,7 @@ def explained(
 
 @pytest.mark.points(2)
 @pytest.mark.place("gradient_norm")
+@pytest.mark.word("inf and NaN are the same for all inputs")
 @pytest.mark.hint("Do nothing about infinity and NaN: the arithmetic carries them through.")
 def test_gradient_norm_non_finite(student: Student) -> None:
     """Infinite and NaN gradients make the norm infinite and NaN."""
@@ -329,6 +331,7 @@ def values_of(seen: laws.Observation, names: list[str]) -> tuple[State, State]:
 
 @pytest.mark.points(5)
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says what was filled")
 @pytest.mark.hint(
     "model.modules() yields every module, however deep; fill those that are nn.Linear."
 )
@@ -357,6 +360,7 @@ def test_initialize_every_linear(student: Student) -> None:
 
 
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says what was filled")
 @pytest.mark.hint("model.modules() begins with the model itself, model.children() does not.")
 def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
@@ -376,6 +380,7 @@ def test_initialize_the_model_itself(student: Student) -> None:
 
 
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says what was filled")
 @pytest.mark.hint(
     "isinstance(module, nn.Linear) sees subclasses, type(module) == nn.Linear does not."
 )
@@ -396,6 +401,7 @@ def test_initialize_subclasses(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
+@pytest.mark.word("zeros are the same for all models")
 @pytest.mark.hint("nn.init.zeros_(module.bias), but only where module.bias is not None.")
 def test_initialize_biases(student: Student) -> None:
     """Biases become zero under every scheme, and a linear layer may have none."""
@@ -430,6 +436,7 @@ def test_initialize_biases(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
+@pytest.mark.word("what was there before and after is the sandbox's")
 @pytest.mark.hint("Ask for nn.Linear, not for what has a weight, a bias or two dimensions.")
 def test_initialize_leaves_the_rest(student: Student) -> None:
     """Other layers' parameters and buffers stay as they are, and so does the training mode."""
@@ -451,6 +458,7 @@ def test_initialize_leaves_the_rest(student: Student) -> None:
 
 
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says that the objects are the same")
 @pytest.mark.hint("The functions of torch.nn.init fill a parameter in place; call nothing else.")
 def test_initialize_in_place(student: Student) -> None:
     """The parameters stay the same objects, with their .grad and requires_grad."""
@@ -488,46 +496,64 @@ class Spread:
         return shaped and abs(self.std / std - 1) < 0.045 and abs(self.mean) < 0.07 * std
 
 
-# Known initializations of nn.Linear(50, 200): the shape, and the standard deviation.
-KNOWN_SPREADS = {
-    'kaiming_normal_ with mode="fan_out"; the default is fan_in': ("normal", math.sqrt(2 / 200)),
-    'kaiming_normal_ with nonlinearity="linear", without the gain of sqrt(2); leave the '
-    "nonlinearity at its default": ("normal", math.sqrt(1 / 50)),
-    'kaiming_normal_ with nonlinearity="tanh"': ("normal", 5 / 3 / math.sqrt(50)),
-    "kaiming_normal_": ("normal", math.sqrt(2 / 50)),
-    "kaiming_uniform_": ("uniform", math.sqrt(2 / 50)),
-    'kaiming_uniform_ with mode="fan_out"': ("uniform", math.sqrt(2 / 200)),
-    "xavier_normal_": ("normal", math.sqrt(2 / 250)),
-    "xavier_uniform_": ("uniform", math.sqrt(2 / 250)),
-    "xavier_uniform_ with a gain of sqrt(2), that of ReLU; leave the gain at its default": (
-        "uniform",
-        math.sqrt(4 / 250),
-    ),
-    "xavier_uniform_ with a gain of 5/3, that of tanh; leave the gain at its default": (
-        "uniform",
-        5 / 3 * math.sqrt(2 / 250),
-    ),
-    "nn.Linear's own initialization": ("uniform", math.sqrt(1 / 150)),
-    "normal_ with mean 0 and standard deviation 1": ("normal", 1.0),
-    "normal_ with standard deviation 0.01": ("normal", 0.01),
-    "normal_ with standard deviation 0.02": ("normal", 0.02),
-}
+def known_spreads(fan_in: int, fan_out: int) -> dict[str, tuple[str, float]]:
+    """Known initializations of a linear layer: the shape, and the standard deviation."""
+    both = fan_in + fan_out
+    return {
+        'kaiming_normal_ with mode="fan_out"; the default is fan_in': (
+            "normal",
+            math.sqrt(2 / fan_out),
+        ),
+        'kaiming_normal_ with nonlinearity="linear", without the gain of sqrt(2); leave the '
+        "nonlinearity at its default": ("normal", math.sqrt(1 / fan_in)),
+        'kaiming_normal_ with nonlinearity="tanh"': ("normal", 5 / 3 / math.sqrt(fan_in)),
+        "kaiming_normal_": ("normal", math.sqrt(2 / fan_in)),
+        "kaiming_uniform_": ("uniform", math.sqrt(2 / fan_in)),
+        'kaiming_uniform_ with mode="fan_out"': ("uniform", math.sqrt(2 / fan_out)),
+        "xavier_normal_": ("normal", math.sqrt(2 / both)),
+        "xavier_uniform_": ("uniform", math.sqrt(2 / both)),
+        "xavier_uniform_ with a gain of sqrt(2), that of ReLU; leave the gain at its default": (
+            "uniform",
+            math.sqrt(4 / both),
+        ),
+        "xavier_uniform_ with a gain of 5/3, that of tanh; leave the gain at its default": (
+            "uniform",
+            5 / 3 * math.sqrt(2 / both),
+        ),
+        "nn.Linear's own initialization": ("uniform", math.sqrt(1 / (3 * fan_in))),
+        "normal_ with mean 0 and standard deviation 1": ("normal", 1.0),
+        "normal_ with standard deviation 0.01": ("normal", 0.01),
+        "normal_ with standard deviation 0.02": ("normal", 0.02),
+    }
 
 
-def check_spread(student: Student, scheme: str, shape: str, std: float, range_: str) -> None:
+def new_fans() -> tuple[int, int]:
+    """The sizes of a linear layer of about 10000 entries, four times as high as wide."""
+    fan_in = random.randrange(46, 55)
+    return fan_in, 10000 // fan_in
+
+
+def check_spread(
+    student: Student, scheme: str, fans: tuple[int, int], shape: str, std: float, range_: str
+) -> None:
     """Compare how a weight is spread by a scheme, and name the scheme that it looks like."""
-    _, after = values_of(initialize(student, "wide", scheme).checked(), ["0.weight"])
-    weight = assert_tensor(after["0.weight"], shape=(200, 50), what="the 0.weight after initialize")
+    fan_in, fan_out = fans
+    model = student.made("wide", fan_in, fan_out)
+    seen = laws.observe(student, "initialize", model, scheme).checked()
+    _, after = values_of(seen, ["0.weight"])
+    weight = after["0.weight"]
+    assert_tensor(weight, shape=(fan_out, fan_in), what="the 0.weight after initialize")
     spread = Spread(weight)
     if spread.is_about(shape, std):
         return
     looks = "That is how it was before." if abs(spread.mean - 2.5) < 0.1 else ""
-    likeness = [name for name, known in KNOWN_SPREADS.items() if spread.is_about(*known)]
+    known = known_spreads(fan_in, fan_out).items()
+    likeness = [name for name, known_spread in known if spread.is_about(*known_spread)]
     looks = f"That looks like {likeness[0]}." if likeness else looks
     raise AssertionError(
-        f'After initialize(nn.Linear(50, 200), "{scheme}") the weight should be {shape} {range_}, '
-        f"with standard deviation {std:.4f}; yours has mean {spread.mean:.4f}, standard deviation "
-        f"{spread.std:.4f} and greatest magnitude {spread.largest:.4f}. {looks}"
+        f'After initialize(nn.Linear({fan_in}, {fan_out}), "{scheme}") the weight should be {shape} '
+        f"{range_}, with standard deviation {std:.4f}; yours has mean {spread.mean:.4f}, standard "
+        f"deviation {spread.std:.4f} and greatest magnitude {spread.largest:.4f}. {looks}"
     )
 
 
@@ -536,9 +562,10 @@ def check_spread(student: Student, scheme: str, shape: str, std: float, range_: 
 @pytest.mark.hint("nn.init.xavier_uniform_(module.weight), with no other argument.")
 def test_initialize_xavier_uniform(student: Student) -> None:
     """The scheme xavier_uniform is uniform within sqrt(6 / (fan_in + fan_out))."""
-    bound = math.sqrt(6 / 250)
+    fans = new_fans()
+    bound = math.sqrt(6 / sum(fans))
     range_ = f"within ±{bound:.4f}"
-    check_spread(student, "xavier_uniform", "uniform", bound / math.sqrt(3), range_)
+    check_spread(student, "xavier_uniform", fans, "uniform", bound / math.sqrt(3), range_)
 
 
 @pytest.mark.points(2)
@@ -546,10 +573,12 @@ def test_initialize_xavier_uniform(student: Student) -> None:
 @pytest.mark.hint("nn.init.kaiming_normal_(module.weight), with no other argument.")
 def test_initialize_kaiming_normal(student: Student) -> None:
     """The scheme kaiming_normal is normal with standard deviation sqrt(2 / fan_in)."""
-    check_spread(student, "kaiming_normal", "normal", math.sqrt(2 / 50), "around 0")
+    fans = new_fans()
+    check_spread(student, "kaiming_normal", fans, "normal", math.sqrt(2 / fans[0]), "around 0")
 
 
 @pytest.mark.place("initialize")
+@pytest.mark.word("two different draws can be made up")
 @pytest.mark.hint("Set no seed in initialize; compare_initializations does.")
 def test_initialize_draws_anew(student: Student) -> None:
     """Each call of initialize draws other random weights."""
@@ -564,6 +593,7 @@ def test_initialize_draws_anew(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Begin with: if scheme not in SCHEMES, raise a ValueError that tells both.")
 def test_initialize_unknown_scheme(student: Student) -> None:
     """An unknown scheme is a ValueError that names scheme and the known ones."""
@@ -576,6 +606,7 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 
 
 @pytest.mark.place("initialize")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check the scheme before the loop over the modules begins.")
 def test_initialize_refuses_before_changes(student: Student) -> None:
     """An unknown scheme is refused before anything in the model has changed."""
@@ -914,6 +945,7 @@ def test_train_mode(student: Student) -> None:
 
 
 @pytest.mark.place("train_with_monitor")
+@pytest.mark.word("the sandbox says which mode it is in")
 @pytest.mark.hint("model.train() before the first batch, and nothing about the mode afterwards.")
 def test_left_in_train_mode(student: Student) -> None:
     """The model is in train mode afterwards, with all of its submodules."""
@@ -1050,6 +1082,7 @@ def broken_off(state: State, batches: list[Batch]) -> Tensor:
 
 
 @pytest.mark.place("train_with_monitor")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
 def test_epochs_below_one(student: Student) -> None:
     """Fewer than one epoch is a ValueError."""
@@ -1101,6 +1134,7 @@ def compare(
 
 
 @pytest.mark.place("compare_initializations")
+@pytest.mark.word("the keys are the same for all inputs")
 @pytest.mark.hint("A dict that is filled in the order of SCHEMES.")
 def test_compare_schemes(student: Student) -> None:
     """The result has one entry for each scheme, in the order of SCHEMES."""
@@ -1499,6 +1533,7 @@ def test_diagnose_exploding(student: Student) -> None:
         [1e-4, 1e-4, 1e4, 1e-4, 1e-4],
         [1e9, 1e9, 1e9, 1e9, 1e9],
     ]
+    random.shuffle(histories)
     everything = {
         "The norms explode only where all of them are above 1e3; any of them is enough.": (
             verdicts(histories, exploding=all)
@@ -1536,6 +1571,7 @@ def test_diagnose_vanishing(student: Student) -> None:
         [1e-8, 1e-8, 1e-8, 1e-8, 1e-8],
         [2.0, 1.0, 1.0, 1.0, 1e-4],
     ]
+    random.shuffle(histories)
     everything = {
         "The norms vanish where any of them is below 1e-3; all of them have to be.": (
             verdicts(histories, vanishing=any)
@@ -1573,6 +1609,7 @@ def test_diagnose_non_finite(student: Student) -> None:
         [1e-4, 1e-4, NAN, 1e-4, 1e-4],
         [NAN, NAN, NAN, NAN, NAN],
     ]
+    random.shuffle(histories)
     unseen = verdicts(histories, finite=lambda _: True)
     everything = {
         "NaN is not seen: it is neither above nor below a limit.": unseen,
@@ -1621,6 +1658,7 @@ def test_diagnose_first_five(student: Student) -> None:
         [low] * 3 + [sound] + [low] * 8,
         [sound] + [low] * 12,
     ]
+    random.shuffle(histories)
 
     check_verdicts(student, histories, {})
 
@@ -1631,6 +1669,7 @@ def test_diagnose_first_five(student: Student) -> None:
 def test_diagnose_short_histories(student: Student) -> None:
     """Where there are fewer than five epochs, all of them count."""
     histories = [[5e3], [1e-4], [1.0], [1e-4, 1e-4], [1.0, 2.0, 5e3], [1e-4, 1e-4, 1e-4, 1.0]]
+    random.shuffle(histories)
     everything = {
         "A history of fewer than five epochs is always healthy.": ["healthy"] * len(histories),
         "A history of fewer than five epochs is always vanishing.": ["vanishing"] * len(histories),
@@ -1738,6 +1777,7 @@ def test_plot_lines(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("plot_gradient_norms")
+@pytest.mark.word("labels and scale are the same for all histories")
 @pytest.mark.hint('ax.set_yscale("log"), ax.set_xlabel, ax.set_ylabel, and ax.legend() in the end.')
 def test_plot_axes(student: Student) -> None:
     """The y axis is logarithmic, both axes have a label, and a legend names every history."""
@@ -1793,6 +1833,7 @@ def test_plot_gaps(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("plot_gradient_norms")
+@pytest.mark.word("the sandbox says which figures are open")
 @pytest.mark.hint("A matplotlib.figure.Figure() of your own needs no pyplot; else close yours.")
 def test_plot_leaves_pyplot_alone(student: Student) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
