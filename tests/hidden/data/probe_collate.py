@@ -85,9 +85,11 @@ def _unless_default_collate(loader: Any, load: Callable[[], Any]) -> Any:
         raise
 
 
-def epochs(module: Any, length: int, options: dict[str, Any], count: int = 1) -> list[Any]:
-    """The indices that a loader over `length` items of one step gives, by epoch and batch."""
-    loader = _numbers(module, length, options)
+def epochs(
+    module: Any, length: int, options: dict[str, Any], count: int = 1, first: int = 0
+) -> list[Any]:
+    """The numbers from `first` on that a loader over items of one step gives, by epoch and batch."""
+    loader = _numbers(module, length, options, first)
     return [_epoch(loader) for _ in range(count)]
 
 
@@ -120,8 +122,8 @@ def one_epoch(module: Any, loader: Any) -> None:
         pass
 
 
-def _numbers(module: Any, length: int, options: dict[str, Any]) -> Any:
-    items = [torch.tensor([i]) for i in range(length)]
+def _numbers(module: Any, length: int, options: dict[str, Any], first: int = 0) -> Any:
+    items = [torch.tensor([first + i]) for i in range(length)]
     return module.make_loader(Items(items), **{"padding_value": -1, **options})
 
 

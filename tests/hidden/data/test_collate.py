@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,12 @@ SORTS: dict[str, Callable[[list[Tensor]], list[Tensor]]] = {
 
 
 # --- the expected values, and what is read from a result ------------------------------------------
+
+
+def new_lengths() -> list[list[int]]:
+    """The lengths of the items of two batches, in no order."""
+    more = random.randrange(30)
+    return [[2 + more, 5 + more, 3 + more], [4 + more, 1 + more, 1 + more, 6 + more]]
 
 
 def longest(sequences: Sequence[Tensor]) -> int:
@@ -286,7 +293,7 @@ def numbers(n: int, dtype: torch.dtype) -> Tensor:
 @pytest.mark.hint("torch.tensor of the sequences' lengths, with dtype=torch.int64.")
 def test_lengths(student: Student) -> None:
     """Lengths are the numbers of real steps, int64."""
-    wanted = [[2, 5, 3], [4, 1, 1, 6]]
+    wanted = new_lengths()
     results = [student.function("pad_collate")([torch.randn(n) for n in ns]) for ns in wanted]
 
     wrong: dict[str, Callable[[list[int]], list[int] | list[float]]] = {
@@ -323,7 +330,7 @@ def test_lengths(student: Student) -> None:
 @pytest.mark.hint("Compare torch.arange(T) with the lengths as a column.")
 def test_mask(student: Student) -> None:
     """The mask is True on real steps and False on padding, bool."""
-    wanted = [[2, 5, 3], [4, 1, 1, 6]]
+    wanted = new_lengths()
     results = [student.function("pad_collate")([torch.rand(n) + 9 for n in ns]) for ns in wanted]
     masks = [mask_of(ns) for ns in wanted]
     opposite = "The mask is True on padding and False on real steps, it should be the opposite"
@@ -345,6 +352,7 @@ def test_mask(student: Student) -> None:
 
 @pytest.mark.points(16)
 @pytest.mark.place("pad_collate")
+@pytest.mark.word("both masks are the sandbox's")
 @pytest.mark.hint("A real step may hold any value; only the lengths say what is padding.")
 def test_mask_ignores_values(student: Student) -> None:
     """Real steps that hold the padding value are real steps."""
@@ -386,7 +394,8 @@ def test_mask_ignores_values(student: Student) -> None:
 @pytest.mark.hint("Take (sequence, label) pairs apart; torch.tensor makes int64 of ints.")
 def test_labels(student: Student) -> None:
     """Labels of (sequence, label) pairs are an int64 tensor."""
-    given = [[3, -1, 2**24 + 1, 0], [0, 0, 0, 0]]  # one of them is no float32
+    # One of them is no float32.
+    given = [[random.randrange(3, 99), -1, 2**24 + 1, 0], [0, 0, 0, 0]]
     wanted = [torch.tensor(labels) for labels in given]
     lengths = (2, 4, 1, 3)
     found = []
@@ -668,14 +677,17 @@ def entries(found: Any, count: int) -> list[Any]:
     return list(entry(plain(found), kind=list, count=count))
 
 
-def batches_of(epoch: Any) -> list[list[int]]:
-    """The numbers that the probe read from each batch of an epoch; refuses anything else."""
+def batches_of(epoch: Any, first: int = 0) -> list[list[int]]:
+    """The places of the items that the probe read from each batch of an epoch; refuses anything else.
+
+    The items hold numbers, of which that of place 0 is the `first`.
+    """
     batches = []
     for batch in epoch if isinstance(epoch, list) else [epoch]:
         numbers = batch if isinstance(batch, list) else [batch]
         if not all(type(n) is int or (type(n) is float and math.isfinite(n)) for n in numbers):
             raise AssertionError(f"A batch of the loader holds no sequences but {batch}.")
-        batches.append([int(n) for n in numbers])
+        batches.append([int(n) - first for n in numbers])
     return batches
 
 
@@ -699,14 +711,16 @@ def check_some(epoch: Any) -> list[int]:
 def test_loader_batches(student: Student) -> None:
     """Without shuffling, items come once and in their order, the last short batch included."""
     for length, size in ((10, 4), (6, 3), (3, 8)):
-        found = entries(student.run("epochs", length, {"batch_size": size}, 2), 2)
-        epochs = [batches_of(epoch) for epoch in found]
+        first = random.randrange(1000)
+        found = entries(student.run("epochs", length, {"batch_size": size}, 2, first), 2)
+        epochs = [batches_of(epoch, first) for epoch in found]
         sizes = [len(batch) for batch in epochs[0]]
         assert sizes != [1] * length, "batch_size does not reach the loader."
         laws.check_epochs(epochs, list(range(length)), batch_size=size)
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the sandbox says what the loader is")
 @pytest.mark.hint("The defaults stand in the signature of the stub; return the DataLoader.")
 def test_loader_defaults(student: Student) -> None:
     """make_loader returns a DataLoader, with batches of 32 and no workers by default."""
@@ -730,6 +744,7 @@ def loaded(student: Student, items: list[Any], options: list[dict[str, Any]]) ->
 
 @pytest.mark.points(12)
 @pytest.mark.place("make_loader")
+@pytest.mark.word("what pad_collate gives is the sandbox's, too")
 @pytest.mark.hint("Give DataLoader a collate_fn that calls pad_collate.")
 def test_loader_collates(student: Student) -> None:
     """The loader's batches are what pad_collate makes of the items, labels included."""
@@ -776,6 +791,7 @@ def test_loader_collates(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("make_loader")
+@pytest.mark.word("what pad_collate gives is the sandbox's, too")
 @pytest.mark.hint("functools.partial(pad_collate, padding_value=padding_value) keeps the value.")
 def test_loader_padding_value(student: Student) -> None:
     """Each loader pads with its own padding_value."""
@@ -818,8 +834,10 @@ def check_shuffled(order: list[int], seed: int | None) -> None:
 def test_shuffle(student: Student) -> None:
     """With shuffle=True every item comes once an epoch, in a random order."""
     for seed in (None, 7):
-        (epoch,) = entries(student.run("epochs", LENGTH, shuffled(seed)), 1)
-        order, batches = indices_of(epoch), batches_of(epoch)
+        first = random.randrange(1000)
+        (epoch,) = entries(student.run("epochs", LENGTH, shuffled(seed), 1, first), 1)
+        batches = batches_of(epoch, first)
+        order = [place for batch in batches for place in batch]
         check_shuffled(order, seed)
         assert len(order) == len(set(order)), (
             f"Of {LENGTH} items some come twice; every item should come exactly once."
@@ -841,6 +859,7 @@ def test_shuffle(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
 @pytest.mark.hint("Seed the generator once, when the loader is made, and let it run on.")
 def test_each_epoch(student: Student) -> None:
     """Each epoch is shuffled anew."""
@@ -889,6 +908,7 @@ def check_repeats(student: Student, seed: int, size: int) -> None:
 
 @pytest.mark.points(14)
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
 @pytest.mark.hint("torch.Generator().manual_seed(seed) is a generator that nobody else draws from.")
 def test_seed(student: Student) -> None:
     """Two loaders with the same seed give the same order, whatever the global random state."""
@@ -896,6 +916,7 @@ def test_seed(student: Student) -> None:
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
 @pytest.mark.hint("Ask whether seed is None, not whether it is true.")
 def test_seed_zero(student: Student) -> None:
     """0 is a seed like any other."""
@@ -903,6 +924,7 @@ def test_seed_zero(student: Student) -> None:
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
 @pytest.mark.hint("The generator is seeded with seed, not with a constant.")
 def test_other_seeds(student: Student) -> None:
     """Other seeds give other orders."""
@@ -918,6 +940,7 @@ def test_other_seeds(student: Student) -> None:
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the orders of two loaders are both the sandbox's")
 @pytest.mark.hint("Hand shuffle on to DataLoader as it is, whether there is a seed or not.")
 def test_seed_without_shuffle(student: Student) -> None:
     """A seed alone does not shuffle."""
@@ -991,6 +1014,7 @@ def test_pickling(student: Student) -> None:
 
 
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the sandbox says what the loader is")
 @pytest.mark.hint("Only None asks torch.cuda.is_available().")
 def test_pin_memory(student: Student) -> None:
     """pin_memory is taken as given, None means only where CUDA is available."""
@@ -1006,6 +1030,7 @@ def test_pin_memory(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("make_loader")
+@pytest.mark.word("the sandbox says which worker loaded an item")
 @pytest.mark.hint("num_workers, persistent_workers=num_workers > 0, and the generator as without.")
 def test_workers(student: Student) -> None:
     """Workers load the items, persist, and repeat the order of a seed."""
