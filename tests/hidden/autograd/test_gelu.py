@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -325,6 +326,7 @@ def test_gradient_error_value(student: Student) -> None:
 
 
 @pytest.mark.place("gradient_error")
+@pytest.mark.word("the sandbox says what is computed in which dtype")
 @pytest.mark.hint("Copy x as it is: no .double(), no .float().")
 def test_gradient_error_dtype(student: Student) -> None:
     """gradient_error computes both gradients in the dtype of x."""
@@ -367,24 +369,29 @@ def test_gradient_error_leaves_x(student: Student) -> None:
 @pytest.mark.hint("torch.autograd.gradcheck(gelu, (point,), raise_exception=False)")
 def test_check_gradients_verdict(student: Student) -> None:
     """check_gradients is True for a right gradient, and False, not an exception, for a wrong one."""
-    what = "the verdicts of check_gradients on gradients that are right, 1.5 times too large, negated, 0"
     always, by = "check_gradients always says {}, of right and wrong gradients: {}.", "gradcheck"
-    for x, wrong in ((torch.rand(2, 1) + 0.5, [1.5, -1.0, 0.0]), (torch.tensor(1.25), [1.5])):
-        n = len(wrong)
-        right: list[bool | None] = [True, *[False] * n]
-        mistakes = {
-            always.format(True, f"return what {by} says, of your gelu"): [True, *[True] * n],
-            always.format(False, f"use finite differences in float64, by {by}"): [False] * (n + 1),
-            f"check_gradients returns None: return what {by} says.": [None] * (n + 1),
-            "check_gradients returns None where gradients disagree.": [True, *[None] * n],
-            "check_gradients says the opposite.": [False, *[True] * n],
+    points = (
+        (torch.rand(2, 1) + 0.5, [1.0, 1.0, 1.0, 1.5, -1.0, 0.0]),
+        (torch.tensor(1.25), [1.0, 1.5]),
+    )
+    for x, factors in points:
+        random.shuffle(factors)
+        what = f"the verdicts of check_gradients on gradients that are too large by {factors}"
+        right = [factor == 1 for factor in factors]
+        n = len(right)
+        mistakes: dict[str, list[bool | None]] = {
+            always.format(True, f"return what {by} says, of your gelu"): [True] * n,
+            always.format(False, f"use finite differences in float64, by {by}"): [False] * n,
+            f"check_gradients returns None: return what {by} says.": [None] * n,
+            "check_gradients returns None where gradients disagree.": [r or None for r in right],
+            "check_gradients says the opposite.": [not r for r in right],
         }
-        answers = verdicts(student, x.double(), [1.0, *wrong])
-        assert_equal(answers, right, what=what, mistakes=mistakes)
+        assert_equal(verdicts(student, x.double(), factors), right, what=what, mistakes=mistakes)
 
 
 @pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
+@pytest.mark.word("a verdict is yes or no")
 @pytest.mark.hint("Leave eps, atol and rtol of gradcheck at their defaults.")
 def test_check_gradients_tolerances(student: Student) -> None:
     """check_gradients uses gradcheck's default tolerances."""
@@ -396,6 +403,7 @@ def test_check_gradients_tolerances(student: Student) -> None:
 
 
 @pytest.mark.place("check_gradients")
+@pytest.mark.word("a verdict is yes or no")
 @pytest.mark.hint("x.detach().double() first: finite differences need float64.")
 def test_check_gradients_float64(student: Student) -> None:
     """check_gradients computes in float64, also for a float32 x."""
@@ -408,6 +416,7 @@ def test_check_gradients_float64(student: Student) -> None:
 
 @pytest.mark.requires("test_check_gradients_verdict")
 @pytest.mark.place("check_gradients")
+@pytest.mark.word("a verdict is yes or no")
 @pytest.mark.hint("Give gradcheck the values of x, all of them.")
 def test_check_gradients_at_x(student: Student) -> None:
     """check_gradients looks at the values of x, all of them."""
@@ -427,6 +436,7 @@ def test_check_gradients_at_x(student: Student) -> None:
 
 
 @pytest.mark.place("check_gradients")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("raise_exception=False is all it takes; a broad except swallows too much.")
 def test_check_gradients_unwritten(student: Student) -> None:
     """Where backward raises NotImplementedError, check_gradients lets it through."""
