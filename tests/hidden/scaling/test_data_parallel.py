@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_shard_shapes(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("shard")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check world_size, rank and the number of rows before slicing.")
 def test_shard_refuses(student: Student) -> None:
     """A part that there is not is a ValueError that names the argument"""
@@ -212,6 +214,7 @@ def test_wrap_alone(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("wrap")
+@pytest.mark.word("the sandbox says what the wrapper is")
 @pytest.mark.hint("torch.distributed.is_initialized() tells whether there is a process group.")
 def test_wrap_in_group(student: Student) -> None:
     """In a process group the model is wrapped in DistributedDataParallel"""
@@ -377,7 +380,7 @@ _WRONG_TRAINING: dict[str, dict[str, Any]] = {
 @pytest.mark.hint("inputs.shape[0] is the number of rows.")
 def test_train_step_rows(student: Student) -> None:
     """A train step returns the number of rows of its inputs"""
-    rows = [5, 1, 4]
+    rows = random.sample(range(1, 20), 3)
     # One row of targets for all rows of inputs: the loss broadcasts.
     batches = [(torch.randn(n, 3), torch.randn(1, 2)) for n in rows]
     start = {"weight": torch.randn(3, 2), "bias": torch.randn(2)}
@@ -421,6 +424,7 @@ def _weights_in(model: Any) -> dict[str, Any]:
 
 
 @pytest.mark.place("train_step")
+@pytest.mark.word("the sandbox says which mode it is in")
 @pytest.mark.hint("Whoever calls train_step decides on train() and eval().")
 def test_train_step_mode(student: Student) -> None:
     """A train step leaves every module in its mode"""
@@ -749,6 +753,7 @@ def _skipping(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.place("average_gradients")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Ask torch.distributed.is_initialized() first.")
 def test_average_gradients_alone(student: Student) -> None:
     """Without a process group average_gradients is a RuntimeError"""
@@ -792,7 +797,8 @@ def _steps() -> tuple[list[int], list[float]]:
     """What two slow, large steps of the warm-up and three timed ones return and take."""
     large, small = torch.randint(300, 1000, (2,)), 3 + torch.randperm(9)[:3]
     # No number of samples can be divided by 31: a rounded throughput is never the right one.
-    slow, fast = 4 + torch.rand(2).double(), torch.tensor([7, 11, 13])[torch.randperm(3)] / 8
+    slow, fast = 4 + torch.rand(2).double(), torch.tensor([7, 11, 13])[torch.randperm(3)].double()
+    fast /= 8 * random.randrange(1, 31)
     return [*large.tolist(), *small.tolist()], [*slow.tolist(), *fast.tolist()]
 
 
@@ -862,6 +868,7 @@ def test_throughput(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("Warm-up steps, clock, timed steps, clock.")
 def test_throughput_order(student: Student) -> None:
     """The clock is read twice: after the warm-up and after the last step"""
@@ -903,6 +910,7 @@ def test_throughput_order(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("Each of the two readings: first synchronize, if it is given, then the clock.")
 def test_throughput_synchronize(student: Student) -> None:
     """Synchronize is called right before each reading of the clock"""
@@ -932,6 +940,7 @@ def test_throughput_synchronize(student: Student) -> None:
 
 
 @pytest.mark.place("throughput")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check both arguments before the first step.")
 def test_throughput_refuses(student: Student) -> None:
     """Too few steps or a negative warm-up is a ValueError before any step runs"""
@@ -967,6 +976,7 @@ def _check_refusal(error: Any, name: str | None, call: str) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("throughput")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Compare the two readings before you divide by their difference.")
 def test_throughput_clock(student: Student) -> None:
     """A clock that does not advance is a ValueError; the default clock does"""
@@ -1036,6 +1046,7 @@ _WRONG_EFFICIENCIES: dict[str, Callable[[int, float, float], float]] = {
 
 @pytest.mark.points(2)
 @pytest.mark.place("scaling_efficiency")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Look at every value, and ask math.isfinite.")
 def test_scaling_efficiency_refuses(student: Student) -> None:
     """Throughputs that cannot be compared are a ValueError"""
@@ -1111,6 +1122,7 @@ def _counts(reading: dict[str, Any], what: str) -> int:
 
 
 @pytest.mark.place("measure_overheads")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint(
     "launch(worker, world_size, ...), whose worker does for each of the three the same."
 )
@@ -1200,6 +1212,7 @@ def test_overheads_of_one(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("For each of the three: call, barrier, clock, ten calls, clock.")
 def test_overheads_calls(student: Student) -> None:
     """Each overhead is one untimed call and ten timed ones, of that alone"""
@@ -1359,6 +1372,7 @@ def test_overheads_broadcast(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_overheads_clock")
 @pytest.mark.place("measure_overheads")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("torch.distributed.barrier(), after the untimed call and before the clock.")
 def test_overheads_barrier(student: Student) -> None:
     """The ranks wait for each other before the clock is read"""
@@ -1407,6 +1421,7 @@ def _check_launched(student: Student, function: str, options: dict[str, Any]) ->
 
 
 @pytest.mark.place("measure_overheads")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
 def test_overheads_refuses(student: Student) -> None:
     """Measuring what cannot be sharded is a ValueError before anything is launched"""
@@ -1451,6 +1466,7 @@ def _benchmark_with(
 
 
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("launch(worker, world_size, ...), whose worker ends by calling throughput.")
 def test_benchmark_launches(student: Student) -> None:
     """Every rank measures its own throughput"""
@@ -1481,6 +1497,7 @@ def test_benchmark_random_state(student: Student) -> None:
 
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("throughput(step, steps, warmup): both are the caller's to choose.")
 def test_benchmark_steps(student: Student) -> None:
     """The steps and the warm-up asked for are those of throughput"""
@@ -1501,6 +1518,7 @@ def test_benchmark_steps(student: Student) -> None:
 
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("def benchmark(..., world_sizes=(1, 2), steps=20, warmup=5), as in the stub.")
 def test_benchmark_defaults(student: Student) -> None:
     """Without being asked, it tries world sizes 1 and 2, with 20 steps after 5"""
@@ -1570,6 +1588,7 @@ def test_benchmark(student: Student) -> None:
 
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("wrap(build_model()) stands in the worker that launch runs.")
 def test_benchmark_models(student: Student) -> None:
     """Every rank builds its own model"""
@@ -1587,6 +1606,7 @@ def test_benchmark_models(student: Student) -> None:
 
 @pytest.mark.requires("test_benchmark_launches", "test_wrap_in_group")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("Nothing is special about world size 1: launch it like the others.")
 def test_benchmark_of_one(student: Student) -> None:
     """World size 1 is launched and wrapped like every other"""
@@ -1690,6 +1710,7 @@ def _check_training(
 
 @pytest.mark.requires("test_benchmark_launches", "test_train_step_rows")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("The step that throughput gets returns what train_step returns.")
 def test_benchmark_rows(student: Student) -> None:
     """Each rank counts the rows of its own shard"""
@@ -1711,6 +1732,7 @@ def test_benchmark_rows(student: Student) -> None:
 
 @pytest.mark.requires("test_benchmark_launches")
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("torch.distributed.barrier(), right before throughput.")
 def test_benchmark_barrier(student: Student) -> None:
     """The ranks wait for each other before they measure"""
@@ -1725,6 +1747,7 @@ def test_benchmark_barrier(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("benchmark")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check steps, warmup and every world size before the first launch.")
 def test_benchmark_refuses(student: Student) -> None:
     """Bad arguments of the benchmark are a ValueError before anything is launched"""
@@ -1896,6 +1919,7 @@ def test_report_of_nothing(student: Student) -> None:
 
 
 @pytest.mark.place("report")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Let scaling_efficiency do the checking.")
 def test_report_refuses(student: Student) -> None:
     """What scaling_efficiency refuses, report refuses"""
