@@ -64,7 +64,10 @@ def compiled(module: Any, x: Tensor) -> dict[str, Any]:
 
 
 def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = None) -> Any:
-    """A function with so many breaks (no tensor for 3, at its end for 4), and counters of its runs."""
+    """A function with so many breaks (no tensor for 3, at its end for 4), and counters of its runs.
+
+    For 2 it is as many as its second argument, minus one, up to 5. torch.compile gives up a loop with a break in it.
+    """
     total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
     ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
 
@@ -76,7 +79,16 @@ def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = 
         x = x * factor
         ran() if breaks else total.add_(1)
         x = x + 1
-        if breaks == 2 and factor == 5:
+        if breaks == 2 and factor >= 3:
+            torch._dynamo.graph_break()
+        x = x + 1
+        if breaks == 2 and factor >= 4:
+            torch._dynamo.graph_break()
+        x = x + 1
+        if breaks == 2 and factor >= 5:
+            torch._dynamo.graph_break()
+        x = x + 1
+        if breaks == 2 and factor >= 6:
             torch._dynamo.graph_break()
         return x + 1
 

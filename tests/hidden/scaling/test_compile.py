@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from typing import Any
 
 import pytest
@@ -15,34 +17,44 @@ ONCE = "Count what the backend is given when it is called: its __call__ is once 
 RESET = "f was compiled before, and nothing was reset: torch._dynamo.reset() comes first."
 
 
+# The call nodes of the probe's graphs, and what is counted instead of them.
+CALLS = {"net": 3, "sine": 4, "inputs": 0}
+OTHER_NODES = {
+    "All nodes are counted, inputs, parameters and the output, too: calls only.": (7, 7, 3),
+    "Parameters (get_attr) are counted, too: calls only.": (4, 4, 0),
+    "The output is counted, too: calls only.": (4, 5, 1),
+    "call_function alone is counted: call_method and call_module are, too.": (1, 3, 0),
+    "call_module is left out: it is a call, too.": (2, 4, 0),
+    "call_method is left out: it is a call, too.": (2, 3, 0),
+    "A function that is called twice is counted once: count every call.": (3, 3, 0),
+}
+
+
 @pytest.mark.points(12)
 @pytest.mark.place("CountingBackend")
 @pytest.mark.hint("node.op in ('call_function', 'call_method', 'call_module') for gm.graph.nodes")
 def test_counts(student: Student) -> None:
     """It counts graphs, and the call nodes of each: functions, methods and modules."""
-    names, right = ["net", "sine", "inputs", "net"], [3, 4, 0, 3]
+    names = [*CALLS, *random.choices([*CALLS], k=4)]
+    random.shuffle(names)
+    right, count = [CALLS[name] for name in names], len(names)
     reports = student.run("counted", names, torch.randn(3, 2), torch.randn(3, 2))
-    reports = entry(reports, kind=list, count=5)
+    reports = entry(reports, kind=list, count=count + 1)
     new = "A new backend does not begin with 0 and []: are they those of the class, for all?"
     assert laws.same(entry(reports[0], "counts"), [0, []]), new
-    nodes = {
-        "All nodes are counted, inputs, parameters and the output, too: calls only.": [7, 7, 3, 7],
-        "Parameters (get_attr) are counted, too: calls only.": [4, 4, 0, 4],
-        "The output is counted, too: calls only.": [4, 5, 1, 4],
-        "call_function alone is counted: call_method and call_module are, too.": [1, 3, 0, 1],
-        "call_module is left out: it is a call, too.": [2, 4, 0, 2],
-        "call_method is left out: it is a call, too.": [2, 3, 0, 2],
-        "A function that is called twice is counted once: count every call.": [3, 3, 0, 3],
-        "operations is a running total: append the number of this graph.": [3, 7, 7, 10],
-    }
-    wrong: dict[str, Any] = {told: [4, numbers] for told, numbers in nodes.items()}
+    wrong: dict[str, Any] = {}
+    for mistake, numbers in OTHER_NODES.items():
+        counted = dict(zip(CALLS, numbers, strict=True))
+        wrong[mistake] = [count, [counted[name] for name in names]]
+    running = [*itertools.accumulate(right)]
+    wrong["operations is a running total: append the number of this graph."] = [count, running]
     wrong["graphs stays 1: it is for all graphs that were given."] = [1, right]
     wrong[f"graphs stays 0. {ONCE}"] = [0, right]
-    wrong["operations holds the last graph only: append."] = [4, [3]]
-    wrong["operations is a sum: it should be a list."] = [4, 10]
-    what = "graphs and operations after 4 graphs"
-    assert_equal(entry(reports[4], "counts"), [4, right], what=what, mistakes=wrong)
-    for i, report in enumerate(reports[1:4], 1):
+    wrong["operations holds the last graph only: append."] = [count, right[-1:]]
+    wrong["operations is a sum: it should be a list."] = [count, sum(right)]
+    what = f"graphs and operations after {count} graphs"
+    assert_equal(entry(reports[count], "counts"), [count, right], what=what, mistakes=wrong)
+    for i, report in enumerate(reports[1:count], 1):
         counts, other = fields(report, "counts", "other")
         assert_equal(counts, [i, right[:i]], what=f"graphs and operations after graph {i}")
         assert laws.same(other, [0, []]), new
@@ -81,6 +93,29 @@ def sizes(*numbers: int) -> list[tuple[Tensor]]:
     return [(torch.ones(n),) for n in numbers]
 
 
+def new_sizes(count: int) -> list[int]:
+    """Different sizes. Those of 0 and 1 are special to torch.compile."""
+    return random.sample(range(2, 30), count)
+
+
+def compiled_anew(calls: list[tuple[Any, ...]], dynamic: bool | None = False) -> list[int]:
+    """1 for each call with a size, or another argument, for which nothing was compiled before.
+
+    With `dynamic=None` the second size is compiled for all sizes.
+    """
+    known = set[Any]()
+    right = []
+    for x, *others in calls:
+        size = x.shape
+        if dynamic is None and any(other_size != size for other_size, *_ in known):
+            size = None
+        is_new = (size, *others) not in known
+        right.append(int(is_new))
+        if is_new:
+            known.add((size, *others))
+    return right
+
+
 def mistaken(right: list[int]) -> dict[str, Any]:
     totals, anew = [sum(right[: i + 1]) for i in range(len(right))], [max(right)] * len(right)
     return {
@@ -97,19 +132,25 @@ def mistaken(right: list[int]) -> dict[str, Any]:
 @pytest.mark.hint("before = backend.graphs; compiled(*arguments); backend.graphs - before")
 def test_compilations(student: Student) -> None:
     """Each call has the number of graphs that it compiles, for fixed and for dynamic sizes."""
-    x, z = torch.ones(3), torch.ones(4)
     whole, broken = student.made("function", 0), student.made("function", 1)
     dynamic = "dynamic does not arrive: torch.compile(f, backend=backend, dynamic=dynamic)."
-    calls = [(x, 2), (x, 2), (z, 2), (torch.ones(5), 2), (torch.ones(5), 3)]
+    calls: list[tuple[Any, ...]] = [(torch.ones(n), 2) for n in new_sizes(3)]
+    again = random.choices(calls, k=3)
+    # The last one has its size from before, and another factor.
+    calls = [*calls, *again, (calls[0][0], 3)]
+    random.shuffle(calls)
     value = student.function("compilations")(whole, calls, False)
-    what, right = "compilations, dynamic=False, for sizes 3, 3, 4, 5, 5,", [1, 0, 1, 1, 1]
+    shown = ", ".join(str(len(x)) for x, _ in calls)
+    what, right = f"compilations, dynamic=False, for sizes {shown},", compiled_anew(calls)
     wrong: dict[str, Any] = {
-        dynamic: [1, 0, 1, 0, 1],
-        "Only the first argument arrives.": [1, 0, 1, 1, 0],
+        dynamic: compiled_anew(calls, dynamic=None),
+        "Only the first argument arrives.": compiled_anew([(x,) for x, _ in calls]),
     }
     assert_equal(value, right, what=what, mistakes={**wrong, **mistaken(right)})
-    value = student.function("compilations")(broken, sizes(3, 3, 4, 5), dynamic=True)
-    what, right = "compilations, dynamic=True, with a break, for sizes 3, 3, 4, 5,", [2, 0, 0, 0]
+    first, second, third = new_sizes(3)
+    varied = sizes(first, first, second, third)
+    value = student.function("compilations")(broken, varied, dynamic=True)
+    what, right = "compilations, dynamic=True, with a break, for four sizes", [2, 0, 0, 0]
     wrong = {dynamic: [2, 0, 1, 0], **mistaken(right)}
     wrong["A break adds a graph: count each graph of a call."] = [1, 0, 0, 0]
     assert_equal(value, right, what=what, mistakes=wrong)
@@ -122,19 +163,24 @@ def test_compilations(student: Student) -> None:
 @pytest.mark.hint("torch._dynamo.reset(), once, before torch.compile.")
 def test_fresh_start(student: Student) -> None:
     """It begins from a fresh start, so that the same call twice gives the same, and runs f once a call."""
-    report = student.run("afresh", "compilations", 0, 2, sizes(3, 3, 4, 5))
+    first_size, *others = new_sizes(3)
+    calls = sizes(*random.choice(([first_size, first_size], [first_size])), *others, others[0])
+    count = len(calls)
+    report = student.run("afresh", "compilations", 0, 2, calls)
     answers, runs, plain = fields(report, "answers", "runs", "plain")
     first, second = entry(answers, kind=list, count=2)
-    right = [1, 0, 1, 0]
-    what = "compilations of an f that was compiled before, for sizes 3, 3, 4, 5,"
+    right = compiled_anew(calls, dynamic=None)
+    shown = ", ".join(str(len(x)) for (x,) in calls)
+    what = f"compilations of an f that was compiled before, for sizes {shown},"
     before = "Sizes that varied before are remembered: torch._dynamo.reset() forgets them, too."
-    wrong = {RESET: [0] * 4, before: [1, 0, 0, 0], "None is no False.": [1, 0, 1, 1]}
+    at_once = [1, *[0] * (count - 1)]
+    wrong = {RESET: [0] * count, before: at_once, "None is no False.": compiled_anew(calls)}
     assert_equal(first, right, what=what, mistakes={**wrong, **mistaken(right)})
     still = "the second time: torch._dynamo.reset() comes first."
-    wrong = {f"The size is a variable at once {still}": [1, 0, 0, 0]}
-    wrong |= {f"Nothing is compiled {still}": [0] * 4}
+    wrong = {f"The size is a variable at once {still}": at_once}
+    wrong |= {f"Nothing is compiled {still}": [0] * count}
     assert_equal(second, right, what="the same call once more", mistakes=wrong)
-    check_runs(plain, runs, 8, 4)
+    check_runs(plain, runs, 2 * count, count)
 
 
 def check_runs(plain: Any, runs: Any, calls: int, graphs: int) -> None:
@@ -149,13 +195,17 @@ def check_runs(plain: Any, runs: Any, calls: int, graphs: int) -> None:
 @pytest.mark.hint("max(graphs - 1, 0) for the graphs of one call")
 def test_breaks(student: Student) -> None:
     """It is the number of graphs of one call, minus one, and 0 where nothing is compiled."""
-    wrong = {
-        "These are graphs: one break makes two of them.": 3,
-        "Any number of breaks is reported as one, or the second argument is lost.": 1,
-        "This is True or False: give a number.": True,
-    }
-    value = student.function("graph_breaks")(student.made("function", 2), torch.ones(3), 5)
-    assert_equal(value, 2, what="graph_breaks of a function with 2 breaks", mistakes=wrong)
+    for breaks in random.sample((2, 3, 4, 5), 2):
+        wrong: dict[str, Any] = {
+            "These are graphs: one break makes two of them.": breaks + 1,
+            "Any number of breaks is reported as one, or the second argument is lost.": 1,
+            "This is True or False: give a number.": True,
+        }
+        # The second argument says how many: one more.
+        function = student.made("function", 2)
+        value = student.function("graph_breaks")(function, torch.ones(3), breaks + 1)
+        what = f"graph_breaks of a function with {breaks} breaks"
+        assert_equal(value, breaks, what=what, mistakes=wrong)
     wrong = {"Without any graph there is no break: 0, not -1.": -1}
     wrong["After this break nothing is compiled: it is one graph, minus one."] = 1
     for breaks, f in ((3, "lambda x: 3"), (4, "a function that ends with a break")):
@@ -166,6 +216,7 @@ def test_breaks(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_breaks")
 @pytest.mark.place("graph_breaks")
+@pytest.mark.word("one break is always the same")
 @pytest.mark.hint("torch._dynamo.reset() before f runs, once, compiled.")
 def test_breaks_fresh(student: Student) -> None:
     """It begins from a fresh start, and the function runs once."""
@@ -258,6 +309,12 @@ def test_clip_one_graph(student: Student) -> None:
         assert_close(values, right, what=f"clip_by_norm, {how}, of a long and a short x")
 
 
+def new_times(count: int) -> list[float]:
+    """Seconds of so many calls, the first of which takes longest, as sums are exact."""
+    later = [random.randrange(1, 64) / 32 for _ in range(count - 1)]
+    return [4 + random.randrange(64) / 32 + 2**-12, *later]
+
+
 def timed(student: Student, seconds: list[float], queued: Any = None, **options: Any) -> Any:
     report = student.run("timed", seconds, queued, options)
     error, log, given, frames = fields(report, "error", "log", "given", "frames")
@@ -295,7 +352,8 @@ def test_times(student: Student) -> None:
     """It times the first call, and the mean of all others, in as many calls as are asked for."""
     made = student.made("function", 3)
     laws.check_changes_nothing(student, "first_and_later", made, torch.ones(3), calls=2)
-    for times in ([4 + 2**-12, 0.5, 0.25, 1.5], [2.0, 0.75], [8.0, *[0.5, 0.125, 2.0] * 3]):
+    for count in (4, 2, 10):
+        times = new_times(count)
         options = {"calls": len(times)} if len(times) < 10 else {}
         report, _ = timed(student, times, **options)
         assert_times(report, times)
@@ -309,9 +367,9 @@ def test_times(student: Student) -> None:
 @pytest.mark.hint("synchronize() stands right before every clock(), the first one included.")
 def test_synchronize(student: Student) -> None:
     """synchronize is called right before each reading of the clock, the first one included."""
-    times = [4.0, 0.5, 0.25, 1.5]
-    report, log = timed(student, times, 16.0, calls=4)
-    assert_times(report, times, 16.0)
+    times, queued = new_times(4), 16.0 + random.randrange(16)
+    report, log = timed(student, times, queued, calls=4)
+    assert_times(report, times, queued)
     readings = [i for i, event in enumerate(log) if event == "clock"]
     for number, i in enumerate(readings, 1):
         told = f"synchronize is not called right before reading {number} of the clock."
@@ -321,6 +379,7 @@ def test_synchronize(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_times")
 @pytest.mark.place("first_and_later")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if calls < 2: raise ValueError that names calls, before anything else.")
 def test_calls_below_2(student: Student) -> None:
     """Fewer than two calls are a ValueError that names calls, before f is called."""
