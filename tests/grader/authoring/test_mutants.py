@@ -156,7 +156,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "containers": 85,
         "initialization": 92,
         "freezing": 69,
-        "batch_norm": 102,
+        "batch_norm": 98,
         "grad_norms": 52,
         "lr_finder": 48,
         "accumulation": 51,
