@@ -1,26 +1,22 @@
 """Look into a model with hooks, and take them off again.
 
 A hook is a function that a module calls for you: after each forward pass with what went in and what came
-out, or in the backward pass with the gradients. So you can see what happens in the middle of a model that
-somebody else wrote, without a change of its code. `module.register_forward_hook(hook)` returns a handle, and
-`handle.remove()` takes this hook off, and no other one.
+out, or in the backward pass with the gradients. It shows what happens in the middle of a model that somebody
+else wrote, without a change to its code. `module.register_forward_hook(hook)` returns a handle;
+`handle.remove()` takes off this hook and no other.
 
 Three things go wrong easily. A hook that is left behind runs in every later call. A hook that returns
-something replaces the output. And a hook that keeps a tensor keeps all of the graph behind it in memory.
+something replaces the output. A hook that keeps a tensor keeps the whole graph behind it in memory.
 
-Rules for all three functions:
+For all three functions:
 - Names are those of `model.named_modules()`: "" is the model itself, "encoder.0" a part of a part.
-- Every hook that you register is removed again, also where the model or the block raises (whatever it is:
-  a KeyboardInterrupt, too). The exception itself passes through. This holds for hooks of modules, of
-  parameters, and for PyTorch's global ones.
-- Hooks of others stay and keep working, whether they were there before or come while yours are there: among
-  them those of another block around or inside of yours.
-- The model's outputs and the gradients of its parameters are what they are without hooks.
-- What you are given stays as it is (values, `.grad`, `requires_grad`, modes), also PyTorch's global modes, and
-  nothing seeds or draws from the global random state. All dtypes stay what they are.
+- Every hook that you register is removed again, also when the model or the block raises an exception or is
+  interrupted (Ctrl-C). The exception passes through.
+- Other hooks stay and keep working, among them those of another block around or inside yours.
+- The model's outputs and gradients are what they are without hooks, and you change nothing else: neither
+  parameters and their `.grad` nor training modes.
 
-Source: PyTorch's documentation, torch.nn.Module: register_forward_hook, register_full_backward_hook;
-torch.Tensor: register_hook.
+Source: PyTorch's documentation, torch.nn.Module: register_forward_hook, register_full_backward_hook.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,18 +28,16 @@ from torch import Tensor, nn
 def trace_shapes(model: nn.Module, x: Tensor) -> list[tuple[str, tuple[int, ...]]]:
     """List the shape that comes out of each layer when `model` is called on `x`.
 
-    Calls `model` once, as `model(x)` and not as `model.forward(x)`, which passes over the model's own hooks.
-    Returns a list with `(name, shape)` for each call of a leaf module, in the order in which the calls end.
+    Calls the model once (`model(x)`, since `model.forward(x)` skips the model's own hooks) and returns a list
+    with `(name, shape)` for each call of a leaf module, in the order in which the calls end.
 
-    - A leaf is a module without children, of whatever class. Containers and blocks, which have children, are
-      not listed; a model without children is its own leaf, "".
-    - A leaf that is called twice is listed twice, one that is not called is not.
-    - A shape is a tuple of ints (a `torch.Size` is one), also () and shapes with a 0 in them.
-    - A call whose output is not a tensor is left out.
+    - A leaf is a module without children, of any class. Containers and blocks, which have children, are not
+      listed; a model without children is its own leaf, "".
+    - A leaf that is called twice is listed twice, and one that is never called is not listed.
+    - A shape is a tuple of ints (a `torch.Size` is one). Calls whose output is not a tensor are left out.
 
-    Free: whether you call the model itself or a deep copy, with gradients or without, and in which mode, as
-    long as modes are afterwards what they were; what the forward pass itself changes (the statistics of a
-    BatchNorm); modules that are registered under two names.
+    You may call the model itself or a deep copy, with or without gradients, in either mode if you restore
+    the mode afterwards.
     """
     # TODO: hook each leaf, call the model, remove the hooks.
     raise NotImplementedError("trace_shapes: hook each leaf, call the model, remove the hooks")
@@ -57,21 +51,19 @@ def capture_activations(model: nn.Module, names: Sequence[str]) -> Iterator[dict
             model(x)
         activations["head"]  # what the module "head" returned
 
-    Yields a dict, which is empty when the block begins. In the block, every forward pass puts the outputs of
-    the named modules into it: name to output, of the latest call where there are several.
+    Yields a new dict, which is empty when the block begins. In the block, every forward pass puts into it the
+    output of each named module, which is one tensor; of several calls the latest counts.
 
     - The values are detached, so that they keep no graph in memory.
-    - They stay as the module returned them, also where a later module, or the caller, writes into the output
-      itself, as `nn.ReLU(inplace=True)` does.
-    - After the block the dict keeps what it has, and no later pass changes it.
+    - They stay as the module returned them, even if a later module or the caller changes the output in
+      place, as `nn.ReLU(inplace=True)` does.
+    - After the block the dict keeps what it has, and later passes do not change it.
     - Hooks exist only inside the block: calling `capture_activations(...)` alone registers none.
 
-    Raises ValueError, with a message that contains the name, for a name that `model.named_modules()` does not
-    have (that of a parameter or of another attribute, say), at the latest when the block begins. No hook is
-    left then. A name that is given twice counts once; no names give an empty dict.
+    A class with `__enter__` and `__exit__` is fine, too.
 
-    You may write it as a class, too. The named modules return one tensor each. Free: the order of the dict; a
-    copy on the CPU; using one manager twice; outputs that hooks of others replace.
+    Raises ValueError, with the name in its message, for a name that `model.named_modules()` does not have, at
+    the latest when the block begins. No hook is left then.
     """
     # TODO: hook the modules, yield, remove the hooks.
     raise NotImplementedError("capture_activations: hook the modules, yield, remove the hooks")
@@ -85,22 +77,17 @@ def capture_gradients(model: nn.Module, names: Sequence[str]) -> Iterator[dict[s
             loss_fn(model(x), y).backward()
         gradients["head"]  # the gradient of the loss with respect to what "head" returned
 
-    Yields a dict, which is empty when the block begins. In the block, every backward pass (`backward()`, or
-    `torch.autograd.grad` for all parameters) puts into it, for each named module, the gradient of what was
-    differentiated with respect to the module's output: of the latest backward pass, not a sum over passes.
+    Yields a new dict, which is empty when the block begins. In the block, every backward pass puts into it the
+    gradient with respect to the output (not the input) of each named module: that of the latest pass, not a
+    sum over passes.
 
-    - It is the gradient of the output, not that of the input.
-    - The values are detached, also where the backward pass itself builds a graph (`create_graph=True`).
-    - The input `x` of the model need not require grad, and some parameters may be frozen.
-    - A module that no gradient reaches has no entry: one whose output the loss does not use, one that does not
-      depend on any parameter that requires grad, or all of them under `torch.no_grad()`.
-    - After the block the dict keeps what it has, and no later forward and backward pass changes it.
-    - Hooks exist only inside the block, and names that the model does not have are a ValueError: both as in
-      `capture_activations`.
+    - `x` need not require grad, and some parameters may be frozen.
+    - A module that no gradient reaches has no entry: the loss does not use its output, or the output depends
+      on no parameter that requires grad, or the pass runs under `torch.no_grad()`.
+    - After the block the dict keeps what it has, and later passes do not change it.
+    - Hooks exist only inside the block, and an unknown name is a ValueError, as in `capture_activations`.
 
-    Free: outputs that are changed in place, or of a module that is called several times in one pass; a backward
-    pass outside of the block of its forward pass; entries of an earlier pass that the latest one does not
-    reach; the order of the dict; a copy on the CPU; using one manager twice.
+    Each named module is called once in a pass, and its output is not changed in place.
     """
     # TODO: the same for the gradient of each output.
     raise NotImplementedError("capture_gradients: the same for the gradient of each output")

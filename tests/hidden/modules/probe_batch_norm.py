@@ -12,18 +12,14 @@ from torch import Tensor, nn
 class Counting(nn.Module):
     """(n, 2, 3), n > 0: x times one more than the calls so far; it may fail at batches of one row."""
 
-    def __init__(self, module: Any, kind: str, fails: bool = False) -> None:
+    def __init__(self, module: Any, fails: bool = False) -> None:
         super().__init__()
-        self.kind, self.fails, calls = kind, fails, torch.tensor(2.0)
-        self.calls: Tensor = nn.Parameter(calls, False) if kind == "parameter" else nn.Buffer(calls)
+        self.fails, self.calls = fails, nn.Buffer(torch.tensor(2.0))
 
     def forward(self, x: Tensor) -> Tensor:
         if len(x) == 0 or x.shape[1:] != (2, 3):
             raise TypeError(f"the module takes (n, 2, 3), n > 0, and was given {tuple(x.shape)}")
-        if self.kind == "new buffer":
-            self.calls = self.calls + 1
-        else:
-            self.calls.add_(1)
+        self.calls.add_(1)
         if self.fails and len(x) == 1:
             raise LookupError("the module broke")
         return x * self.calls
@@ -35,6 +31,7 @@ def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Se
     made.load_state_dict(state)
     for name, part in made.named_modules():
         part.training = name in training
+    made.get_parameter("1.bias").requires_grad_(False)
     for parameter in made.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
     return made
@@ -48,13 +45,11 @@ def exchanged(module: Any, state: dict[str, Tensor], x: Tensor) -> dict[str, Any
     return {"output": ours.eval()(x), "state": theirs.state_dict()}
 
 
-def passes(module: Any, xs: list[Tensor], grad: bool) -> dict[str, Any]:
-    """The state of a layer after passes in training mode, with a backward pass of all, or without grad."""
+def passes(module: Any, xs: list[Tensor]) -> dict[str, Any]:
+    """The state of a layer after passes in training mode, with a backward pass of all."""
     layer = module.BatchNorm1d(3)
-    with torch.set_grad_enabled(grad):
-        total = sum(layer(x.clone().requires_grad_()).square().sum() for x in xs)
-    if grad:
-        total.backward()
+    total = sum(layer(x.clone().requires_grad_()).square().sum() for x in xs)
+    total.backward()
     buffers = {name: b for name, b in layer.named_buffers() if name in layer.state_dict()}
     graph = [name for name, buffer in buffers.items() if buffer.requires_grad]
     return {"buffers": {name: buffer.detach() for name, buffer in buffers.items()}, "graph": graph}

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 Pair = collections.namedtuple("Pair", "first second")
 Own = type("Own", (list,), {})
-Shown = type("Shown", (nn.Sequential,), {"a_property": property(lambda self: [*self])})
 
 
 class Block(nn.Module):
@@ -95,13 +94,21 @@ def model(module: Any, attributes: list[str], where: str = "") -> nn.Module:
     values |= {"an_OrderedDict": named(first=one), "a_subclass_of_list": Own([relu])}
     values |= {"a_named_tuple": Pair(one, one), "a_list_with_a_module_last": [None, 3, one]}
     values |= {"a_list_of_tensors": [torch.ones(2).requires_grad_()], "a_list_of_numbers": [1, 2]}
-    values |= {"a_dict_of_names": {"one": "one"}, "a_dict_with_a_module_as_a_key": {one: "one"}}
+    values |= {"a_dict_of_names": {"one": "one"}}
     values |= {"a_list_of_classes": [nn.Linear], "_an_underscore": [one], "an_empty_list": []}
     values |= {"an_nn_ModuleList": nn.ModuleList([one]), "an_nn_Sequential": nn.Sequential(one)}
     values |= {"an_nn_ModuleDict": nn.ModuleDict({"first": one}), "an_nn_LSTM": nn.LSTM(2, 2)}
-    values |= {"an_nn_ParameterList": nn.ParameterList([weight]), "a_set_of_modules": {one}}
+    values |= {"an_nn_ParameterList": nn.ParameterList([weight])}
     inner = nn.ModuleList([nn.Linear(2, 2), nn.Module()])
-    made: nn.Module = Shown(named(encoder=nn.Module(), decoder=inner))
+    made: nn.Module = nn.Sequential(named(encoder=nn.Module(), decoder=inner))
     for name in attributes:
         setattr(made.get_submodule(where), name, values[name])
     return made
+
+
+def sharing(module: Any) -> nn.Module:
+    """A model whose encoder has a list of the registered decoder, which has a list of its own."""
+    encoder, decoder = nn.Module(), nn.Module()
+    setattr(encoder, "parts", [decoder])  # noqa: B010 (mypy knows no such attribute)
+    setattr(decoder, "layers", [nn.Linear(2, 2)])  # noqa: B010
+    return nn.ModuleDict({"encoder": encoder, "decoder": decoder})

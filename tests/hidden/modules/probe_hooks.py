@@ -12,7 +12,7 @@ from torch import Tensor, nn
 ERRORS = {kind: error("it broke") for kind, error in
           (("an exception", LookupError), ("a KeyboardInterrupt", KeyboardInterrupt))}  # fmt: skip
 # Lists of this module, so that a deep copy of a model and its hooks write into the same ones.
-calls, log, late = list[Tensor](), list[nn.Module](), list[Any]()
+calls, log = list[Tensor](), list[nn.Module]()
 
 
 class Leaf(nn.Module):
@@ -58,10 +58,8 @@ class Parts(nn.Module):
         self.block = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
         self.total, self.last, self.stem = Leaf(torch.sum), nn.Identity(), nn.Linear(3, 5)
         self.kind = kind
-        # Its own hook gives it each row twice; others come while it runs.
+        # Its own hook gives it each row twice.
         self.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
-        come = lambda *_: late.extend(() if late else add_hooks(self.stem))  # noqa: E731
-        self.last.register_forward_pre_hook(come)
         add_hooks(self)
 
     def forward(self, x: Tensor) -> Any:
@@ -114,45 +112,37 @@ def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[s
     """A forward and a backward pass, with the weight of each output; how many hooks of others ran."""
     log.clear()
     model.zero_grad()
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    gradients: Any = ()
-    with torch.set_grad_enabled(torch.is_grad_enabled() and how != "no_grad"):
+    with torch.set_grad_enabled(how != "no_grad"):
         output = model(x)
     attached, value, total = output.requires_grad, output.detach().clone(), (output * weight).sum()
-    if attached and how == "grad":
-        gradients = torch.autograd.grad(
-            total, [*named.values()], create_graph=True, allow_unused=True
-        )
-        attached = getattr(gradients[0], "requires_grad", False)
-    elif attached and how:
+    if attached and how:
         if how == "twice":  # two backward passes through one graph
             (total + output.sum()).backward(retain_graph=True)
         total.backward()
-        gradients = [parameter.grad for parameter in named.values()]
     if how == "changed":
         output.detach().zero_()
-    own = {n: g.detach() for n, g in zip(named, gradients, strict=False) if g is not None}
+    named = {name: parameter.grad for name, parameter in model.named_parameters()}
+    own = {name: grad.detach() for name, grad in named.items() if grad is not None}
     return {"output": value, "gradients": own, "attached": attached, "ran": len(log)}
 
 
 def block(
-    module: Any, name: str, model: Any, names: Any, steps: Any, grad: bool = True, nested: bool = False
-) -> dict[str, Any]:  # fmt: skip
+    module: Any, name: str, model: Any, names: Any, steps: Any, nested: bool = False
+) -> dict[str, Any]:
     """Passes in a block (of the first one, in a `nested` one), and the last one again after it."""
     before, inside, inner, capture = hooks(model), list[Any](), None, getattr(module, name)
     manager = capture(model, names)
     made = hooks(model)
-    with torch.set_grad_enabled(grad):
-        with manager as seen:
-            own, first, around = add_hooks(model), facts(seen), hooks(model)
-            first["kept"] = all(getattr(p.grad, "min", int)() == 1 for p in model.parameters())
-            for step in steps:
-                with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
-                    passed = run(model, *step)
-                passed |= {"seen": facts(seen), "inner": facts(inner)}
-                inside.append({**passed, "hooks": [around, hooks(model)]})
-        last, (x, *others) = facts(seen), steps[-1]
-        outside = {**run(model, x + 1, *others), "seen": facts(seen)}
+    with manager as seen:
+        own, first, around = add_hooks(model), facts(seen), hooks(model)
+        first["kept"] = all(getattr(p.grad, "min", int)() == 1 for p in model.parameters())
+        for step in steps:
+            with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
+                passed = run(model, *step)
+            passed |= {"seen": facts(seen), "inner": facts(inner)}
+            inside.append({**passed, "hooks": [around, hooks(model)]})
+    last, (x, *others) = facts(seen), steps[-1]
+    outside = {**run(model, x + 1, *others), "seen": facts(seen)}
     for handle in own:
         handle.remove()
     report = {"first": first, "inside": inside, "last": last, "outside": outside, "made": made}
@@ -163,7 +153,7 @@ def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = 
     """What a call or a block gives or raises (of its own, a ValueError), and the hooks around it."""
     before, modes = hooks(model), [part.training for part in model.modules()]
     raised, text, value = False, None, None
-    del calls[:], late[:]
+    calls.clear()
     try:
         if name == "trace_shapes":
             value = module.trace_shapes(model, x)
@@ -180,9 +170,4 @@ def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = 
         value = [(*pair,) if isinstance(pair, tuple) else pair for pair in value]
     report = {"value": value, "calls": [*calls], "raised": raised, "text": text}
     report["modes"] = modes == [part.training for part in model.modules()]
-    log.clear()
-    if late:
-        model.stem(x)
-    for handle in late:
-        handle.remove()
-    return {**report, "ran": len(log), "hooks": [before, hooks(model)]}
+    return {**report, "hooks": [before, hooks(model)]}

@@ -12,7 +12,7 @@ from grader.judge.student import Student
 X = torch.tensor([[1.0, 7.0], [3.0, 13.0], [1.0, 13.0], [3.0, 7.0]])
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.place("BatchNorm1d.forward")
 @pytest.mark.hint("(x - mean) / sqrt(var + eps), mean and biased variance of each column.")
 def test_example_training(student: Student) -> None:
@@ -23,11 +23,16 @@ def test_example_training(student: Student) -> None:
     mistakes = {
         "The variance is the unbiased one: divide by m.": right * 0.75**0.5,
         "In training mode take the batch's statistics, not the running ones.": X,
-        "The mean is taken over the features: each column has its own.": X.new_tensor(
-            [[-1, 1]] * 4
-        ),
+        "The mean is that of each row: each column has its own.": X.new_tensor([[-1, 1]] * 4),
     }
     assert_close(layer(X), right, mistakes=mistakes)
+
+
+@pytest.mark.place("BatchNorm1d.forward")
+@pytest.mark.hint("A variance needs at least two values: check their number before you compute.")
+def test_example_one_row(student: Student) -> None:
+    """In training mode a batch of one row is a ValueError."""
+    layer = student.module("BatchNorm1d", 2)
     with must_raise(ValueError, mentions="x", call="A pass of one row in training mode"):
         layer(X[:1])
 
@@ -59,9 +64,9 @@ def test_example_evaluation(student: Student) -> None:
     batch = (X - X.new_tensor([2, 10])) / X.new_tensor([4, 12]).sqrt()
     mistakes = {
         "In evaluation mode take the running statistics.": batch,
-        "eps is not the one that was asked for, 3.": X / (1 + 1e-5) ** 0.5,
+        "eps is 1e-5, and not 3 as asked for.": X / (1 + 1e-5) ** 0.5,
         "eps is missing under the root.": X,
-        "eps belongs inside of the root: sqrt(var + eps).": X / 4,
+        "eps belongs inside the root: sqrt(var + eps).": X / 4,
     }
     assert_close(layer(X), X / 2, mistakes=mistakes)
     assert_close(layer(X[:1]), X[:1] / 2, what="the output for one row in evaluation mode")
@@ -80,9 +85,9 @@ def test_example_gap(student: Student) -> None:
         right, other = (1 + 1 / 5**0.5, 0.0) if training else (0.0, 1 + 1 / 5**0.5)
         mode = "training" if training else "evaluation"
         mistakes = {
-            f"Yours is that in another mode than {mode} mode: leave the modes as they are.": other,
-            "Yours is squared.": right**2,
-            "Yours is the mean of the differences: take the largest one.": 2 / 5**0.5,
+            f"The gap is not that in {mode} mode: leave the mode as it is.": other,
+            "The gap is squared.": right**2,
+            "This is the mean of the differences: take the largest one.": 2 / 5**0.5,
         }
         what = f"the gap in {mode} mode"
         assert_close(value, right, what=what, mistakes=mistakes, rtol=1e-5, atol=1e-6)

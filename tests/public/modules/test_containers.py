@@ -40,6 +40,12 @@ def test_example_mlp(student: Student) -> None:
     # The hidden layer is [3, -4, -1], and [3, 0, 0] behind the ReLU.
     mistakes = {"There is no ReLU between the Linears.": torch.tensor([[-4.0]])}
     assert_close(layer(torch.tensor([[3.0, -4.0]])), torch.tensor([[3.0]]), mistakes=mistakes)
+
+
+@pytest.mark.place("MLP.__init__")
+@pytest.mark.hint("A Linear needs two widths: check their number before you create a layer.")
+def test_example_one_width(student: Student) -> None:
+    """A single width is a ValueError that names widths."""
     with must_raise(ValueError, mentions="widths", call="MLP([4])"):
         student.module("MLP", [4])
 
@@ -48,7 +54,7 @@ def test_example_mlp(student: Student) -> None:
 @pytest.mark.place("ResidualStack.forward")
 @pytest.mark.hint("With x = 1: 1 + 2 * 1 = 3, then 3 + 10 * 3 = 33.")
 def test_example_stack(student: Student) -> None:
-    """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 where the second one is skipped."""
+    """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 if the second one is skipped."""
     stack, x = student.module("ResidualStack", student.made("times", 2.0, 10.0)), torch.ones(1)
     mistakes = {
         "The skip connections are missing: x = x + block(x).": torch.tensor([20.0]),
@@ -61,15 +67,22 @@ def test_example_stack(student: Student) -> None:
         "A skipped block leaves x as it is: it adds nothing.": torch.tensor([6.0]),
         "skip is ignored.": torch.tensor([33.0]),
         "A skipped block leaves x as it is, and does not set it to zero.": torch.zeros(1),
-        "A skipped block is not called at all; yours lacks the skip connection.": torch.tensor(
+        "A skipped block is not called at all: only its skip connection is missing here.": torch.tensor(
             [30.0]
         ),
         "The blocks run in the reverse order.": torch.tensor([11.0]),
     }
     assert_close(stack(x, skip=[1]), torch.tensor([3.0]), mistakes=doubled)
     laws.check_changes_nothing(student, stack, x, call="forward")
+
+
+@pytest.mark.place("ResidualStack.forward")
+@pytest.mark.hint("Two blocks have the indices 0 and 1: check skip before you call a block.")
+def test_example_unknown_block(student: Student) -> None:
+    """An index in skip that no block has is a ValueError that names skip."""
+    stack = student.module("ResidualStack", student.made("times", 2.0, 10.0))
     with must_raise(ValueError, mentions="skip", call="forward(x, skip=[2]) of two blocks"):
-        stack(x, skip=[2])
+        stack(torch.ones(1), skip=[2])
 
 
 @pytest.mark.place("plain_containers")
@@ -84,8 +97,8 @@ def test_example_plain(student: Student) -> None:
         "Attributes of submodules are missing: encoder has a list.": ["heads"],
         "A dict hides layers, too: heads is one.": ["encoder.layers"],
         "The name of the submodule belongs before that of its attribute.": ["heads", "layers"],
-        "A dot stands before a name of the model's own.": [".heads", "encoder.layers"],
-        "A name is in the result once, whatever it holds.": ["encoder.layers", *right],
+        "A dot stands before the name of the model's own attribute.": [".heads", "encoder.layers"],
+        "Each attribute is in the result once, whatever it holds.": ["encoder.layers", *right],
     }
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     value = sorted(names) if is_list else names

@@ -39,16 +39,18 @@ def test_example_activations(student: Student) -> None:
     report = student.run("captured", "capture_activations", model, ["0", "1"], X)
     before, after = torch.tensor([[2.0, 6.0, -1.0]]), torch.tensor([[2.0, 6.0, 0.0]])
     right, both, last = {"0": before, "1": after}, {"0": after, "1": after}, {"1": after}
-    told = "No gradient goes through layer 0 in the block: a hook has to return nothing."
+    told = "No gradient reaches layer 0 in the block: a hook has to return nothing."
     assert entry(report, "reached") is True, told
     mistakes = {
-        "Layer 0 is as the ReLU left it, which works in place: keep a copy, clone().": both,
-        "All stand under the last name: make each hook in a function that takes the name.": last,
-        "The dict is empty after the block: it keeps what it has.": {},
-        "Yours are the inputs: take the output.": {"0": X, "1": after},
+        "The value of layer 0 is what the in-place ReLU made of it: keep a copy, clone().": both,
+        "All values are under the last name: make each hook in a function that takes the name.": last,
+        "The dict is empty after the block: it should keep its values.": {},
+        "These are the inputs: take the output.": {"0": X, "1": after},
     }
     assert_close(entry(report, "values"), right, what="the dict of activations", mistakes=mistakes)
-    assert entry(report, "graph") == [False, False], "The graph stays in memory: detach them."
+    assert entry(report, "graph") == [False, False], (
+        "The values keep the graph in memory: detach them."
+    )
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
 
 
@@ -61,11 +63,11 @@ def test_example_gradients(student: Student) -> None:
     right = {"1": torch.ones(1, 3), "2": torch.ones(1, 1)}
     inputs = {"1": torch.tensor([[1.0, 1.0, 0.0]]), "2": torch.ones(1, 3)}
     mistakes = {
-        "Yours is grad_input, the gradient of the input: take grad_output.": inputs,
-        "All stand under the last name: a hook in a loop sees it as it is in the end.": {
+        "This is grad_input, the gradient of the input: take grad_output.": inputs,
+        "All values are under the last name: make each hook in a function that takes the name.": {
             "2": torch.ones(1, 3)
         },
-        "The dict is empty after the block: it keeps what it has.": {},
+        "The dict is empty after the block: it should keep its values.": {},
     }
     assert_close(entry(report, "values"), right, what="the dict of gradients", mistakes=mistakes)
     assert_equal(entry(report, "left"), 0, what="the number of hooks left after the block")
@@ -74,20 +76,38 @@ def test_example_gradients(student: Student) -> None:
 @pytest.mark.place("capture_activations")
 @pytest.mark.hint("try: yield activations finally: handle.remove() for each handle")
 def test_example_activation_hooks(student: Student) -> None:
-    """A block that raises leaves no hook, and the exception comes out; an unknown name is a ValueError."""
-    check_block(student, "capture_activations")
+    """A block that raises leaves no hook behind, and the exception passes through."""
+    check_interrupted(student, "capture_activations")
+
+
+@pytest.mark.place("capture_activations")
+@pytest.mark.hint("Look each name up in dict(model.named_modules()) before you register a hook.")
+def test_example_activation_names(student: Student) -> None:
+    """A name that the model does not have is a ValueError that contains the name."""
+    check_unknown(student, "capture_activations")
 
 
 @pytest.mark.place("capture_gradients")
 @pytest.mark.hint("try: yield gradients finally: handle.remove() for each handle")
 def test_example_gradient_hooks(student: Student) -> None:
-    """A block that raises leaves no hook, and the exception comes out; an unknown name is a ValueError."""
-    check_block(student, "capture_gradients")
+    """A block that raises leaves no hook behind, and the exception passes through."""
+    check_interrupted(student, "capture_gradients")
 
 
-def check_block(student: Student, name: str) -> None:
+@pytest.mark.place("capture_gradients")
+@pytest.mark.hint("Look each name up in dict(model.named_modules()) before you register a hook.")
+def test_example_gradient_names(student: Student) -> None:
+    """A name that the model does not have is a ValueError that contains the name."""
+    check_unknown(student, "capture_gradients")
+
+
+def check_interrupted(student: Student, name: str) -> None:
     report = student.run("interrupted", name, student.made("model"))
     assert_equal(entry(report, "left"), 0, what="the number of hooks after a block that raised")
-    assert entry(report, "came out") is True, "The block's exception disappears: let it pass."
+    told = "The block's exception disappears: let it pass through."
+    assert entry(report, "came out") is True, told
+
+
+def check_unknown(student: Student, name: str) -> None:
     with must_raise(ValueError, mentions="nope", call=f'{name}(model, ["nope"])'):
         student.run("captured", name, student.made("model"), ["nope"], X)

@@ -20,9 +20,9 @@ class BatchNorm1d(nn.Module):
 
     The state is that of `nn.BatchNorm1d(num_features)`, so that state dicts load both ways:
 
-    - parameters: `weight`, ones, and `bias`, zeros, both of shape (num_features,);
+    - parameters: `weight`, ones, and `bias`, zeros, both (num_features,);
     - buffers: `running_mean`, zeros, `running_var`, ones, both (num_features,), and `num_batches_tracked`, a
-      0-d int64 tensor, zero. They never require grad and hold no graph.
+      0-d int64 tensor, zero. They never require grad.
 
     Nothing else is in the state dict.
     """
@@ -43,54 +43,50 @@ class BatchNorm1d(nn.Module):
         In training mode, with the mean and the variance of each feature over all other dimensions (N, or N
         and L), m values each:
 
-        - The result is `(x - mean) / sqrt(var + eps) * weight + bias`, with the biased variance (divided by
-          m). It is taken from the deviations `x - mean`: the mean of the squares less the square of the mean
-          loses all of its digits where data lie far from zero.
+        - The result is `(x - mean) / sqrt(var + eps) * weight + bias`, with the biased variance. Take it from
+          the deviations `x - mean`: the mean of the squares less the square of the mean loses its digits
+          where data lie far from zero.
         - Then `running = (1 - momentum) * running + momentum * batch's` for `running_mean` and `running_var`,
-          for the variance with the unbiased one (divided by m - 1). `num_batches_tracked` grows by one. This
-          happens under `torch.no_grad()`, too.
+          with the unbiased variance, and `num_batches_tracked` grows by one.
 
         In evaluation mode `running_mean` and `running_var` take the place of mean and variance, and nothing
         is updated.
 
         Values, buffers and gradients are those of `nn.BatchNorm1d`: in training mode the gradient of `x` flows
-        through the mean and the variance, too. `x` has the layer's dtype (float64 after `layer.double()`, and
-        then to float64's precision), and need not be contiguous; it is not changed.
+        through the mean and the variance, too. `x` has the layer's dtype (float64 after `layer.double()`) and
+        is not changed; it need not be contiguous.
 
         Raises ValueError, with a message that names `x`, and leaves the state as it is:
-        - in both modes for an `x` that has not 2 or 3 dimensions, or another number of features (1 included:
-          nothing is broadcast);
-        - in training mode for m below 2: one row (N, num_features), one row with L = 1, an empty batch, L = 0.
-          In evaluation mode one row is normal, and no row, or L = 0, gives an empty result.
+        - for an `x` that does not have 2 or 3 dimensions, or has another number of features;
+        - in training mode for m below 2: one row (N, num_features), one row with L = 1, or an empty batch. In
+          evaluation mode these are fine.
 
-        Not allowed here: PyTorch's own normalization, `F.batch_norm`, `nn.BatchNorm1d`,
-        `torch.native_batch_norm`, and those by instance, group, layer or RMS, however reached.
+        Not allowed here: PyTorch's own normalization (`F.batch_norm`, `nn.BatchNorm1d`, and those by instance,
+        group, layer or RMS, however reached).
         """
         # TODO: choose the statistics, normalize, update.
         raise NotImplementedError("BatchNorm1d.forward: choose the statistics, normalize, update")
 
 
 def batching_gap(module: nn.Module, x: Tensor, batch_size: int) -> float:
-    """Measure how much it matters to `module` in which batches the rows of `x` come.
+    """Measure how much the output of `module` depends on the batches in which the rows of `x` come.
 
     Returns, as a Python float, the largest absolute difference between `module(x)` and the results of `module`
     on consecutive batches of `batch_size` rows of `x` (the last one may be shorter), put together. For a
     module that looks at each row alone it is 0 up to rounding; for a BatchNorm in training mode it is not.
 
-    - The module runs in the mode in which it is, and so does each of its parts: change none.
+    - The module and its parts run in the modes in which they are.
     - Every pass (that of `x`, and that of each batch) starts from the module's state of now, not from what the
-      pass before left in its buffers.
-    - Afterwards the module is as it was: parameters, `.grad`, all buffers that are in the state dict, modes.
-      This holds where the module raises, too; its error comes through (that of a last batch of one row, say).
-      Remember that `module.state_dict()` holds the tensors themselves, no copies.
-    - `x` is left as it is, and nothing seeds or draws from the global random state.
+      previous pass left in its buffers.
+    - Afterwards the module is as it was: parameters, `.grad`, the buffers in its state dict, modes. This also
+      holds when the module raises an error (for a last batch of one row, say), which passes through. Remember
+      that `module.state_dict()` holds the tensors themselves, not copies.
 
     `x` of shape (N, ...) has at least one row. The module gives one tensor with a row for each row of `x`,
-    writes nothing into what it is given, draws no random numbers, has no hooks, and can be deep-copied. Free:
-    buffers that are not in the state dict.
+    draws no random numbers, and can be deep-copied.
 
-    Raises ValueError, with a message that names `batch_size`, if `batch_size` is below 1, before the module is
-    called; one above N is fine and gives one batch.
+    Raises ValueError, with a message that names `batch_size`, if `batch_size` is below 1. One above N is fine
+    and gives one batch.
     """
     # TODO: run a deep copy for each pass, and compare.
     raise NotImplementedError("batching_gap: run a deep copy for each pass, and compare")

@@ -6,11 +6,8 @@ know these layers, so that the optimizer never moves them, `state_dict()` does n
 them where they are, and `.eval()` does not reach them. `nn.Sequential` and `nn.ModuleList` are lists that
 register what they hold.
 
-You build one model with each of them, and then a tool that finds the plain lists in the models of others.
-
-Rules for all three: they work in float32 and float64. What they are given stays as it is (values, `.grad`,
-`requires_grad`, modes). They neither seed nor draw from the global random state, but for the initialization
-of new layers.
+You build one model with each of them, and then a tool that finds plain lists in other models. What you are
+given stays as it is (values, `.grad`, `requires_grad`, modes).
 
 Source: He, Zhang, Ren and Sun (2016), "Deep Residual Learning for Image Recognition", section 3.1, for the
 skip connections; torch.nn's documentation for the containers.
@@ -32,13 +29,11 @@ class MLP(nn.Module):
     def __init__(self, widths: Sequence[int]) -> None:
         """Create `layers`: an `nn.Linear(widths[i], widths[i + 1])` for each two neighboring widths.
 
-        There is no ReLU after the last Linear. Every Linear is a layer of its own, also where the widths
-        are equal, with a bias, and starts as PyTorch starts it.
+        There is no ReLU after the last Linear. Every Linear is a layer of its own, has a bias, and keeps
+        PyTorch's initialization.
 
         Raises ValueError, with a message that names `widths`, if there are fewer than two widths or one of
         them is below 1.
-
-        Free: one ReLU module that stands at several places; `inplace=True`.
         """
         super().__init__()
         # TODO: check widths, then create self.layers.
@@ -47,23 +42,19 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map `x` of shape (..., widths[0]) to (..., widths[-1]) by running `layers`.
 
-        `...` is any number of leading dimensions, none and some of size 0 included.
+        `...` is any number of leading dimensions, none included.
         """
         # TODO: run the layers.
         raise NotImplementedError("MLP.forward: run the layers")
 
 
 class ResidualStack(nn.Module):
-    """Blocks with a skip connection around each: `x = x + block(x)`.
-
-    `blocks` is an `nn.ModuleList` of the blocks.
-    """
+    """Blocks with a skip connection around each of them: `x = x + block(x)`."""
 
     def __init__(self, blocks: Iterable[nn.Module]) -> None:
         """Keep the modules `blocks`, in order, in `self.blocks`, an `nn.ModuleList`.
 
-        They come in a list, or from anything else that can be gone through once: a generator is fine, and
-        so is none at all.
+        Any iterable is fine, a generator or an empty list, too.
         """
         super().__init__()
         # TODO: create self.blocks.
@@ -72,15 +63,12 @@ class ResidualStack(nn.Module):
     def forward(self, x: Tensor, skip: Collection[int] = ()) -> Tensor:
         """Send `x` through the blocks: for each in order `x = x + block(x)`. Returns the last `x`.
 
-        - A block whose index is in `skip` is not called, and `x` goes on unchanged, neither doubled nor
-          zeroed. An index that is in `skip` twice counts once. `skip` is a list, tuple, set, range, ...
-        - The other blocks are called once each, as `block(x)` and not as `block.forward(x)`, which passes
-          over the hooks of a block.
-        - Without blocks, or with all of them skipped, the result has the values of `x` (`x` itself or a
-          copy: free).
+        - A block whose index is in `skip` is not called, and `x` goes on unchanged. `skip` is a list, tuple,
+          set, range, ...; an index that is in it twice counts once.
+        - The other blocks are called once each, as `block(x)`: `block.forward(x)` skips the block's hooks.
         - Nothing is changed in place: neither the caller's `x`, nor what a block was given, nor what a block
-          returned. A block may keep both, and autograd does so for the backward pass. So gradients reach
-          `x` and the parameters of all blocks that were called.
+          returned, since autograd may need them in the backward pass. Gradients reach `x` and the parameters
+          of all blocks that were called.
 
         Raises ValueError, with a message that names `skip`, if an index in `skip` is not one of
         0..len(blocks)-1, before any block is called.
@@ -93,18 +81,17 @@ def plain_containers(model: nn.Module) -> list[str]:
     """Find the plain lists, tuples and dicts that hide a layer or parameter from PyTorch.
 
     Returns the dotted names of all attributes of `model` and of its submodules that are a list, tuple or
-    dict (or of a subclass of these: an `OrderedDict`, a named tuple) which directly holds an `nn.Module` or
-    an `nn.Parameter`; in a dict, as a value. An attribute `layers` of the model itself is "layers", and that
-    of its submodule `encoder` is "encoder.layers". In any order, each once; [] if there is none.
+    dict (or of a subclass of these) which directly holds an `nn.Module` or an `nn.Parameter`; in a dict, as a
+    value. An attribute `layers` of the model itself is "layers", and that of its submodule `encoder` is
+    "encoder.layers". In any order, each once; [] if there is none.
 
-    - What else such a container holds does not matter: one module among numbers is enough.
-    - Containers of numbers, names or tensors that are no Parameters are fine, and so are empty ones.
-    - `nn.Sequential`, `nn.ModuleList`, `nn.ModuleDict`, `nn.ParameterList` and `nn.ParameterDict` register
-      what they hold: these are what you look for a lack of. Plain containers inside of them count.
-    - Attributes whose name begins with an underscore are not looked at: PyTorch keeps its own tables there.
+    - One module among other things, numbers for example, is enough.
+    - `nn.Sequential`, `nn.ModuleList`, `nn.ModuleDict` and `nn.ParameterList` register what they hold, and
+      are not plain.
+    - Leave out attributes whose name begins with an underscore: PyTorch keeps its own tables there.
 
-    "Attributes" are those of the objects, as in `vars(module)`. Free: containers inside containers, submodules
-    that only a plain container holds, and submodules that are registered twice.
+    Submodules are those that PyTorch knows: do not look into containers inside containers, nor into modules
+    that only a plain container holds.
     """
     # TODO: go through named_modules() and the vars() of each.
     raise NotImplementedError("plain_containers: go through named_modules() and the vars() of each")
