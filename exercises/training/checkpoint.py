@@ -6,16 +6,15 @@ scheduler, the running statistics in the model's buffers. And what is drawn next
 next dropout mask, the next noise, depends on three global generators: that of Python's `random`, that of
 NumPy (`np.random.rand`, `np.random.randn` and the like) and that of torch.
 
-Normal numbers are made two at a time: `random.gauss` and `np.random.randn` hand out one and keep the other in
-hand for the next call. It is part of the state.
+Normal numbers are made two at a time: `random.gauss` and `np.random.randn` return one and keep the other for
+the next call. It is part of the state.
 
 A file that somebody sends you may be hostile: unpickling runs code. `torch.load(path, weights_only=True)`
 reads plain data only: tensors, numbers, strings, None, and lists, tuples and dicts of those. A NumPy array is
 not plain data; a tensor or a list of its numbers is.
 
-Optimizers and schedulers are PyTorch's own, `torch.optim.lr_scheduler.ReduceLROnPlateau` among them; the state
-of a scheduler is plain data. All of a model is on one device. None of the four functions changes `.grad`,
-`requires_grad` or a training mode.
+Optimizers and schedulers are PyTorch's own, `torch.optim.lr_scheduler.ReduceLROnPlateau` among them. None of
+the four functions changes `.grad`, `requires_grad` or a training mode.
 
 Source: the notes "Reproducibility" and "Serialization semantics" in PyTorch's documentation.
 """
@@ -30,11 +29,11 @@ from torch import nn
 def random_state() -> dict[str, Any]:
     """Take the whole state of the global generators of `random`, NumPy and torch.
 
-    The whole state: with the normal number that a generator keeps in hand. Torch's is that of the CPU, and
-    those of all GPUs if there are any. Taking it changes no generator.
+    The whole state includes the normal number that a generator keeps for the next call. Torch's state is that
+    of the CPU, and those of all GPUs if there are any. Taking it changes no generator.
 
-    The dict is plain data: written by `torch.save` it is read by `torch.load` with `weights_only=True`,
-    without any allow-list (`add_safe_globals`). Its keys are up to you.
+    The dict is plain data: `torch.save` writes it, and `torch.load` reads it with `weights_only=True`, without
+    any allow-list (`add_safe_globals`). Its keys are up to you.
     """
     # TODO: the states of the three generators, as plain data.
     raise NotImplementedError("random_state: the states of the three generators, as plain data")
@@ -44,8 +43,7 @@ def set_random_state(state: dict[str, Any]) -> None:
     """Let the three generators draw again what they drew after `state = random_state()`.
 
     `state` is what `random_state` returned, or what came back from a file. It may be set again and again, in
-    another process, after any draws, and after other states were taken. Generators of one's own
-    (`random.Random`, `np.random.default_rng`, `torch.Generator`) are not touched.
+    another process, after any draws, and after other states were taken.
     """
     # TODO: set the states of the three generators.
     raise NotImplementedError("set_random_state: set the states of the three generators")
@@ -61,9 +59,9 @@ def save_checkpoint(
     """Write one file at `path` with all that `load_checkpoint` needs to go on after `epoch`.
 
     That is: weights and buffers of the model, the states of optimizer and scheduler, the random states. The
-    file is whole when the function returns, and readable by `torch.load(path, weights_only=True)`; its layout
-    is up to you. `path` is used as it is, and may be relative. Missing parent folders are made, a file that
-    is there is replaced, and no other file is left behind.
+    file is readable by `torch.load(path, weights_only=True)`; its layout is up to you. `path` is used as it is,
+    and may be relative. Missing parent folders are made, an older file at `path` is replaced, and no other file
+    is left behind.
 
     Saving changes nothing: no weight, no state, no mode, no random state.
     """
@@ -79,15 +77,13 @@ def load_checkpoint(
 ) -> int:
     """Restore what `save_checkpoint` wrote, and return `epoch + 1`, an int: the first epoch that is to run.
 
-    `model`, `optimizer` and `scheduler` are new ones of the same kind, and may have done anything before.
-    Weights and buffers are written into the parameters that the model has: they stay the same objects, so
-    that the optimizer goes on with them. With an `optimizer` its state, that of the `scheduler` and the
-    random states are restored too, and the training goes on bit for bit as if it had never been interrupted:
-    weights, buffers, optimizer, rates, and the draws of all three generators. The mode of the model is left
-    as it is.
+    `model`, `optimizer` and `scheduler` are new ones of the same kind, and may have been used before. Weights
+    and buffers are written into the parameters that the model has: they stay the same objects, so that the
+    optimizer goes on with them. With an `optimizer` its state, that of the `scheduler` and the random states
+    are restored too, and the training goes on bit for bit as if it had never been interrupted.
 
     - Without `optimizer`, as for inference, only the model is loaded; the random states stay as they are.
-    - `optimizer` without `scheduler` is fine. (`scheduler` without `optimizer` is up to you.)
+    - `optimizer` without `scheduler` is fine. `scheduler` without `optimizer` does not occur.
     - A file whose tensors were saved on a GPU loads on a machine without one, onto the model's device.
     - A file with anything but plain data is refused with an error, of any kind, and its code is not run.
     - A model of another architecture (a parameter or buffer too many, too few, or of another shape): an

@@ -21,14 +21,13 @@ class AdamW(torch.optim.Optimizer):
     The five options are keys of the parameter groups, under the names that they have below. A group may bring
     its own: `AdamW([{"params": weights}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)`.
 
-    It can be resumed: `state_dict()`, written with `torch.save`, can be read with `torch.load(...,
-    weights_only=True)` (so it holds nothing but tensors, numbers and other plain data), and a new AdamW over
-    equal parameters that loads it goes on exactly, bit for bit, as this one would have. What the state holds
-    for each parameter and under which names is up to you; `torch.optim.Optimizer` saves and loads the groups
-    and what stands in `self.state[parameter]`, and nothing else.
+    A new AdamW over equal parameters that loads a saved `state_dict()` goes on exactly, bit for bit, as this one
+    would have. `torch.optim.Optimizer` saves and loads the groups and what stands in `self.state[parameter]`,
+    and nothing else. What you keep there is up to you, as long as `torch.load(..., weights_only=True)` reads it:
+    tensors, numbers and other plain data.
 
     Not allowed: PyTorch's own `Adam` and `AdamW`, their functions (`torch.optim.adamw.adamw`, ...) and fused
-    operators, called or subclassed. `torch.optim.Optimizer` is, and so is `torch._foreach_add_` and its like.
+    operators, called or subclassed. `torch._foreach_add_` and its like are allowed.
     """
 
     def __init__(
@@ -58,31 +57,24 @@ class AdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, and return the closure's result, or None.
 
-        For each such parameter, whatever its shape (0-d and empty ones, too), float32 or float64, let g be its
-        gradient and t the number of its own updates: 1 at its first one. Its moments m and v start at zero.
+        Let g be the gradient of a parameter, of any shape, and t the number of its own updates: 1 at its first
+        one. Its moments m and v start at zero.
 
-        1. Decay. With `decoupled_weight_decay` the parameter is multiplied by `1 - lr * weight_decay`, and g
-           stays as it is. Without it (Adam with L2) the parameter stays, and g is `gradient + weight_decay *
-           parameter` from here on.
+        1. Decay. With `decoupled_weight_decay` the parameter is multiplied by `1 - lr * weight_decay`. Without
+           it (Adam with L2) the parameter stays, and g is `gradient + weight_decay * parameter` from here on.
         2. Moments. `m = beta1 * m + (1 - beta1) * g` and `v = beta2 * v + (1 - beta2) * g**2`.
         3. Correction of their start at zero. `m_hat = m / (1 - beta1**t)` and `v_hat = v / (1 - beta2**t)`.
         4. Update. `parameter -= lr * m_hat / (sqrt(v_hat) + eps)`.
 
-        The values are those of `torch.optim.AdamW`, or of `torch.optim.Adam` with the same `weight_decay`; for
-        float64 parameters to the precision of float64.
+        The values are those of `torch.optim.AdamW`, or of `torch.optim.Adam` with the same `weight_decay`, in
+        float32 and float64.
 
-        - The options are read from the parameter's group at each step, so that what a scheduler changes there
-          counts.
+        - The options are read from the parameter's group at each step, so that a scheduler can change them.
         - A parameter whose `.grad` is None is left alone: no decay, nothing happens to its moments, and the
-          step does not count for it. It may get gradients later, or miss some in between. A gradient of zeros
-          is a gradient: momentum and decay go on.
-        - `closure`, if given, is called once, before the update and with autograd enabled. It computes
-          gradients that this step uses.
-        - Each `.grad` is left as it is, and so is `requires_grad`; parameters stay leaves. Whether you change
-          their values in place or replace `.data` is up to you. No random numbers are drawn.
-
-        Parameters are real and their gradients dense. `maximize`, `amsgrad`, a tensor as `lr` and the like are
-        not asked for.
+          step does not count for it. A gradient of zeros is a gradient: momentum and decay go on.
+        - `closure`, if given, is called once, before the update and with autograd enabled: it computes the
+          gradients of this step.
+        - Each `.grad` is left as it is. Parameters stay the same leaves, with the same `requires_grad`.
         """
         # begin solution: the closure, then the four steps
         result = None

@@ -16,8 +16,6 @@ With bfloat16 nothing underflows, so that the scaler is optional there. `torch.a
 operator: matrix products run in bfloat16, while the parameters, their gradients and the optimizer stay
 float32.
 
-You neither seed the global random state nor draw from it.
-
 Source: Micikevicius et al. (2018), "Mixed Precision Training".
 """
 
@@ -30,13 +28,13 @@ from torch import Tensor, nn
 def underflow_fraction(values: Tensor, scale: float = 1.0) -> float:
     """Return which part of the nonzero entries of `values` is lost in float16, a Python float from 0 to 1.
 
-    Multiply `values` by `scale`, in their own dtype (float32 or float64), and turn the product into float16.
-    The result is the number of entries that are then zero, and were not in `values`, divided by the number of
-    nonzero entries of `values`; 0.0 where there is no nonzero entry.
+    Multiply `values` by `scale`, and turn the product into float16. The result is the number of entries that
+    are then zero, and were not in `values`, divided by the number of nonzero entries of `values`; 0.0 where
+    there is no nonzero entry.
 
     Numbers below about 3e-8 in magnitude become zero. Those from there to 6e-5 only lose digits: they are not
-    counted, and neither is what becomes inf. `values` are finite, have any shape (0-d and empty ones too),
-    and stay as they are.
+    counted, and neither is what becomes inf. `values` are finite, float32 or float64, have any shape, and stay
+    as they are.
     """
     # begin solution: scale, convert, and count the new zeros
     nonzero = values != 0
@@ -57,9 +55,8 @@ class GradScaler:
         scaler.step(optimizer)
         scaler.update()
 
-    Gradients and parameters are float32 or float64. Other orders than this are up to you, but for what is
-    said below. PyTorch's own GradScaler (in `torch.amp` and `torch.cuda.amp`) and its operators `_amp_...`
-    are not allowed.
+    Gradients and parameters are float32 or float64. PyTorch's own GradScaler (in `torch.amp` and
+    `torch.cuda.amp`) and its operators `_amp_...` are not allowed.
     """
 
     def __init__(
@@ -106,11 +103,10 @@ class GradScaler:
         """Divide every gradient of the optimizer's parameters by the scale, in place.
 
         That is all parameters of all parameter groups; those whose `.grad` is None are passed over. Each
-        `.grad` stays the same tensor object. Note also whether any entry of any gradient is inf or NaN after
-        the division: `step` and `update` will need to know.
+        `.grad` stays the same tensor object. Note also whether any entry of any gradient is inf or NaN:
+        `step` and `update` will need to know.
 
-        Raises RuntimeError if the gradients were unscaled before in this iteration, that is since the last
-        `update`. The gradients stay as they are then.
+        Raises RuntimeError if the gradients were unscaled since the last `update`. Then they stay as they are.
         """
         # begin solution: divide all, look for inf and NaN
         if self._unscaled:
@@ -128,8 +124,7 @@ class GradScaler:
 
         - If the gradients were not unscaled since the last `update`, that is done first.
         - If unscaling found inf or NaN, the optimizer makes no step: parameters and the optimizer's state
-          stay as they were. That holds even if the gradients look fine again, because someone clipped or
-          zeroed them since.
+          stay as they were. That holds even if the gradients look fine again because they were clipped since.
         - Otherwise call `optimizer.step()` with the gradients as they now are.
         """
         # begin solution: unscale if needed, then step or not
@@ -149,8 +144,8 @@ class GradScaler:
         - After `growth_interval` good iterations in a row the scale is multiplied by `growth_factor`, and
           their count begins anew. It begins anew after a bad iteration, too.
 
-        The next iteration starts afresh: nothing is unscaled, nothing bad was found. Up to you: what an
-        `update` without a `step` does, and limits of the scale, if they lie below 1e-6 and above 1e12.
+        The next iteration starts afresh: nothing is unscaled, nothing bad was found. A limit of the scale, of
+        1 or below and of 2**24 or above, is up to you.
         """
         # begin solution: adapt the scale, and forget this iteration
         self._good_iterations = 0 if self._overflow else self._good_iterations + 1
@@ -174,20 +169,18 @@ def train_step(
 ) -> float:
     """Make one training step on the CPU under autocast with bfloat16, and return the loss, a Python float.
 
-    1. Zero the gradients: those from before the call do not count. The optimizer holds all parameters of the
-       model.
+    1. Zero the gradients. The optimizer holds all parameters of the model.
     2. Under `torch.autocast("cpu", dtype=torch.bfloat16)`, one forward pass and then `loss_fn(outputs,
        targets)`, once each. (You may turn the outputs into float32 for the loss.)
     3. Backward from the loss; with a scaler, from the scaled loss. Inside autocast or not is up to you.
-    4. With a `max_norm`, clip the gradients of the model to that total 2-norm. It is meant for the real
-       gradients: with a scaler, for the unscaled ones. `torch.nn.utils.clip_grad_norm_` may be used.
+    4. With a `max_norm`, clip the gradients of the model to that total 2-norm: the real gradients, which with
+       a scaler are the unscaled ones. `torch.nn.utils.clip_grad_norm_` may be used.
     5. The optimizer's step: with a scaler through the scaler, and then one `scaler.update()`. Without a
        scaler the optimizer steps in any case.
 
     The result is the loss itself, not scaled. Afterwards autocast is off again, parameters and gradients are
     float32 as before (do not convert the model), and the model is in the mode in which it was. Weights and
-    losses are compared to 1e-2 relatively and 2e-3 absolutely, so that an operation more or less in bfloat16
-    does not matter.
+    losses may differ by 1% from those of the reference, as an operation more or less in bfloat16 makes them.
     """
     # begin solution: zero, autocast, backward, unscale, clip, step, update
     optimizer.zero_grad()

@@ -135,7 +135,8 @@ def must_raise(
         with must_raise(ValueError, mentions="steps", call="exponential_lrs(steps=1)"):
             student.function("exponential_lrs")(steps=1)
 
-    Of several words, `mentions="shape or other"`, any will do.
+    Of several words, `mentions="shape or other"`, any will do. The case of the letters is free, and a
+    word within an identifier counts: "scheduler_state_dict is missing" names `scheduler`.
 
     Only an exception of the student's code counts. An unwritten part (NotImplementedError), a
     time-out, a crash and a use of what is not allowed pass through unchanged.
@@ -169,4 +170,12 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
 
 
 def _names(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+    """Whether `text` has `word` as a word, as a plural or as a part of an identifier.
+
+    `num_steps`, `steps_`, `LRScheduler` and `schedulers` name `steps` and `scheduler`; `checks` does
+    not name `k`.
+    """
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
+    plural = "s?" if len(word) > 2 else ""
+    pattern = rf"(?<![^\W_]){re.escape(word)}{plural}(?![^\W_])"
+    return any(re.search(pattern, form, re.IGNORECASE) for form in (text, parts))

@@ -450,7 +450,17 @@ def raising(kind: str, text: str, name: str | None = None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["steps must be 2", "bad `Steps`", "steps=1", "need steps, at least two"]
+    "text",
+    [
+        "steps must be 2",
+        "bad `Steps`",
+        "steps=1",
+        "need steps, at least two",
+        "num_steps",
+        "NSteps < 1",
+        "steps_per_epoch is 0",
+        "maxSteps is 1",
+    ],
 )
 def test_the_wanted_exception_passes(text: str) -> None:
     with must_raise(ValueError, mentions="steps", call="f(steps=1)"):
@@ -459,6 +469,23 @@ def test_the_wanted_exception_passes(text: str) -> None:
         raising("ValueError", text)
     with must_raise(ValueError):
         raising("ValueError", "", "MyError")
+
+
+def test_a_name_within_an_identifier_counts() -> None:
+    for text in ("checkpoint without scheduler_state_dict", "no LRScheduler", "Schedulers differ"):
+        with must_raise(ValueError, mentions="scheduler"):
+            raising("ValueError", text)
+    with must_raise(ValueError, mentions="lr_min"):
+        raising("ValueError", "LR_MIN_")
+
+
+@pytest.mark.parametrize("text", ["checks", "ask", "ks", ""])
+def test_a_letter_within_a_word_names_nothing(text: str) -> None:
+    def check() -> None:
+        with must_raise(ValueError, mentions="k"):
+            raising("ValueError", text)
+
+    assert "should raise a ValueError that names k." in message_of(check)
 
 
 def test_what_was_done_instead_is_told() -> None:
@@ -470,7 +497,7 @@ def test_what_was_done_instead_is_told() -> None:
     wanted = ", it should raise a ValueError that names steps."
     assert message_of(check) == "f(steps=1) returned normally" + wanted
     assert message_of(check, "TypeError", "oh") == "f(steps=1) raised TypeError: oh" + wanted
-    assert 'the message "num_steps"' in message_of(check, "ValueError", "num_steps")
+    assert 'the message "missteps"' in message_of(check, "ValueError", "missteps")
     assert "with no message" in message_of(check, "ValueError", "")
     message_of(check, "KeyError", "\x1b" * 10_000)
 

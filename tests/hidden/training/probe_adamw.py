@@ -10,10 +10,13 @@ from torch import Tensor, nn
 Grads = list[list[Tensor | None]]
 
 
-def made(module: Any, values: list[Tensor], options: dict[str, Any], groups: Any = None) -> Any:
+def made(
+    module: Any, values: list[Tensor], options: dict[str, Any], groups: Any = None,
+    generator: bool = False,
+) -> Any:  # fmt: skip
     """An AdamW over parameters of these values; `groups` are options of a group for each of them."""
     parameters = [nn.Parameter(value.clone()) for value in values]
-    given: Any = iter(parameters)
+    given: Any = iter(parameters) if generator else parameters
     if groups is not None:
         given = [{"params": [p], **own} for p, own in zip(parameters, groups, strict=True)]
     return module.AdamW(given, **options), parameters
@@ -42,17 +45,16 @@ def vector(tensors: Sequence[Tensor]) -> Tensor:
 
 def trained(
     module: Any, values: list[Tensor], grads: Grads, options: Any, groups: Any = None,
-    changes: Any = None, frozen: int | None = None,
+    changes: Any = None, generator: bool = False,
 ) -> Any:  # fmt: skip
     """What the steps of a new AdamW leave, and the options in its groups before them."""
-    optimizer, parameters = made(module, values, options, groups)
+    optimizer, parameters = made(module, values, options, groups, generator)
     options = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
-    resting = None if frozen is None else parameters[frozen].requires_grad_(False)
     report = steps(optimizer, parameters, grads, changes)
     held = [p for group in optimizer.param_groups for p in group["params"]]
     like = [(p.shape, p.dtype) for p in parameters], [(v.shape, v.dtype) for v in values]
     flags = {
-        "keep their requires_grad": [p.requires_grad is not (p is resting) for p in parameters],
+        "keep their requires_grad": [p.requires_grad for p in parameters],
         "are leaves": [p.is_leaf for p in parameters],
         "are those that were given": [a is b for a, b in zip(held, parameters, strict=True)],
         "have their shape and dtype": [a == b for a, b in zip(*like, strict=True)],
@@ -88,15 +90,17 @@ def resumed(
     return {"refused": None, "at": at, "on": on, "again": again}
 
 
-def closed(module: Any, values: Tensor, old: Tensor | None, grad: Tensor, result: Any) -> Any:
+def closed(
+    module: Any, options: Any, values: Tensor, old: Tensor | None, grad: Tensor, result: Any
+) -> Any:
     """A step with a closure that sets a gradient and returns `result`, after an older gradient."""
-    optimizer, (parameter,) = made(module, [values], {"lr": 0.1})
+    optimizer, (parameter,) = made(module, [values], options)
     parameter.grad = old
     calls: list[dict[str, Any]] = []
 
     def closure() -> Any:
-        call = {"autograd": torch.is_grad_enabled(), "kept": parameter.grad is old}
-        calls.append({**call, "values": vector([parameter]).clone()})
+        values = vector([parameter]).clone()
+        calls.append({"autograd": torch.is_grad_enabled(), "values": values})
         parameter.grad = grad.clone()
         return result
 

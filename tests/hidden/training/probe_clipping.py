@@ -8,19 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LOG: list[list[bool]] = []  # the modes in each forward pass; of copies of a model, too
-FORMS: dict[str, Any] = {"list": list, "graph": list, "tuple": tuple, "generator": iter}
+LOG: list[Tensor] = []  # the inputs of each forward pass; of copies of a model, too
+FORMS: dict[str, Any] = {"list": list, "tuple": tuple, "generator": iter}
 
 
 def parameters(module: Any, values: list[Tensor], gradients: list[Any], form: str = "list") -> Any:
-    """Parameters with these gradients, the first one frozen: a list, a tuple, a generator."""
+    """Parameters with these gradients: a list, a tuple, a generator."""
     made = [nn.Parameter(value) for value in values]
     for parameter, gradient in zip(made, gradients, strict=True):
         parameter.grad = gradient
-        if form == "graph" and gradient is not None:
-            parameter.grad = parameter * 0 + gradient
-    for parameter in made[:1]:
-        parameter.requires_grad_(False)
     return FORMS[form](made)
 
 
@@ -37,7 +33,7 @@ def clipped(
 
 class Network(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
-        LOG.append(modes(self))
+        LOG.append(x)
         for part in self.children():
             x = part(x)
         return x
@@ -47,15 +43,19 @@ def modes(model: nn.Module) -> list[bool]:
     return [part.training for part in model.modules()]
 
 
-def model(module: Any, weights: Tensor, training: Any = (), stale: float = 0.0) -> nn.Module:
-    """(n, 3) to (n, 2), in float64: a parameter without influence, and a frozen bias (the third).
+def model(
+    module: Any, weights: Tensor, training: Any = (), stale: float = 0.0, whole: bool = True
+) -> nn.Module:
+    """(n, 3) to (n, 2), in float64; unless it is `whole`, its first bias is frozen, its last unused.
 
     The parts named in `training` are in training mode.
     """
-    made = Network(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    made.register_parameter("unused", nn.Parameter(torch.zeros(2)))
-    nn.utils.vector_to_parameters(weights.clone(), made.double().parameters())
-    made[0].bias.requires_grad_(False)
+    made = Network(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
+    if not whole:
+        made[0].bias.requires_grad_(False)
+    made.register_parameter("unused", None if whole else nn.Parameter(torch.zeros(2)))
+    used = [p for name, p in made.double().named_parameters() if name != "unused"]
+    nn.utils.vector_to_parameters(weights.clone(), used)
     for parameter in made.parameters():
         parameter.grad = torch.full_like(parameter, stale)
     for name, part in made.named_modules():
@@ -89,6 +89,6 @@ def trained(
         LOG.clear()
         value = module.train_step(made, loss, sgd, inputs, targets, max_norm)
         after = torch.cat([parameter.detach().flatten() for parameter in made.parameters()])
-        report = {"value": value, "weights": after, "forward": list(LOG), "after": modes(made)}
+        report = {"value": value, "weights": after, "forwards": len(LOG), "after": modes(made)}
         reports.append(report)
     return reports

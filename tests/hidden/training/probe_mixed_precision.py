@@ -26,29 +26,31 @@ def scaled(module: Any, scale: float, x: Tensor) -> dict[str, Any]:
 
 
 def scripted(
-    module: Any, values: list[Tensor], script: list[Any], *given: Any, **options: Any
-) -> list[dict[str, Any]]:
-    """How each call of a script on one scaler leaves everything; two groups, SGD with momentum.
+    module: Any, values: list[Tensor], script: list[Any], *given: Any, scaled: bool = False,
+    groups: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """How each call of a script on one scaler leaves everything; SGD with momentum.
 
-    A call is the name of a method; a list of gradients is set, and "spoil" fills them with ones.
+    A call is the name of a method; a list of gradients is set, and "spoil" fills them with ones. Gradients
+    are `scaled` as those of a scaled loss. With `groups` the first parameter is a group of its own.
     """
-    scaler = module.GradScaler(*given, **options)
+    scaler = module.GradScaler(*given)
     params = [nn.Parameter(value.clone()) for value in values]
-    params[2].requires_grad_("step" in script)  # gradients of frozen ones are divided, too
-    groups: list[dict[str, Any]] = [{"params": params[:1]}, {"params": params[1:], "lr": 0.25}]
-    sgd = torch.optim.SGD(groups, lr=0.5, momentum=0.5)
+    parts: Any = [{"params": params[:1]}, {"params": params[1:]}] if groups else params
+    sgd = torch.optim.SGD(parts, lr=0.5, momentum=0.5)
     reports: list[dict[str, Any]] = []
     held: list[Any] = []
     for call in script:
         value, raised = None, False
         if isinstance(call, list):
-            held = [None if gradient is None else gradient.clone() for gradient in call]
+            scale = number(scaler.get_scale()) if scaled else 1.0
+            held = [None if gradient is None else gradient * scale for gradient in call]
             for parameter, gradient in zip(params, held, strict=True):
                 parameter.grad = gradient
         elif call == "spoil":
-            for gradient in held:
-                if gradient is not None:
-                    gradient.fill_(1.0)
+            for parameter in params:
+                if parameter.grad is not None:
+                    parameter.grad.fill_(1.0)
         else:
             method = getattr(scaler, call.removeprefix("again "))
             try:
@@ -58,7 +60,7 @@ def scripted(
                 if not call.startswith("again ") or type(error) is not RuntimeError:
                     raise
                 raised = True
-        report = {"value": value, "raised": raised, "scale": scaler.get_scale()}
+        report = {"value": value, "raised": raised, "scale": number(scaler.get_scale())}
         # Of a set gradient and of update nothing but the scale is asked; tensors cost time.
         if isinstance(call, str) and call.endswith(("unscale_", "step")):
             report["same"] = all(p.grad is g for p, g in zip(params, held, strict=False))
@@ -68,6 +70,22 @@ def scripted(
             report["momenta"] = [m if m is None else m.clone() for m in momenta(sgd, params)]
         reports.append(report)
     return reports
+
+
+def number(scale: Any) -> Any:
+    """The scale as a number: what get_scale should return is judged by a test of its own."""
+    return scale.item() if isinstance(scale, Tensor) and scale.numel() == 1 else scale
+
+
+def two_scalers(module: Any, gradients: list[float], *scales: float) -> list[Any]:
+    """The scales of two scalers, after an iteration of each, with these gradients."""
+    scalers = [module.GradScaler(scale) for scale in scales]
+    for scaler, gradient in zip(scalers, gradients, strict=True):
+        parameter = nn.Parameter(torch.ones(1))
+        parameter.grad = torch.full((1,), gradient)
+        scaler.step(torch.optim.SGD([parameter], lr=0.5))
+        scaler.update()
+    return [number(scaler.get_scale()) for scaler in scalers]
 
 
 def momenta(sgd: torch.optim.SGD, params: list[Any]) -> list[Any]:
@@ -113,7 +131,7 @@ class Network(nn.Module):
         self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        LOG.append({"call": "model", **modes(), "training": self.training})
+        LOG.append({"call": "model", **modes()})
         LOG[-1]["dtype"] = str(self.body.weight.dtype)
         output: Tensor = self.head(self.body(x).tanh())
         return output
@@ -159,7 +177,7 @@ def trained(
             "dtypes": sorted({str(t.dtype) for p in params for t in (p, p.grad) if t is not None}),
             "random state as before": torch.equal(state, torch.get_rng_state()),
         }
-        scale = None if scaler is None else scaler.get_scale()
+        scale = None if scaler is None else number(scaler.get_scale())
         report = {"value": value, "weights": vector(params), "momentum": vector(moved)}
         reports.append({**report, "scale": scale, "log": list(LOG), "left": left})
     return reports

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from grader.judge.checks import assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
@@ -18,18 +17,46 @@ KINDS = ("ReduceLROnPlateau", "OneCycleLR")
 CASES = ["code", "code inside", "more layers", "fewer layers", "other shapes", "more outputs"]
 CASES += ["more buffers"]
 WORDS = {"state": "the optimizer's state (momentum, moments)"}
-WORDS |= {"options": "the optimizer's options (rates)", "scheduler": "the scheduler's state"}
+WORDS |= {"options": "the optimizer's options (rates)"}
+SET = "after set_random_state(random_state())"
 EPOCH = 17  # of a file that is saved after six steps: the number is the caller's
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 @pytest.mark.place("random_state")
-@pytest.mark.hint("random.getstate(), np.random.get_state(), torch.get_rng_state(): all of each.")
-def test_state(student: Student) -> None:
-    """A state holds all that the three generators need to draw the same once more; taking it draws nothing."""
+@pytest.mark.hint("random.getstate() is taken, and random.setstate sets it.")
+def test_state_of_python(student: Student) -> None:
+    """A state brings back what Python's random draws."""
     for report in takes(student):
-        check_draws(entry(report, "after"), report, "after random_state()")
-        check_draws(entry(report, "again", 0), report, "after set_random_state(random_state())")
+        check_generator("Python's random", entry(report, "again", 0), report, SET)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("random_state")
+@pytest.mark.hint("np.random.get_state() is taken, and np.random.set_state sets it.")
+def test_state_of_numpy(student: Student) -> None:
+    """A state brings back what NumPy draws."""
+    for report in takes(student):
+        check_generator("NumPy", entry(report, "again", 0), report, SET)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("random_state")
+@pytest.mark.hint("torch.get_rng_state() is taken, and torch.set_rng_state sets it.")
+def test_state_of_torch(student: Student) -> None:
+    """A state brings back what torch draws."""
+    for report in takes(student):
+        check_generator("torch", entry(report, "again", 0), report, SET)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("random_state")
+@pytest.mark.hint("Take the states: seed nothing, and draw nothing.")
+def test_taking_draws_nothing(student: Student) -> None:
+    """Taking a state changes no generator."""
+    for report in takes(student):
+        for library in NORMAL:
+            check_generator(library, entry(report, "after"), report, "after random_state()")
 
 
 @pytest.mark.points(3)
@@ -46,22 +73,32 @@ def test_state_is_plain(student: Student) -> None:
     for seed, report in enumerate(reports):
         for i in range(3):
             when = "after a state came back from a file and was set in another process"
-            check_draws(entry(again, seed, i), report, when)
+            for library in NORMAL:
+                check_generator(library, entry(again, seed, i), report, when)
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(5)
 @pytest.mark.place("set_random_state")
 @pytest.mark.hint("random.setstate, np.random.set_state, torch.set_rng_state, with what was taken.")
 def test_set_again(student: Student) -> None:
-    """A state may be set again and again, and after others were taken; generators of one's own stay."""
-    for seed, report in enumerate(takes(student)):
+    """A state may be set again and again, and after others were taken."""
+    for report in takes(student):
         for i in range(3):
             when = "after a state was set" + (" again and others were taken" if i else "")
-            check_draws(entry(report, "again", i), report, when)
-        own = random.Random(seed), np.random.RandomState(seed), torch.Generator().manual_seed(seed)
-        right = [own[0].random(), float(own[1].rand()), *torch.rand(2, generator=own[2]).tolist()]
-        what = "the list of what generators of one's own draw after set_random_state"
-        assert_equal(entry(report, "own"), right, what=what)
+            check_generator("torch", entry(report, "again", i), report, when)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("set_random_state")
+@pytest.mark.hint("Save and set all entries of random.getstate() and np.random.get_state().")
+def test_numbers_in_hand(student: Student) -> None:
+    """A state has the normal number that a generator keeps in hand for the next call, if it does."""
+    for report in takes(student):
+        for i, (library, normal) in itertools.product(range(3), NORMAL.items()):
+            told = f"{library} draws other normal numbers {SET}: the state includes the one that "
+            told += f"{normal} keeps in hand, or that it keeps none."
+            drawn = entry(report, "again", i, library, 1)
+            assert laws.same(drawn, entry(report, "before", library, 1)), told
 
 
 @pytest.mark.points(3)
@@ -82,11 +119,13 @@ def test_file(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("save_checkpoint")
-@pytest.mark.hint("The state_dict() of model, optimizer and scheduler, and random_state().")
+@pytest.mark.hint("The state_dict() of model, optimizer and scheduler.")
 def test_saves_everything(student: Student) -> None:
-    """The file holds weights, buffers, the states of optimizer and scheduler, and the random states."""
+    """The file holds weights, and the states of optimizer and scheduler."""
     for kind in ("StepLR", "none"):
-        check_restored(run(student, kind, "fresh"))
+        report = run(student, kind, "fresh")
+        check_restored(report)
+        check_scheduler(report)
 
 
 @pytest.mark.points(1)
@@ -97,8 +136,12 @@ def test_saving_changes_nothing(student: Student) -> None:
     """Saving changes no weight, no state, no mode and no random state."""
     for kind in KINDS:
         report = run(student, kind)
-        check_draws(entry(report, "left", "draws"), report, "after save_checkpoint", "before")
+        for library in NORMAL:
+            drawn = entry(report, "left", "draws")
+            check_generator(library, drawn, report, "after save_checkpoint")
         for name, before in entry(report, "before", kind=dict).items():
+            if name == "draws":
+                continue
             # Ids are those of the process in which the file was saved.
             before = entry(report, "held") if name == "objects" else before
             after = entry(report, "left", name)
@@ -107,18 +150,36 @@ def test_saving_changes_nothing(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("load_checkpoint")
-@pytest.mark.hint("Without an optimizer: model.load_state_dict, and return epoch + 1.")
+@pytest.mark.hint("Without an optimizer: model.load_state_dict, and no set_random_state.")
 def test_loads_a_model(student: Student) -> None:
-    """Without an optimizer weights and buffers are restored, and no random state; it returns epoch + 1."""
-    for epoch in (EPOCH, 0):
-        report = run(student, "none", "model", epoch)
-        check_model(report)
-        when = "after load_checkpoint without an optimizer, which leaves the random states alone"
-        check_draws(entry(report, "loaded", "draws"), report, when, "other")
+    """Without an optimizer the weights are restored, and no random state."""
+    report = run(student, "none", "model")
+    check_model(report)
+    when = "after load_checkpoint without an optimizer, which leaves the random states alone"
+    for library in NORMAL:
+        check_generator(library, entry(report, "loaded", "draws"), report, when, "other")
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint("return checkpoint['epoch'] + 1")
+def test_next_epoch(student: Student) -> None:
+    """The result is the epoch after the saved one, with an optimizer and without."""
+    for plan, epoch in (("model", EPOCH), ("model", 0), ("", EPOCH)):
+        report = run(student, "none", plan, epoch)
         for name in ("value", "value again"):
             mistakes = {"The saved epoch would be run twice: return the next one.": epoch}
             what = f"the result for a file that was saved after epoch {epoch}"
             assert_equal(entry(report, name), epoch + 1, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint("model.state_dict() has parameters and buffers, and load_state_dict takes both.")
+def test_buffers(student: Student) -> None:
+    """The running statistics of batch normalization are restored with the weights."""
+    for plan in ("model", ""):
+        check_tensors(run(student, "none", plan), "buffers", "loaded")
 
 
 @pytest.mark.points(1)
@@ -134,19 +195,47 @@ def test_leaves_modes(student: Student) -> None:
             assert_equal(entry(report, "loaded", name), other, what=what)
 
 
-@pytest.mark.points(15)
+@pytest.mark.points(11)
 @pytest.mark.place("load_checkpoint")
-@pytest.mark.hint("model, optimizer and scheduler.load_state_dict; set_random_state comes last.")
+@pytest.mark.hint("load_state_dict of model and optimizer; set_random_state comes last.")
 def test_resumes(student: Student) -> None:
     """New objects, whatever they have done before, go on bit for bit as if nothing had happened."""
-    for kind in (*KINDS, "unstarted"):
+    for kind in ("none", "AdamW", "unstarted"):
         report = run(student, kind)
         check_restored(report)
-        for name in ("weights", "buffers", "state", "options", "scheduler", "draws"):
+        for name in ("weights", "state"):
             went, resumed = (entry(report, when, name) for when in ("went on", "resumed"))
             assert_equal(resumed, went, what=f"the {name} an epoch after load_checkpoint")
         check_restored(report, "loaded again")
-        assert_equal(entry(report, "value"), EPOCH + 1, what="the result with an optimizer")
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint("scheduler.load_state_dict of what scheduler.state_dict() was.")
+def test_resumes_a_scheduler(student: Student) -> None:
+    """A scheduler goes on where it was, as do the rates."""
+    for kind in KINDS:
+        check_scheduler(run(student, kind))
+    # The rates of ReduceLROnPlateau depend on losses, and so on all that is restored.
+    report = run(student, "OneCycleLR")
+    went, resumed = (entry(report, when, "options") for when in ("went on", "resumed"))
+    assert_equal(resumed, went, what="the options an epoch after load_checkpoint")
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("load_checkpoint")
+@pytest.mark.hint(
+    "set_random_state(checkpoint['random']), as the last thing: nothing may draw after it."
+)
+def test_resumes_the_draws(student: Student) -> None:
+    """With an optimizer all three generators draw what they drew after the checkpoint was saved."""
+    for kind, plan in (("none", ""), ("AdamW", ""), ("StepLR", "fresh")):
+        report = run(student, kind, plan)
+        now, other = (entry(report, when, "draws") for when in ("loaded", "other"))
+        told = "The random states are left as they were: restore them with the optimizer."
+        assert not laws.same(now, other), told
+        for library in NORMAL:
+            check_generator(library, now, report, "after load_checkpoint")
 
 
 @pytest.mark.points(2)
@@ -155,7 +244,7 @@ def test_resumes(student: Student) -> None:
 @pytest.mark.hint("If there is a scheduler, and no state for it in the file: raise ValueError(...)")
 def test_scheduler(student: Student) -> None:
     """A scheduler for which the file has no state is a ValueError; an optimizer alone is fine."""
-    check_restored(run(student, "StepLR", "optimizer"), scheduled=False)
+    check_restored(run(student, "StepLR", "optimizer"))
     call = "load_checkpoint with a scheduler, from a file without one,"
     with must_raise(ValueError, mentions="scheduler", call=call):
         run(student, "StepLR", "unscheduled")
@@ -210,51 +299,55 @@ def undisturbed(student: Student) -> Any:
     """Seeds, and what is drawn and how trainings go where no student's code runs: see the probe."""
 
     def ask() -> list[Any]:
-        kinds = ("none", "unstarted", "StepLR", *KINDS)
+        kinds = ("none", "AdamW", "unstarted", "StepLR", *KINDS)
         seeds = dict(zip(kinds, random.sample(range(10**6), len(kinds)), strict=True))
         return [seeds, *student.apart("undisturbed", seeds)]
 
     return student.once("undisturbed", ask)
 
 
-def check_draws(actual: Any, report: Any, when: str, expected: str = "before") -> None:
-    """The three generators draw what they drew then; the usual mistakes have names."""
-    right, first = entry(report, expected), entry(report, "first")
-    right = entry(right, "draws", default=right)
-    for library, normal in NORMAL.items():
-        numbers, wanted = entry(actual, library, 0), entry(right, library, 0, kind=list)
-        if not laws.same(numbers, wanted):
-            seeded = laws.same(numbers, entry(first, library, 0))
-            assert not seeded, f"{library} begins anew at its seed {when}: restore where it stood."
-            later = any(laws.same(entry(numbers, 0), number) for number in wanted[1:])
-            assert not later, f"{library} is ahead {when}: something draws besides."
-        assert laws.same(numbers, wanted), f"{library} draws other numbers {when}."
-        told = f"{library} draws other normal numbers {when}: the state includes the one that {normal} "
-        told += "keeps in hand, or that it keeps none."
-        assert laws.same(entry(actual, library, 1), entry(right, library, 1)), told
+def check_generator(library: str, actual: Any, report: Any, when: str, expected: str = "") -> None:
+    """A generator draws what it drew then; the usual mistakes have names."""
+    before = entry(report, expected or "before")
+    right, first = entry(before, "draws", default=before), entry(report, "first")
+    numbers, wanted = entry(actual, library, 0), entry(right, library, 0, kind=list)
+    if not laws.same(numbers, wanted):
+        seeded = laws.same(numbers, entry(first, library, 0))
+        assert not seeded, f"{library} begins anew at its seed {when}: restore where it stood."
+        later = any(laws.same(entry(numbers, 0), number) for number in wanted[1:])
+        assert not later, f"{library} is ahead {when}: something draws besides."
+    assert laws.same(numbers, wanted), f"{library} draws other numbers {when}."
+
+
+def check_tensors(report: Any, name: str, loaded: str) -> None:
+    now, saved, other = (entry(report, when, name) for when in (loaded, "saved", "other"))
+    left = {f"The {name} are still those of the model that was given.": other}
+    assert_equal(now, saved, what=f"the {name} after load_checkpoint", mistakes=left)
 
 
 def check_model(report: Any, loaded: str = "loaded") -> None:
-    """Weights and buffers are those of the file, in the parameters that the model had."""
-    for name in ("weights", "buffers"):
-        now, saved, other = (entry(report, when, name) for when in (loaded, "saved", "other"))
-        left = {f"The {name} are still those of the model that was given.": other}
-        assert_equal(now, saved, what=f"the {name} after load_checkpoint", mistakes=left)
+    """Weights are those of the file, in the parameters that the model had."""
+    check_tensors(report, "weights", loaded)
     told = "The model's parameters are new objects, of which the optimizer does not know."
     assert laws.same(entry(report, loaded, "objects"), entry(report, "other", "objects")), told
 
 
-def check_restored(report: Any, loaded: str = "loaded", scheduled: bool = True) -> None:
-    """All that a training holds is as it was saved; what is not restored has a name."""
+def check_restored(report: Any, loaded: str = "loaded") -> None:
+    """Model and optimizer are as they were saved; what is not restored has a name."""
     check_model(report, loaded)
-    last = entry(report, loaded, "scheduler", "last_epoch", default=None)
+    for name, words in WORDS.items():
+        check_state(report, name, words, loaded)
+
+
+def check_state(report: Any, name: str, words: str, loaded: str) -> None:
+    now, saved, other = (entry(report, when, name) for when in (loaded, "saved", "other"))
+    what, left = f"{words} after load_checkpoint", {f"Not restored: {words}.": other}
+    assert_equal(now, saved, what=what, mistakes=left)
+
+
+def check_scheduler(report: Any) -> None:
+    last = entry(report, "loaded", "scheduler", "last_epoch", default=None)
     told = "The scheduler is stepped up to the epoch: load its state, which may differ."
     assert not any(laws.same(last, number) for number in (EPOCH, EPOCH + 1)), told
-    for name, word in list(WORDS.items())[: 3 if scheduled else 2]:
-        now, saved, other = (entry(report, when, name) for when in (loaded, "saved", "other"))
-        what, left = f"{word} after load_checkpoint", {f"Not restored: {word}.": other}
-        assert_equal(now, saved, what=what, mistakes=left)
-    now, other = (entry(report, when, "draws") for when in (loaded, "other"))
-    told = "The random states are left as they were: restore them with the optimizer."
-    assert not laws.same(now, other), told
-    check_draws(now, report, "after load_checkpoint", "saved")
+    for loaded in ("loaded", "loaded again"):
+        check_state(report, "scheduler", "the scheduler's state", loaded)

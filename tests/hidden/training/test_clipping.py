@@ -30,57 +30,86 @@ PROBE = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("probe_cli
 BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
 
 
-@pytest.mark.points(10)
+@pytest.mark.points(8)
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("Add the squares of all entries of all gradients, then take the root.")
+def test_norm(student: Student) -> None:
+    """The norm is the 2-norm of all gradients as one vector."""
+    given = student.made("parameters", *plain())
+    laws.check_not_used(student, "total_norm", given, functions=BANNED, why=WHY)
+    for size in (1.0, 100.0):
+        check_norm(student, plain(size), 2)
+
+
+@pytest.mark.points(5)
 @pytest.mark.place("total_norm")
 @pytest.mark.hint("Add |entry| ** p over all gradients, then take the p-th root; inf: the largest.")
-def test_norms(student: Student) -> None:
-    """The norm is that of all gradients as one vector, for any p from 1 on and for inf."""
-    given = student.made("parameters", *new())
-    laws.check_not_used(student, "total_norm", given, functions=BANNED, why=WHY)
-    for p, dtype in itertools.product(NORMS, DTYPES):
-        check_norm(student, new(dtype), p)
-    for p in (2, 1, math.inf):
-        check_norm(student, new(torch.float32, 3e14), p)
+def test_norm_types(student: Student) -> None:
+    """norm_type is any p from 1 on, or inf."""
+    given = student.made("parameters", *plain())
+    laws.check_not_used(student, "total_norm", given, 3, functions=BANNED, why=WHY)
+    for p in NORMS:
+        check_norm(student, plain(), p)
 
 
-@pytest.mark.points(9)
-@pytest.mark.requires("test_norms")
+@pytest.mark.points(2)
 @pytest.mark.place("total_norm")
-@pytest.mark.hint(
-    "Skip a .grad that is None, detach the others; torch.stack keeps NaN, max() loses it."
-)
+@pytest.mark.hint("torch.linalg.vector_norm gives a 0-d tensor of the dtype of its argument.")
+def test_kind_of_norm(student: Student) -> None:
+    """The norm is a 0-d tensor of the gradients' dtype, and 0 where there is no gradient."""
+    for dtype in DTYPES:
+        norm = student.function("total_norm")(student.made("parameters", *new(dtype)))
+        assert_tensor(norm, shape=(), dtype=dtype, what="the norm")
+    values, _ = new()
+    for form, count in (("list", 0), ("generator", 3)):
+        given = student.made("parameters", values[:count], [None] * count, form)
+        check_zero(student.function("total_norm")(given))
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("Skip a .grad that is None, and flatten with reshape, which takes any strides.")
 def test_norm_of_anything(student: Student) -> None:
-    """Missing gradients add nothing, inf and NaN come through; there is no graph, and no change."""
+    """Parameters come in any iterable, missing gradients add nothing, and nothing is changed."""
     values, (first, *others) = new()
     lists = [None, *others], [first, None, None, *others[2:]], [first, *[None] * 4]
     for form, gradients in zip(FORMS, lists, strict=True):
         check_norm(student, (values, gradients), 2, form)
-    for form, count in (("list", 0), ("generator", 3)):
-        given = student.made("parameters", values[:count], [None] * count, form)
-        check_zero(student.function("total_norm")(given))
-    for name, (p, i) in itertools.product(BAD, ((2, 0), (3, 1), (math.inf, 0), (math.inf, -1))):
-        case = spoiled(name, i)
-        norm = student.function("total_norm")(student.made("parameters", *case), p)
-        assert_close(norm, norm_of(case[1], p), what=f"the {p}-norm of gradients with {name}")
-    told = "The norm has a graph: compute it under torch.no_grad(), or detach the gradients."
     for p in (2, math.inf):
         laws.check_changes_nothing(student, "total_norm", student.made("parameters", *new()), p)
-        given = student.made("parameters", *new(), "graph")
-        seen = laws.observe(student, "total_norm", given, p).checked()
-        assert seen.result("requires_grad") is False, told
 
 
-@pytest.mark.points(12)
+@pytest.mark.points(3)
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("torch.stack and its max() keep NaN; Python's max loses it.")
+def test_norm_not_finite(student: Student) -> None:
+    """Inf and NaN come through."""
+    for name, (p, i) in itertools.product(BAD, ((2, 0), (3, 1), (math.inf, 0), (math.inf, -1))):
+        case = spoiled(name, i)
+        norm = number(student.function("total_norm")(student.made("parameters", *case), p))
+        assert_close(norm, norm_of(case[1], p), what=f"the {p}-norm of gradients with {name}")
+
+
+@pytest.mark.points(11)
 @pytest.mark.place("clip_grad_norm_")
 @pytest.mark.hint("p.grad.mul_(max_norm / norm) for every gradient, with the norm of all of them.")
 def test_clips(student: Student) -> None:
-    """Gradients above max_norm are all multiplied by max_norm / norm, whatever parameters is."""
-    given = student.made("parameters", *new())
+    """Gradients above max_norm are all multiplied by max_norm / norm."""
+    given = student.made("parameters", *plain())
     laws.check_not_used(student, "clip_grad_norm_", given, 1.0, functions=BANNED, why=WHY)
+    for factor in (0.3, 0.9, 0.01):
+        case = plain(10.0)
+        check_clipped(student, case, float(norm_of(case[1], 2)) * factor, 2, rtol=1e-3)
+
+
+@pytest.mark.points(7)
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("Make a list of the parameters first, and hand norm_type on to total_norm.")
+def test_clips_anything(student: Student) -> None:
+    """So are those of any iterable, of any strides and dtype, by any norm."""
     for form, factor in zip(FORMS, (0.3, 0.9, 0.01), strict=True):
         for case, p, _ in cases((factor,)):
             check_clipped(student, case, float(norm_of(case[1], p)) * factor, p, form)
-    check_clipped(student, new(torch.float32, 3e14), 0.5, 2)
 
 
 @pytest.mark.points(5)
@@ -88,40 +117,43 @@ def test_clips(student: Student) -> None:
 @pytest.mark.hint("Keep the norm that total_norm gave, and return it as it is.")
 def test_returns_the_norm_before(student: Student) -> None:
     """The result is the norm before clipping, as total_norm returns it."""
-    for case, p, factor in cases((0.25, 3.0, math.inf)):
-        right = norm_of(case[1], p)
-        mistakes = {
-            "That is the norm after clipping: return the one from before.": right * factor,
-            "That is the 2-norm: norm_type is ignored.": norm_of(case[1], 2),
-        }
-        norm = clipped(student, "clip_grad_norm_", case, float(right) * factor, p)["value"]
-        assert_close(norm, right, what=f"the returned {p}-norm", mistakes=mistakes, rtol=1e-5)
+    for factor in (0.25, 3.0, math.inf):
+        case = plain()
+        right = norm_of(case[1], 2)
+        told = "That is the norm after clipping: return the one from before."
+        mistakes = {told: right.float() * factor}
+        norm = clipped(student, "clip_grad_norm_", case, float(right) * factor)["value"]
+        assert_tensor(norm, shape=(), dtype=torch.float32, what="the returned norm")
+        assert_close(norm, right.float(), what="the returned norm", mistakes=mistakes, rtol=1e-5)
     given = student.made("parameters", new()[0], [None] * 5, "generator")
     check_zero(student.function("clip_grad_norm_")(given, 1.0))
 
 
-@pytest.mark.points(9)
-@pytest.mark.requires("test_clips")
+@pytest.mark.points(4)
 @pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint(
-    "if norm > max_norm: p.grad.mul_(factor). p.grad = p.grad * factor is another tensor."
-)
+@pytest.mark.hint("if norm > max_norm: p.grad.mul_(factor). Otherwise nothing is to do.")
 def test_leaves(student: Student) -> None:
-    """Each .grad stays the same object, and below max_norm the same bit for bit; weights stay, too."""
-    zeros: Any = (new(size=0.0), 2, 1.0)
-    for case, p, factor in [*cases((1.01, 5.0, math.inf), 1e-3), zeros]:
-        norm = float(norm_of(case[1], p))
+    """Gradients whose norm is below max_norm stay as they are, bit for bit."""
+    zeros: Any = (plain(0.0), 1.0)
+    for case, factor in [*((plain(1e-3), f) for f in (1.01, 5.0, math.inf)), zeros]:
+        norm = float(norm_of(case[1], 2))
         limit = norm * factor or 1.0
-        after = clipped(student, "clip_grad_norm_", case, limit, p)["gradients"]
+        after = clipped(student, "clip_grad_norm_", case, limit)["gradients"]
         longer = changed(case, limit / max(norm, 1e-30))
         known = {"The gradients become longer: leave them alone below max_norm.": longer}
-        what = f"the list of gradients of {p}-norm {norm:.3g} after clipping to {limit:.3g}"
+        what = f"the list of gradients of norm {norm:.3g} after clipping to {limit:.3g}"
         assert_equal(after, case[1], what=what, mistakes=known)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("p.grad.mul_(factor) works in place; p.grad = p.grad * factor is another tensor.")
+def test_in_place(student: Student) -> None:
+    """Each .grad stays the same tensor object, and parameters keep their values."""
     check_in_place(student, "clip_grad_norm_")
 
 
-@pytest.mark.points(5)
-@pytest.mark.requires("test_clips")
+@pytest.mark.points(4)
 @pytest.mark.place("clip_grad_norm_")
 @pytest.mark.hint("Check max_norm, measure, raise if asked and not norm.isfinite(), and then clip.")
 def test_clip_errors(student: Student) -> None:
@@ -132,9 +164,9 @@ def test_clip_errors(student: Student) -> None:
         call = f"clip_grad_norm_ of gradients with {bad}, and with error_if_nonfinite=True,"
         given, right = student.made("parameters", *case), norm_of(case[1], p)
         laws.check_changes_nothing(student, name, given, limit, p, True, call=call, raises=error)
-        norm = clipped(student, name, case, limit, p)["value"]
+        norm = number(clipped(student, name, case, limit, p)["value"])
         assert_close(norm, right, what=f"the returned {p}-norm of gradients with {bad}")
-    check_clipped(student, new(), 0.5, 2, "list", True)
+    check_clipped(student, plain(), 0.5, 2, "list", True, rtol=1e-3)
     check_limit(student, name, "max_norm")
 
 
@@ -173,22 +205,42 @@ def test_values_in_place(student: Student) -> None:
     check_limit(student, "clip_grad_value_", "clip_value")
 
 
-@pytest.mark.points(14)
+@pytest.mark.points(12)
 @pytest.mark.place("train_step")
-@pytest.mark.hint("zero_grad, forward, loss, backward, clip, step, in this order; norm.item().")
+@pytest.mark.hint("zero_grad, forward, loss, backward, clip, step, in this order.")
 def test_steps(student: Student) -> None:
-    """A step is the optimizer's, with clipped gradients; it returns their norm before clipping."""
+    """A step is the optimizer's, with gradients that are clipped."""
     weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
     given = *live(student, weights), *batches[0]
     laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
     norms = sorted(every("value", simulate(weights, batches, math.inf)))
     limits = norms[0] / 4, norms[-1] * 0.8, norms[-1] * 1e4, math.inf  # clip each, some, none
     for limit, stale in zip(limits, (0.0, 70.0, 0.0, 0.0), strict=True):
-        check_steps(student, weights, batches, limit, stale)
+        check_steps(student, weights, batches, limit, stale=stale)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("train_step")
+@pytest.mark.hint("norm.item() of what clip_grad_norm_ returned.")
+def test_step_returns_the_norm(student: Student) -> None:
+    """The result is the norm before clipping, a Python float."""
+    weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
+    right = simulate(weights, batches, math.inf)
+    wanted = every("value", right)
+    for limit in (min(wanted) / 4, max(wanted) * 2):
+        # Each batch begins with the same weights, so that only the norm of this step counts.
+        reports = [trained(student, weights, [batch], limit)[0] for batch in batches]
+        alone = [simulate(weights, [batch], limit)[0] for batch in batches]
+        norms = [entry(report, "value", kind=float) for report in reports]
+        known = {
+            "That is the norm after clipping.": [min(n, limit) for n in every("value", alone)],
+            "That is the loss: return the norm of the gradients.": every("loss", alone),
+        }
+        what = f"the list of the results of steps with max_norm={limit:.3g}"
+        assert_close(norms, every("value", alone), what=what, mistakes=known, rtol=1e-5)
 
 
 @pytest.mark.points(8)
-@pytest.mark.requires("test_steps")
 @pytest.mark.place("train_step")
 @pytest.mark.hint("if math.isfinite(norm): optimizer.step(). The loss may be finite all the same.")
 def test_skips(student: Student) -> None:
@@ -200,37 +252,82 @@ def test_skips(student: Student) -> None:
         "a finite loss and NaN gradients": (x * 0, steep),
         "a NaN loss": (x, y * math.nan),
     }.items():
-        given, told = live(student, new_weights()), f"The step has {words}: it should be skipped."
+        weights, told = new_weights(), f"The step has {words}: it should be skipped."
+        given = live(student, weights)
         laws.check_restores(student, "train_step", *given, *bad, 1.0, told=told)
-        for limit in (0.25, math.inf):
-            check_steps(student, new_weights(), [bad, new_batch(2), bad, bad, new_batch(4)], limit)
+        steps = trained(student, weights, [bad, new_batch(2), bad, bad, new_batch(4)], 0.25)
+        values = [entry(step, "value", kind=float) for step in steps]
+        finite = [math.isfinite(value) for value in values]
+        told = "The result of a skipped step is its norm, inf or NaN; that of the others is finite."
+        assert finite == [False, True, False, False, True], told
+        before, first, second, third, last = (entry(step, "weights") for step in steps)
+        assert_equal(
+            [before, second, third], [weights, first, first], what="the list of all weights"
+        )
+        told = "The step after a skipped one is skipped, too: it should work as ever."
+        moved = [laws.same(first, weights), laws.same(last, third)]
+        assert moved == [False, False], told
+        ends = [
+            torch.isfinite(assert_tensor(row, shape=weights.shape)).all() for row in (first, last)
+        ]
+        assert all(ends), "After a step that follows a skipped one, weights are not finite."
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_steps")
+@pytest.mark.place("train_step")
+@pytest.mark.hint(
+    "Parameters without influence on the loss have no gradient: skip a .grad of None."
+)
+def test_parts_of_a_model(student: Student) -> None:
+    """Parameters may be frozen, or have no influence on the loss."""
+    weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
+    for limit in (0.25, math.inf):
+        check_steps(student, weights, batches, limit, whole=False)
+
+
+@pytest.mark.points(2)
 @pytest.mark.place("train_step")
 @pytest.mark.hint("No train() and no eval() in here, and one call of the model.")
 def test_one_forward_pass(student: Student) -> None:
-    """There is one forward pass, in the mode of the model, which is left as it is."""
+    """There is one forward pass, and the model's mode is left as it is."""
     for training in ([], ["", "0", "1", "2"], ["0"], ["", "2"]):
         modes = [name in training for name in ("", "0", "1", "2")]
         (report,) = trained(student, new_weights(), [new_batch(3)], 1.0, training=training)
-        what = "the list of the modes of the model's parts"
-        assert_equal(entry(report, "forward"), [modes], what=f"{what} in each forward pass")
-        assert_equal(entry(report, "after"), modes, what=f"{what} afterwards")
+        assert_equal(entry(report, "forwards"), 1, what="the number of forward passes")
+        what = "the list of the modes of the model's parts afterwards"
+        assert_equal(entry(report, "after"), modes, what=what)
 
 
 # --- gradients -----------------------------------------------------------------------------------
 
 
 def new(dtype: torch.dtype = torch.float64, size: float = 3.0) -> Case:
-    """Parameters, the first of which the probe freezes, and gradients: contiguous, transposed,
-    None, 0-d and sliced, with sums above 0 and a largest magnitude below it."""
+    """Parameters and gradients: contiguous, transposed, None, 0-d and sliced, with sums above 0 and
+    a largest magnitude below it."""
     values = [torch.randn(shape, dtype=dtype) for shape in ((4,), (3, 4), (2,), (), (2, 3))]
     shapes = ((4,), (4, 3), (), (2, 6))
     a, b, c, d = (size * torch.rand(shape, dtype=dtype) for shape in shapes)
     b[1, 2], d[1, 2] = -2 * size, -size / 2
     return values, [a, b.T, None, c, d[:, ::2]]
+
+
+def plain(size: float = 3.0) -> Case:
+    """Parameters and gradients in float32, each of them contiguous, with sums above 0 and a
+    largest magnitude below it."""
+    values = [torch.randn(shape) for shape in ((4,), (3, 4), (2, 3))]
+    gradients = [size * torch.rand(value.shape) for value in values]
+    gradients[1][1, 2], gradients[2][0, 1] = -2 * size, -size / 2
+    return values, gradients
+
+
+def number(value: Any) -> Any:
+    """A tensor with one entry or a number, as a 0-d float64 tensor; anything else as it is.
+
+    What kind of number a norm should be is judged by a test of its own.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.detach().double().reshape(())
+    return torch.tensor(value).double() if isinstance(value, float) else value
 
 
 def cases(factors: Sequence[float], size: float = 3.0) -> list[tuple[Case, float, float]]:
@@ -258,7 +355,7 @@ def changed(case: Case, factor: float) -> list[Any]:
 def norm_of(tensors: list[Any], p: float) -> Tensor:
     vector = torch.cat([tensor.flatten() for tensor in tensors if tensor is not None])
     norm: Tensor = torch.linalg.vector_norm(vector.double(), p)
-    return norm.to(vector.dtype)
+    return norm  # in float64: number() makes the student's norm comparable
 
 
 def check_norm(student: Student, case: Case, p: float, form: str = "list") -> None:
@@ -267,6 +364,7 @@ def check_norm(student: Student, case: Case, p: float, form: str = "list") -> No
     kept = [gradient for gradient in gradients if gradient is not None]
     own = torch.stack([norm_of([gradient], p) for gradient in kept])
     vector = torch.cat([gradient.flatten() for gradient in kept])
+    vector = vector.double()
     signed = vector.max() if p == math.inf else vector.pow(p).sum().pow(1 / p)
     wrong = {
         "the sum of the norms of the parameters: the p-th powers add up": own.sum(),
@@ -278,7 +376,7 @@ def check_norm(student: Student, case: Case, p: float, form: str = "list") -> No
     }
     known = {f"Your norm is {words}.": value for words, value in wrong.items()}
     more = () if form == "generator" else (p,)  # without it, norm_type is 2
-    norm = student.function("total_norm")(student.made("parameters", *case, form), *more)
+    norm = number(student.function("total_norm")(student.made("parameters", *case, form), *more))
     what = f"the {p}-norm of the gradients of a {form} of parameters"
     assert_close(norm, norm_of(gradients, p), what=what, mistakes=known, rtol=1e-5)
 
@@ -296,8 +394,9 @@ def clipped(student: Student, name: str, case: Case, *more: Any, form: str = "li
 
 
 def check_clipped(
-    student: Student, case: Case, limit: float, p: float, form: str = "list", *more: Any
-) -> None:
+    student: Student, case: Case, limit: float, p: float, form: str = "list", *more: Any,
+    rtol: float = 1e-5,
+) -> None:  # fmt: skip
     """The gradients are shortened rightly; the usual mistakes have names."""
     values, gradients = case
 
@@ -313,23 +412,22 @@ def check_clipped(
     what = f"the list of the gradients after clipping their {p}-norm (of a {form}) to {limit:.4g}"
     after = clipped(student, "clip_grad_norm_", case, limit, p, *more, form=form)["gradients"]
     right = changed(case, to(norm_of(gradients, p)))
-    assert_close(after, right, what=what, mistakes=known, rtol=1e-5)
+    assert_close(after, right, what=what, mistakes=known, rtol=rtol)
 
 
 def check_in_place(student: Student, name: str) -> None:
     """Clipping changes gradients in place, and nothing else."""
     told = "A .grad is another tensor than before: change it in place, as mul_ and clamp_ do."
-    same = entry(clipped(student, name, new(), 0.5), "same", kind=list, count=5)
+    same = entry(clipped(student, name, plain(), 0.5), "same", kind=list, count=3)
     assert all(one is True for one in same), told
-    given = student.made("parameters", *new())
+    given = student.made("parameters", *plain())
     laws.check_changes_nothing(student, name, given, 0.5, allow=["grad"])
 
 
 def check_limit(student: Student, name: str, argument: str) -> None:
-    """A limit has to be above 0, also where nothing has a gradient."""
-    values, gradients = new()
-    given, bare = (student.made("parameters", values, g) for g in (gradients, [None] * 5))
-    calls = [(given, 0), (given, 0.0), (given, -1e-9), (given, -2.0), (bare, 0.0)]
+    """A limit has to be above 0."""
+    given = student.made("parameters", *plain())
+    calls = [(given, 0), (given, 0.0), (given, -1e-9), (given, -2.0)]
     laws.check_errors(student, name, {argument: calls}, fine=(given, 1e-9))
 
 
@@ -337,7 +435,7 @@ def check_limit(student: Student, name: str, argument: str) -> None:
 
 
 def new_weights() -> Tensor:
-    return torch.randn(28).double()
+    return torch.randn(24).double()
 
 
 def new_batch(rows: int) -> Batch:
@@ -352,7 +450,7 @@ def live(student: Student, weights: Tensor) -> tuple[Any, ...]:
 
 
 def simulate(
-    weights: Tensor, batches: list[Batch], limit: float, mistake: str = "", stale: float = 0.0
+    weights: Tensor, batches: list[Batch], limit: float, mistake: str = "", **options: Any
 ) -> list[Any]:
     """A training, or a mistaken one: what each step returns and leaves, and its loss."""
     losses = []
@@ -371,7 +469,7 @@ def simulate(
         return norm if math.isfinite(norm) else math.inf
 
     module = SimpleNamespace(train_step=train_step)
-    steps = PROBE.trained(module, weights, batches, limit, stale=stale)
+    steps = PROBE.trained(module, weights, batches, limit, **options)
     return [{**step, "loss": loss.item()} for step, loss in zip(steps, losses, strict=True)]
 
 
@@ -385,14 +483,14 @@ def trained(student: Student, weights: Tensor, batches: Any, limit: float, **opt
 
 
 def check_steps(
-    student: Student, weights: Tensor, batches: list[Batch], limit: float, stale: float = 0.0
+    student: Student, weights: Tensor, batches: list[Batch], limit: float, **options: Any
 ) -> None:
-    """What each step returns and leaves is right; the usual mistakes have names."""
-    reports = trained(student, weights, batches, limit, stale=stale)
-    right = simulate(weights, batches, limit)
+    """What each step leaves is right; the usual mistakes have names."""
+    reports = trained(student, weights, batches, limit, **options)
+    right = simulate(weights, batches, limit, **options)
 
     def slipped(mistake: str) -> list[Any]:
-        return every("weights", simulate(weights, batches, limit, mistake, stale))
+        return every("weights", simulate(weights, batches, limit, mistake, **options))
 
     known: dict[str, Any] = {
         f"Your step {words}.": partial(slipped, mistake)
@@ -404,17 +502,4 @@ def check_steps(
     }
     what = f"the list of all weights after each step with max_norm={limit:.3g}"
     actual = [entry(report, "weights") for report in reports]
-    assert_close(actual, every("weights", right), what=what, mistakes=known, rtol=1e-5, atol=1e-6)
-    norms = [entry(report, "value", kind=float) for report in reports]
-    wanted = every("value", right)
-    # Whether a norm that is not finite is inf or NaN is up to the order of the arithmetic.
-    norms = [norm if math.isfinite(norm) else math.inf for norm in norms]
-    known = {
-        "That is the norm after clipping.": [min(norm, limit) for norm in wanted],
-        "That is the loss: return the norm of the gradients.": every("loss", right),
-        "A skipped step has its norm, too, inf or NaN.": [
-            n if n < math.inf else 0.0 for n in wanted
-        ],
-    }
-    what = f"the list of the results of each step with max_norm={limit:.3g}"
-    assert_close(norms, wanted, what=what, mistakes=known, rtol=1e-5)
+    assert_close(actual, every("weights", right), what=what, mistakes=known, rtol=1e-3, atol=1e-4)

@@ -50,13 +50,10 @@ def test_underflow(student: Student) -> None:
 def test_underflow_limits(student: Student) -> None:
     """What only loses digits or overflows is not counted; without nonzero entries it is 0.0."""
     for sign, dtype in zip((1.0, -1.0), DTYPES, strict=True):
-        limits = ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25), (2.0**-25, 1.0))
-        for value, scale in limits:
+        for value, scale in ((2.9e-8, 1.0), (3.1e-8, 1.0), (5.9e-5, 1.0), (1e-7, 0.25)):
             check_underflow(student, torch.tensor([value * sign, 1.0], dtype=dtype), scale)
         check_underflow(student, torch.tensor([1e30, 7e4, 1e-9], dtype=dtype) * sign, 10.0)
         check_underflow(student, torch.tensor(1e-9, dtype=dtype) * sign, 2.0**16)
-    check_underflow(student, torch.tensor([3e38, 1e-30]), 2.0**16)  # inf in its own dtype
-    check_underflow(student, 10 ** -torch.tensor([50.0, 60.0]).double(), 1e50)  # 0 in float32
     for shape in ((0,), (2, 0, 3), (2, 3), ()):
         check_underflow(student, torch.zeros(shape), 16.0)
     for x in laws.kinds_of(10 ** -torch.linspace(6, 9, 12).reshape(3, 4)):
@@ -109,43 +106,64 @@ def test_arguments(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("GradScaler.unscale_")
-@pytest.mark.hint("All param_groups, all their parameters: p.grad.div_(scale) if it is not None.")
+@pytest.mark.hint(
+    "p.grad.div_(scale) for each p of group['params'], for each group of optimizer.param_groups."
+)
 def test_unscale(student: Student) -> None:
-    """unscale_ divides every gradient of every group by the scale, in place."""
+    """unscale_ divides every gradient by the scale, and nothing else."""
     for dtype in DTYPES:
-        for scale in (2.0**10, 300.0, 0.25):
-            values, gradients = new(dtype)
+        for scale in (2.0**16, 1000.0, 0.25):
+            values, gradients = plain(dtype)
             report = run(student, values, [gradients, "unscale_"], scale)[-1]
             mistakes = {
                 "The gradients are not divided.": gradients,
                 "The gradients are multiplied by the scale.": times(gradients, scale),
-                "Only the first parameter group is unscaled.": [
-                    *times(gradients[:1], 1 / scale),
-                    *gradients[1:],
-                ],
             }
             right, what = times(gradients, 1 / scale), f"the list of gradients, scale {scale:g},"
             assert_close(entry(report, "grads"), right, what=what, mistakes=mistakes)
-            told = "A .grad is another tensor than before: divide in place, as div_ does."
-            assert entry(report, "same") is True, told
             assert_equal(entry(report, "values"), values, what="the list of parameters")
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_unscale")
+@pytest.mark.place("GradScaler.unscale_")
+@pytest.mark.hint("if p.grad is not None: p.grad.div_(scale), in each of optimizer.param_groups.")
+def test_unscales_all_groups(student: Student) -> None:
+    """All parameter groups are unscaled, and parameters without a gradient are passed over."""
+    for scale in (2.0**16, 1000.0):
+        values, gradients = new()
+        report = run(student, values, [gradients, "unscale_"], scale, groups=True)[-1]
+        right = times(gradients, 1 / scale)
+        first = [*right[:1], *gradients[1:]]
+        mistakes = {"Only the first parameter group is unscaled.": first}
+        what = f"the list of gradients, scale {scale:g},"
+        assert_close(entry(report, "grads"), right, what=what, mistakes=mistakes)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("GradScaler.unscale_")
+@pytest.mark.hint("p.grad.div_(scale) divides in place; p.grad = p.grad / scale is another tensor.")
+def test_unscales_in_place(student: Student) -> None:
+    """Each .grad stays the same tensor object."""
+    values, gradients = plain()
+    report = run(student, values, [gradients, "unscale_"], 8.0)[-1]
+    told = "A .grad is another tensor than before: divide in place, as div_ does."
+    assert entry(report, "same") is True, told
+
+
+@pytest.mark.points(3)
 @pytest.mark.place("GradScaler.unscale_")
 @pytest.mark.hint("A flag: set it in unscale_, raise where it is set, clear it in update.")
 def test_unscale_twice(student: Student) -> None:
     """Unscaling twice before update is a RuntimeError; after update it is fine again."""
     for bad in (None, "an inf"):
-        values, gradients = new(bad=bad)
+        values, gradients = plain(bad=bad)
         script = [gradients, "unscale_", AGAIN, "step", "update", gradients, "unscale_", AGAIN]
         script += ["update", gradients, "step", AGAIN]
         reports = run(student, values, script, 8.0)
         what = "the list of gradients after unscale_"
         assert_close(entry(reports[1], "grads"), times(gradients, 1 / 8), what=what)
         for i in (2, 7, 11):
-            told = "A second unscale_ before update is no RuntimeError."
+            told = "A second unscale_ before update raises no RuntimeError."
             assert entry(reports[i], "raised") is True, told
             what = "the list of gradients after a second unscale_"
             assert_close(entry(reports[i], "grads"), entry(reports[i - 1], "grads"), what=what)
@@ -153,44 +171,68 @@ def test_unscale_twice(student: Student) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("GradScaler.step")
-@pytest.mark.hint("Call self.unscale_ if it was not done, then optimizer.step(), and return True.")
+@pytest.mark.hint("Call self.unscale_ if it was not done, then optimizer.step().")
 def test_steps(student: Student) -> None:
-    """step unscales where that was not done, lets the optimizer step, and returns True."""
+    """step unscales the gradients, and lets the optimizer step."""
     own = student.run("foreign")
     ran = entry(own, kind=list)
     assert not ran, f"{str(ran[0])[:80]} runs: keep the scale yourself."
     for dtype in DTYPES:
-        iteration = [new(dtype)[1], "step", "update"]
-        early = [new(dtype)[1], "unscale_", "step", "update"]
-        clipped = [new(dtype)[1], "unscale_", "spoil", "step", "update"]
-        script = [*iteration, *early, *iteration, *clipped, *early, *iteration]
-        check_script(student, new(dtype)[0], script, 1024.0)
+        script = [plain(dtype)[1], "step", "update"] * 3
+        check_script(student, PARAMETERS, plain(dtype)[0], script, 1024.0)
 
 
-@pytest.mark.points(8)
-@pytest.mark.requires("test_steps")
+@pytest.mark.points(4)
 @pytest.mark.place("GradScaler.step")
-@pytest.mark.hint("isfinite() of every gradient, noted in unscale_: it may be clipped later.")
+@pytest.mark.hint(
+    "A flag that unscale_ sets and update clears: step unscales only where it is not set."
+)
+def test_steps_after_unscale(student: Student) -> None:
+    """After unscale_, step takes the gradients as they are, and does not unscale again."""
+    early = [plain()[1], "unscale_", "step", "update"]
+    clipped = [plain()[1], "unscale_", "spoil", "step", "update"]
+    script = [*early, *clipped, plain()[1], "step", "update", *early]
+    check_script(student, PARAMETERS, plain()[0], script, 1024.0)
+
+
+@pytest.mark.points(6)
+@pytest.mark.place("GradScaler.step")
+@pytest.mark.hint("isfinite() of every gradient, noted in unscale_.")
 def test_skips(student: Student) -> None:
-    """With an inf or NaN in any gradient no step is made, and step returns False."""
-    good = [new()[1], "step", "update"]
-    for late in (["step"], ["unscale_", "step"], ["unscale_", "spoil", "step"]):
+    """With an inf or NaN in any gradient no step is made, and the next one is made as ever."""
+    good = [plain()[1], "step", "update"]
+    for late in (["step"], ["unscale_", "step"]):
         script: list[Any] = list(good)
         for bad, place in itertools.product(BAD, (0, 1, -1)):
-            script += [new(bad=bad, place=place)[1], *late, "update", *good]
-        check_script(student, new()[0], script, 2.0**12)
-    # In float32 it is the division by a scale below 1 that overflows.
-    values, gradients = new(torch.float32)
-    gradients[0] = gradients[0] * 1e37
-    check_script(student, values, [gradients, "step", "update"], 2.0**-10)
-    # Large numbers are finite, and their sum and their squares are none of the entries.
-    gradients = times(gradients, 0.0)
-    gradients[0] += 3e38
-    check_script(student, values, [gradients, "step", "update"], 1.0)
+            script += [plain(bad=bad, place=place)[1], *late, "update", *good]
+        check_script(student, PARAMETERS, plain()[0], script, 2.0**12)
 
 
-@pytest.mark.points(8)
-@pytest.mark.requires("test_steps")
+@pytest.mark.points(3)
+@pytest.mark.place("GradScaler.step")
+@pytest.mark.hint("unscale_ notes what it finds: at the step the gradients may be clipped.")
+def test_skips_what_was_clipped(student: Student) -> None:
+    """No step is made either where inf or NaN was found by unscale_, and is clipped since."""
+    script: list[Any] = []
+    for bad in BAD:
+        script += [plain(bad=bad, place=-1)[1], "unscale_", "spoil", "step", "update"]
+        script += [plain()[1], "step", "update"]
+    check_script(student, PARAMETERS, plain()[0], script, 2.0**12)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("GradScaler.step")
+@pytest.mark.hint("return True after optimizer.step(), and False where it was left out.")
+def test_step_returns(student: Student) -> None:
+    """step returns True if the optimizer stepped, and False if not."""
+    script: list[Any] = []
+    for bad in (None, "an inf", "a NaN", None):
+        script += [plain(bad=bad)[1], "step", "update"]
+    results = {"value": ("step", "what each step returned")}
+    check_script(student, results, plain()[0], script, 2.0**12)
+
+
+@pytest.mark.points(7)
 @pytest.mark.place("GradScaler.update")
 @pytest.mark.hint("Count good iterations in a row; a bad one and a growth set the count to 0.")
 def test_updates(student: Student) -> None:
@@ -199,12 +241,22 @@ def test_updates(student: Student) -> None:
         for growth, backoff, interval in ((2.0, 0.5, 3), (3.0, 0.25, 1), (1.5, 0.125, 2)):
             script: list[Any] = []
             for i, letter in enumerate(pattern):
-                gradients = new(bad=list(BAD)[i % 3] if letter == "b" else None)[1]
+                gradients = plain(bad=list(BAD)[i % 3] if letter == "b" else None)[1]
                 early = ["unscale_"] if i % 2 else []
                 script += [gradients, *early, "step", "update"]
-            check_script(student, new()[0], script, 256.0, growth, backoff, interval)
-    script = [new()[1], "step", "update"] * 4
-    check_script(student, new()[0], script, 2.0**30, growth_interval=2)
+            scales = {"scale": ("update", "the scales after each update")}
+            check_script(student, scales, plain()[0], script, 4096.0, growth, backoff, interval)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("GradScaler.__init__")
+@pytest.mark.hint("Keep the scale and all flags in self, not in the class or the module.")
+def test_own_state(student: Student) -> None:
+    """Each scaler has a scale of its own."""
+    scales = student.run("two_scalers", [math.inf, 1.0], 8.0, 64.0)
+    told = "A scaler changes the scale of another one: keep the scale in self."
+    what = "the list of the scales of two scalers, the first of which had an overflow,"
+    assert_close(scales, [4.0, 64.0], what=what, mistakes={told: [32.0, 32.0]})
 
 
 # --- train_step ----------------------------------------------------------------------------------
@@ -232,19 +284,47 @@ def test_autocast(student: Student) -> None:
             assert_equal(entry(report, "left"), right[i]["left"], what=what, ordered=False)
 
 
-@pytest.mark.points(10)
+@pytest.mark.points(7)
 @pytest.mark.place("train_step")
-@pytest.mark.hint("zero_grad, autocast, scale, backward, unscale_, clip, step, update.")
+@pytest.mark.hint("zero_grad, autocast, scale, backward, step.")
 def test_train_step(student: Student) -> None:
-    """Steps are those of ordinary training, with clipping of the real gradients and with a scaler."""
-    for scaling in (None, {"init_scale": 4.0, "growth_interval": 2}, {"init_scale": 1024.0}):
-        for max_norm in (None, 0.5, 1e3):
-            weights, batches = new_weights(), [new_batch() for _ in range(3)]
-            check_training(student, weights, batches, scaling, max_norm)
+    """Steps are those of ordinary training, with a scaler and without."""
+    for scaling in (None, {"init_scale": 4.0}, {"init_scale": 1024.0}):
+        batches = [new_batch() for _ in range(3)]
+        check_training(student, STEPS, new_weights(), batches, scaling, None)
 
 
 @pytest.mark.points(5)
-@pytest.mark.requires("test_train_step")
+@pytest.mark.place("train_step")
+@pytest.mark.hint("scaler.unscale_(optimizer), then clip_grad_norm_(model.parameters(), max_norm).")
+def test_train_step_clips(student: Student) -> None:
+    """With max_norm the real gradients of the whole model are clipped."""
+    for scaling, max_norm in itertools.product((None, {"init_scale": 1024.0}), (0.5, 1e3)):
+        batches = [new_batch() for _ in range(3)]
+        check_training(student, STEPS, new_weights(), batches, scaling, max_norm)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("train_step")
+@pytest.mark.hint("return loss.item(), of the loss before scaler.scale.")
+def test_train_step_returns_the_loss(student: Student) -> None:
+    """The result is the loss itself, a Python float."""
+    for scaling in (None, {"init_scale": 4.0}, {"init_scale": 1024.0}):
+        result = ("value",)
+        check_training(student, result, new_weights(), [new_batch()], scaling, None)
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("train_step")
+@pytest.mark.hint("scaler.update(), once, as the last call.")
+def test_train_step_updates(student: Student) -> None:
+    """Each step ends with one update of the scaler."""
+    scaling = {"init_scale": 4.0, "growth_interval": 2}
+    batches = [new_batch() for _ in range(5)]
+    check_training(student, ("scale",), new_weights(), batches, scaling, None)
+
+
+@pytest.mark.points(5)
 @pytest.mark.place("train_step")
 @pytest.mark.hint("scaler.step decides whether the optimizer steps; then scaler.update().")
 def test_train_step_overflows(student: Student) -> None:
@@ -255,7 +335,7 @@ def test_train_step_overflows(student: Student) -> None:
     for bad, scale, max_norm in ((spoiled, 16.0, None), (spoiled, 16.0, 0.5), (huge, 1e10, None)):
         batches = [bad, new_batch(), bad, bad, new_batch()]
         scaling = {"init_scale": scale, "growth_interval": 3}
-        check_training(student, new_weights(), batches, scaling, max_norm)
+        check_training(student, STEPS, new_weights(), batches, scaling, max_norm)
     weights = entry(trained(student, new_weights(), [new_batch(), spoiled], None)[1], "weights")
     told = "Without a scaler the optimizer steps in any case, with inf and NaN, too."
     assert not assert_tensor(weights).isfinite().all(), told
@@ -275,15 +355,15 @@ def part(of: Tensor, among: Tensor) -> float:
 
 def check_fraction(fraction: Any, values: Tensor, scale: float) -> None:
     some, every = values != 0, torch.ones_like(values, dtype=torch.bool)
-    gone, single = lost(values, scale), (values.float() * scale).half() == 0
+    gone = lost(values, scale)
     zeros = (values * scale).half() == 0
     mistakes = {
-        "You multiply in float32: do it in the dtype of values.": part(some & single, some),
         "The scale comes too late, or not at all: multiply before you convert.": part(
             lost(values, 1.0), some
         ),
         "You divide by the number of all entries, zeros too.": part(gone, every),
         "Zeros count in yours: they were zero before.": part(zeros, every),
+        "Entries that were zero before count as lost.": part(zeros, some),
         "What only loses digits is counted: it is not 0.": part(lost(values, scale, 6e-5), some),
         "That is the part that survives.": 1 - part(gone, some),
         "That is their number: divide it by that of the nonzero entries.": float(gone.sum()),
@@ -308,6 +388,12 @@ def new(dtype: torch.dtype = torch.float64, bad: str | None = None, place: int =
         gradient[(-1,) * gradient.dim()] = BAD[bad]
     gradients[1] = None
     return values, gradients
+
+
+def plain(dtype: torch.dtype = torch.float64, bad: str | None = None, place: int = 0) -> Any:
+    """Values of three parameters, and a gradient for each of them."""
+    values, gradients = new(dtype, bad, place)
+    return [values[i] for i in (0, 2, 3)], [gradients[i] for i in (0, 2, 3)]
 
 
 def times(gradients: list[Any], factor: float) -> list[Any]:
@@ -346,16 +432,14 @@ class Scaler:
         if self.mistake in ("nan only", "inf only"):
             look = torch.isnan if self.mistake == "nan only" else torch.isinf
             return not any(bool(look(g).any()) for g in gradients)
-        if self.mistake == "sum":
-            return all(bool(g.square().sum().isfinite()) for g in gradients)
         looked_at = gradients[-1:] if self.mistake == "last" else gradients
         return all(bool(g.isfinite().all()) for g in looked_at)
 
     def unscale_(self, sgd: Any) -> None:
-        before, gradients = self.finite(self.gradients(sgd)), self.gradients(sgd)
+        gradients = self.gradients(sgd)
         for gradient in gradients:
             gradient /= self.value
-        good = before if self.mistake == "checks before" else self.finite(gradients)
+        good = self.finite(gradients)
         self.unscaled, self.bad = True, not good or (self.bad and self.mistake == "flag kept")
 
     def step(self, sgd: Any) -> bool:
@@ -387,8 +471,6 @@ SENTENCES = {
     "count kept": "Good iterations are counted across a bad one: begin anew after it.",
     "count goes on": "The count goes on after the scale grew: begin anew.",
     "flag kept": "After a bad iteration all are bad: update has to clear what was found.",
-    "checks before": "You look for inf before the division: a scale below 1 makes more of them.",
-    "sum": "Finite gradients can have an infinite sum, or squares: look at each entry.",
     "last": "Only the last gradient is looked at.",
     "nan only": "An inf is not seen: look for everything that is not finite.",
     "inf only": "A NaN is not seen: look for everything that is not finite.",
@@ -400,27 +482,32 @@ SENTENCES = {
 }
 
 
+PARAMETERS = {
+    "values": ("step", "the parameters after each step"),
+    "momenta": ("step", "the optimizer's momenta after each step"),
+}
+
+
 def check_script(
-    student: Student, values: list[Tensor], script: list[Any], *given: Any, **named: Any
-) -> None:
-    """What a script gives and leaves is right, call by call; the usual mistakes have names."""
+    student: Student, keys: dict[str, tuple[str, str]], values: list[Tensor], script: list[Any],
+    *given: Any,
+) -> None:  # fmt: skip
+    """What a script gives and leaves is right, call by call; the usual mistakes have names.
+
+    `keys` are the entries of a report to compare, each with the call after which it counts and its name.
+    """
 
     @cache
     def ideal(mistake: str) -> Any:
         module = SimpleNamespace(GradScaler=partial(Scaler, mistake=mistake))
-        return PROBE.scripted(module, values, script, *given, **named)
+        return PROBE.scripted(module, values, script, *given, scaled=True)
 
     def story(key: str, after: str, mistake: str = "") -> list[Any]:
         pairs = zip(ideal(mistake), script, strict=True)
         return [report[key] for report, call in pairs if call == after]
 
-    reports = run(student, values, script, *given, **named)
-    for key, after, what in (
-        ("value", "step", "what each step returned"),
-        ("scale", "update", "the scales after each update"),
-        ("values", "step", "the parameters after each step"),
-        ("momenta", "step", "the optimizer's momenta after each step"),
-    ):
+    reports = run(student, values, script, *given, scaled=True)
+    for key, (after, what) in keys.items():
         actual = [entry(reports[i], key) for i, call in enumerate(script) if call == after]
         known = {told: partial(story, key, after, mistake) for mistake, told in SENTENCES.items()}
         assert_close(actual, story(key, after), what=f"the list of {what}", mistakes=known)
@@ -474,9 +561,13 @@ def reference(mistake: str = "") -> Any:
     return SimpleNamespace(GradScaler=Scaler, train_step=train_step)
 
 
+STEPS = ("weights", "momentum")
+
+
 def check_training(
-    student: Student, weights: Tensor, batches: list[Batch], scaling: Any, max_norm: Any
-) -> None:
+    student: Student, keys: tuple[str, ...], weights: Tensor, batches: list[Batch], scaling: Any,
+    max_norm: Any,
+) -> None:  # fmt: skip
     """What each step returns and leaves is right; the usual mistakes have names."""
     reports = trained(student, weights, batches, scaling, max_norm)
     sentences = {
@@ -497,7 +588,7 @@ def check_training(
         return [step[key] for step in ideal(mistake)]
 
     case = f"(scaler: {scaling or 'none'}, max_norm={max_norm})"
-    for key in ("scale", "weights", "momentum", "value"):
+    for key in keys:
         known = {told: partial(story, key, mistake) for mistake, told in sentences.items()}
         actual = [entry(report, key) for report in reports]
         what = f"the list of each step's {'result' if key == 'value' else key} {case}"

@@ -84,5 +84,8 @@ def test_example_state(student: Student) -> None:
 @pytest.mark.hint("if lr < 0: raise ValueError(...), and so on, before super().__init__.")
 def test_example_errors(student: Student) -> None:
     """An lr below 0 and a beta of 1 are ValueErrors that name the argument."""
-    bad: Any = {"lr": [([START], -0.1)], "betas": [([START], 0.1, (0.9, 1.0))]}
+    bad: Any = {
+        "lr or learning rate": [([START], -0.1)],
+        "betas or beta": [([START], 0.1, (0.9, 1.0))],
+    }
     laws.check_errors(student, "AdamW", bad, fine=([START], 0.1))

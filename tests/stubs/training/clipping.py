@@ -13,13 +13,11 @@ These rules hold for all functions here:
 
 - `parameters` is any iterable of parameters: a list, a tuple, or a generator such as `model.parameters()`,
   which can be run through only once. A parameter whose `.grad` is None adds nothing, and its `.grad` stays
-  None. All other gradients count, those of frozen parameters too.
-- The gradients of one call are all float32 or all float64, none is empty, they may lie in memory in any way
-  (transposed, sliced), and their finite entries are at most 1e15 in magnitude.
+  None.
+- The gradients of one call are all float32 or all float64, and may be transposed or sliced tensors.
 - Clipping works in place: each `.grad` stays the same tensor object. Parameters keep their values.
-- You neither seed the global random state nor draw from it.
 - Not allowed: the clipping and norm functions of `torch.nn.utils` (`clip_grad_norm_`, `clip_grad_value_`,
-  `get_total_norm`, ...). `torch.linalg.vector_norm` and `torch._foreach_...` are.
+  `get_total_norm`, ...). `torch.linalg.vector_norm` and `torch._foreach_...` are allowed.
 
 Source: Pascanu, Mikolov and Bengio (2013), "On the difficulty of training recurrent neural networks",
 section 3.2.
@@ -38,10 +36,9 @@ def total_norm(parameters: Iterable[Tensor], norm_type: float = 2.0) -> Tensor:
 
         (|g_1|^p + |g_2|^p + ...)^(1/p)        the largest of |g_1|, |g_2|, ... for p = math.inf
 
-    The result is a 0-d tensor of the gradients' dtype. It has no graph, even where the gradients have one (as
-    after `backward(create_graph=True)`). Inf and NaN come through: a norm of gradients with an inf is inf, and
-    of gradients with a NaN it is NaN. Where there is no gradient at all it is a 0-d zero, of any float dtype.
-    Nothing is changed. Norms are compared to 1e-5, relatively.
+    The result is a 0-d tensor of the gradients' dtype, or a 0-d zero of any float dtype where there is no
+    gradient at all. Inf and NaN come through: the norm of gradients with an inf is inf, and that of gradients
+    with a NaN is NaN.
     """
     # TODO: the norm of the norms of all gradients.
     raise NotImplementedError("total_norm: the norm of the norms of all gradients")
@@ -55,14 +52,14 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Shorten all gradients together to `max_norm`, in place, and return their norm from before.
 
-    The norm is that of `total_norm(parameters, norm_type)`, and is returned as it is returned there.
+    The norm is that of `total_norm(parameters, norm_type)`, a 0-d tensor as there.
 
     - Where it is above `max_norm`, every gradient is multiplied by `max_norm / norm`, one factor for all. (You
       may add up to 1e-6 to the norm in that denominator, as PyTorch does.)
-    - Where it is below, no gradient changes, not in a single bit: nothing is ever made longer. With
-      `max_norm=math.inf` nothing is clipped, only measured.
+    - Where it is below, no gradient changes: nothing is ever made longer. With `max_norm=math.inf` gradients
+      are only measured.
     - Where it is inf or NaN, there is no sensible factor. With `error_if_nonfinite` that is a RuntimeError,
-      before any gradient changes. Without, the norm is returned, and what the gradients then hold is up to you.
+      before any gradient changes. Without, the norm is returned, and the gradients may hold anything.
 
     Raises ValueError that names `max_norm` if it is 0 or below.
     """
@@ -95,13 +92,12 @@ def train_step(
     Zero the gradients, make one forward pass, compute `loss_fn(outputs, targets)`, run backward, clip the
     gradients of `model.parameters()` to a 2-norm of `max_norm`, and let the optimizer make its step.
 
-    - A step whose norm is inf or NaN is skipped: parameters and the optimizer's state stay as they were (what
-      the gradients hold is up to you), and the next call works as ever. A loss can be finite where its
-      gradients are not.
+    - A step whose norm is inf or NaN is skipped: parameters and the optimizer's state stay as they were, and
+      the next call works as ever. A loss can be finite where its gradients are not.
     - The result is a Python float: the norm before clipping, also where it is inf or NaN.
-    - Gradients from before the call do not count. The optimizer holds all parameters of the model, some of
-      which may be frozen, or have no influence on the loss.
-    - The model is in training or evaluation mode, or parts of it are: leave that as it is.
+    - The optimizer holds all parameters of the model, some of which may be frozen, or have no influence on the
+      loss.
+    - Afterwards the model and each of its parts are in the mode (training or evaluation) that they were in.
     """
     # TODO: zero, forward, backward, clip, step.
     raise NotImplementedError("train_step: zero, forward, backward, clip, step")

@@ -372,7 +372,9 @@ def check_errors(
 ) -> None:
     """Bad arguments are an error that names the argument: from its name to calls that are refused.
 
-    A call is its positional arguments, or a dict of keywords; `fine` is one that is not refused.
+    A call is its positional arguments, or a dict of keywords; `fine` is one that is not refused. A name
+    within an identifier of the message counts, in any case of letters. Of several words for one argument
+    ("eps or epsilon") any will do.
 
         check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})
     """

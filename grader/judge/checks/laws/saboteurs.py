@@ -542,7 +542,7 @@ def drops_check(name: str) -> Saboteur:
         try:
             return call()
         except Exception as error:
-            if name.lower() not in str(error).lower():
+            if not any(word in str(error).lower() for word in name.lower().split(" or ")):
                 raise
             _at_work()
             return None
