@@ -123,7 +123,9 @@ def left(module: Any, losses: list[Tensor], graph: bool, size: int) -> dict[str,
 
 
 def update(module: Any, loss: Tensor, size: int = 1) -> None:
-    module.LossHistory().update(loss, size)
+    history = module.LossHistory()
+    history.update(loss, size)
+    history.end_epoch()
 
 
 class Network(nn.Module):

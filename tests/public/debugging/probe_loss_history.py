@@ -47,6 +47,7 @@ def graphs(module: Any, updates: int) -> dict[str, Any]:
         history.update(loss)
         del loss
         alive.append(len(tokens))
+    history.end_epoch()
     return {"alive": alive}
 
 
