@@ -55,8 +55,7 @@ class LossHistory:
         - No value is read, and what you compute stays on the device of `loss`. So even losses on the meta
           device, which have a shape and no values, can be taken in.
 
-        Raises ValueError that names `loss` if it has several elements (a loss function with
-        `reduction="none"`), and ValueError that names `size` if it is below 1.
+        Raises ValueError that names `loss` if it is not 0-d, and ValueError that names `size` if it is below 1.
         """
         # TODO: check, detach, and add to the epoch.
         raise NotImplementedError("LossHistory.update: check, detach, and add to the epoch")
@@ -71,7 +70,8 @@ class LossHistory:
         - float64 losses are summed in float64; float16 and bfloat16 losses in float32 or better, since a sum in
           half precision stops growing (2000 bfloat16 losses of 100 have the mean 100) or overflows.
 
-        Raises ValueError, with any message, if there was no update since the last epoch ended.
+        Raises ValueError, with any message, if there was no update since the last epoch ended; `epochs` stays
+        as it was.
         """
         # TODO: the weighted mean, read once.
         raise NotImplementedError("LossHistory.end_epoch: the weighted mean, read once")
@@ -93,6 +93,7 @@ def train_epoch(
 
     - No value is read before `history.end_epoch`.
     - Afterwards no graph is alive.
+    - The global random state is not seeded.
 
     No parameter has a gradient when a call begins: you may clear gradients before the backward pass or after
     the step.

@@ -168,11 +168,18 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
         return nn.functional.mse_loss(outputs, 3 * targets)
 
     TOKENS.clear()
-    history = Recorded()
+    history, random = Recorded(), [torch.get_rng_state()]
     for batches in epochs:
         reads.counts = True
         with reads:
             values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
+    random.append(torch.get_rng_state())
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     report = {"values": values, "ends": ends, "updates": updates, "weights": weights}
-    return {**report, "reads": reads.how, "modes": model.modes, "alive": len(TOKENS)}
+    return {
+        **report,
+        "reads": reads.how,
+        "modes": model.modes,
+        "alive": len(TOKENS),
+        "random": random,
+    }

@@ -104,9 +104,9 @@ def test_leaves_the_loss(student: Student) -> None:
 @pytest.mark.place("LossHistory.update")
 @pytest.mark.hint('if loss.dim() != 0: raise ValueError("loss ..."), and the same for size < 1.')
 def test_update_errors(student: Student) -> None:
-    """A loss of several elements, or a size below 1, is a ValueError that names it."""
+    """A loss that is not 0-d, or a size below 1, is a ValueError that names it."""
     table = {
-        "loss": [(torch.ones(shape), 1) for shape in ((3,), (2,), (2, 3))],
+        "loss": [(torch.ones(shape), 1) for shape in ((1,), (3,), (2, 3))],
         "size": [(torch.ones(()), size) for size in (0, -1, -7)],
     }
     laws.check_errors(student, student.probe("update"), table, fine=(torch.ones(()), 1))
@@ -166,6 +166,8 @@ def test_odd_epochs(student: Student) -> None:
     first, _, second = entry(report, "ends", kind=list, count=3)
     told = "end_epoch without an update since the last one raises no ValueError."
     assert laws.same([first, second], ["ValueError"] * 2), told
+    epochs = entry(report, "epochs", 0, kind=(list, tuple), told="epochs is no list.")
+    assert len(epochs) <= 1, "end_epoch without an update appends to epochs before it raises."
 
 
 @pytest.mark.points(4)
@@ -228,6 +230,10 @@ def test_mode(student: Student) -> None:
         told = "A part of the model is in evaluation mode: call model.train() before the batches."
         modes = entry(run.report, "modes", kind=list)
         assert all(laws.same(mode, [True] * 4) for mode in modes), told
+        before, after = entry(run.report, "random", kind=list, count=2)
+        assert laws.same(before, after), (
+            "train_epoch seeds or draws from torch's global random state."
+        )
 
 
 def new_losses(count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:

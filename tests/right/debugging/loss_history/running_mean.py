@@ -12,8 +12,8 @@ class LossHistory:
         self.count = 0
 
     def update(self, loss, size=1):
-        if loss.numel() != 1:
-            raise ValueError(f"loss has {loss.numel()} elements: reduce it first")
+        if loss.ndim:
+            raise ValueError(f"loss has {loss.ndim} dimensions: reduce it first")
         if size <= 0:
             raise ValueError(f"size={size} is not positive")
         loss = loss.detach()
