@@ -2,15 +2,15 @@
 
 This file is complete, and nothing in it raises. All the same there are eight bugs in it, each in a line of its
 own: a line that is wrong, that is missing, or that should not be there. The docstrings say what each function
-has to do; they are right, the code is not. Mend it by changes as small as you like, or write functions anew.
+has to do; they are right, and the code is not. Fix it by changes as small as you like, or rewrite a function.
 
 How to hunt: compare a docstring with its code, sentence by sentence. Try a function by itself on data so small
-that you know the answer. Ask of every line what would be different without it, and of every docstring which
-line keeps its promise. Every bug that you mend counts, whatever becomes of the others.
+that you know the answer. Ask of every line what would be different without it. Every bug that you fix counts
+by itself.
 
 What holds for all of it:
 - A dataset is map-style, with items `(features, label)`, and not empty. A loader has a length and yields
-  `(inputs, targets)`; iterate it once a call. It yields at least one batch.
+  `(inputs, targets)`.
 - The loss of a batch is `loss_fn(model(inputs), targets)`, a mean over the batch. The model itself is called,
   not its `forward`.
 - "The mean loss" of several batches may be that over batches or that over samples: both are in use.
@@ -79,8 +79,8 @@ def train_epoch(
     - Every submodule is in training mode in every forward pass, whatever the mode was before: dropout drops,
       and batch norm uses the statistics of the batch.
     - The optimizer makes one step for each batch, by the gradient of this batch's loss and of nothing else. No
-      parameter has a gradient when the call begins; whether gradients are cleared before a backward pass or
-      after a step is up to you.
+      parameter has a gradient when the call begins, so that you may clear gradients before a backward pass or
+      after a step.
     """
     total = 0.0
     for inputs, targets in loader:
@@ -100,8 +100,8 @@ def evaluate(
     different sizes).
 
     - Every submodule is in evaluation mode in every forward pass, whatever the mode was before.
-    - Gradients are disabled while `model` and `loss_fn` run: no graph is built (it is not enough to detach
-      what comes out). Afterwards gradients are enabled, or not, as they were before the call.
+    - Gradients are disabled while `model` and `loss_fn` run, so that no graph is built: it is not enough to
+      detach what comes out. Afterwards they are enabled again.
     - Parameters, buffers (the running statistics of batch norm among them) and every `.grad` are as they were.
     """
     total, hits, samples = 0.0, 0, 0

@@ -1,9 +1,8 @@
-"""Models that report how they are run, loaders that count their passes, and passes over loaders, raw."""
+"""Models that report how they are run, and what passes over loaders give."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,15 +33,11 @@ class Network(nn.Module):
 
 
 class Batches(list[Any]):
-    """A loader with a length, which counts its passes."""
+    """A loader with a length and a dataset."""
 
     def __init__(self, batches: list[Any]) -> None:
         super().__init__(batches)
-        self.passes, self.dataset = 0, torch.cat([inputs for inputs, _ in batches])
-
-    def __iter__(self) -> Iterator[Any]:
-        self.passes += 1
-        return super().__iter__()
+        self.dataset = torch.cat([inputs for inputs, _ in batches])
 
 
 def items(count: int, first: int) -> list[tuple[Tensor, int]]:
@@ -76,13 +71,13 @@ def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> 
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     value = module.train_epoch(model, loader, loss_fn, sgd)
     vector = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    return {"value": value, "log": list(LOG), "weights": vector, "passes": loader.passes}
+    return {"value": value, "log": list(LOG), "weights": vector}
 
 
 def evaluated(
-    module: Any, weights: Tensor, batches: list[Any], training: Any, grad: bool, norm: bool = True
+    module: Any, weights: Tensor, batches: list[Any], training: Any, norm: bool = True
 ) -> dict[str, Any]:
-    """What a call of evaluate gives and leaves, with gradients enabled before it or not."""
+    """What a call of evaluate gives and leaves."""
     model, loader = network(weights, training, norm), Batches(batches)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
@@ -96,11 +91,11 @@ def evaluated(
     for buffer in model.buffers():
         buffer += 2
     before = state()
-    with torch.set_grad_enabled(grad):
-        value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
+    value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
     grads = {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)}
     value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
-    left = {"passes": loader.passes, "enabled": enabled, "before": before, "after": state()}
+    left = {"enabled": enabled, "before": before, "after": state()}
     return {"value": value, "log": list(LOG), "grads": grads, **left}
 
 

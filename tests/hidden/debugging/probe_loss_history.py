@@ -67,18 +67,15 @@ def played(module: Any, histories: int, steps: list[Any], graph: bool = True) ->
     """The ends of epochs of several histories, and their epochs.
 
     A step is the number of a history and what its update is given, or this number alone: the epoch ends.
-    Of what update refuses only what it should refuse is noted; all else is the student's to read.
     """
     made, ends = [module.LossHistory() for _ in range(histories)], []
     for i, *given in steps:
+        if given:
+            made[i].update(new_loss(given[0], graph), *given[1:])
+            continue
         try:
-            if given:
-                made[i].update(new_loss(given[0], graph), *given[1:])
-            else:
-                ends.append(made[i].end_epoch())
+            ends.append(made[i].end_epoch())
         except ValueError:
-            if given and given[0].dim() == 0 and all(size >= 1 for size in given[1:]):
-                raise
             ends.append("ValueError")
     return {"ends": ends, "epochs": [history.epochs for history in made]}
 
@@ -126,11 +123,13 @@ def left(module: Any, losses: list[Tensor], graph: bool, size: int) -> dict[str,
 
 
 def update(module: Any, loss: Tensor, size: int = 1) -> None:
-    module.LossHistory().update(loss, size)
+    history = module.LossHistory()
+    history.update(loss, size)
+    history.end_epoch()
 
 
 class Network(nn.Module):
-    """(n, 2, 3) to (2n, 2); it reports its modes, and its hook doubles the output."""
+    """(n, 2, 3) to (n, 2, 2); it reports its modes, and its hook doubles the output."""
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
@@ -142,7 +141,7 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         self.modes.append([part.training for part in self.modules()])
-        return Marked.apply(self.body(x.flatten(0, 1)))  # type: ignore[no-untyped-call]
+        return Marked.apply(self.body(x))  # type: ignore[no-untyped-call]
 
 
 def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> dict[str, Any]:
@@ -151,7 +150,7 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
     for name, part in model.named_modules():
         part.training = name in training
     sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
-    values, updates = [], []
+    values, updates, ends = [], [], []
 
     class Recorded(module.LossHistory):  # type: ignore[misc]  # the student's
         def update(self, loss: Any, size: Any = 1) -> Any:
@@ -162,7 +161,8 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
 
         def end_epoch(self) -> Any:
             reads.counts = False
-            return super().end_epoch()
+            ends.append(super().end_epoch())
+            return ends[-1]
 
     def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
         return nn.functional.mse_loss(outputs, 3 * targets)
@@ -172,9 +172,14 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
     for batches in epochs:
         reads.counts = True
         with reads:
-            values.append(module.train_epoch(model, iter(batches), loss_fn, sgd, history))
+            values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
     random.append(torch.get_rng_state())
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    report = {"random": random, "values": values, "epochs": history.epochs, "updates": updates}
-    report |= {"reads": reads.how, "modes": model.modes, "weights": weights}
-    return {**report, "alive": len(TOKENS)}
+    report = {"values": values, "ends": ends, "updates": updates, "weights": weights}
+    return {
+        **report,
+        "reads": reads.how,
+        "modes": model.modes,
+        "alive": len(TOKENS),
+        "random": random,
+    }

@@ -37,7 +37,7 @@ def means(module: Any, epochs: list[Any]) -> dict[str, Any]:
 
 
 def graphs(module: Any, updates: int) -> dict[str, Any]:
-    """How many graphs are alive after each update, its loss dropped, and the mean of the losses."""
+    """How many graphs are alive after each update, its loss dropped."""
     history, alive = module.LossHistory(), []
     tokens: weakref.WeakSet[Token] = weakref.WeakSet()
     for i in range(updates):
@@ -47,7 +47,8 @@ def graphs(module: Any, updates: int) -> dict[str, Any]:
         history.update(loss)
         del loss
         alive.append(len(tokens))
-    return {"alive": alive, "mean": history.end_epoch()}
+    history.end_epoch()
+    return {"alive": alive}
 
 
 def trained(module: Any, batches: list[Any]) -> dict[str, Any]:

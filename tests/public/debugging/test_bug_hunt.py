@@ -13,7 +13,9 @@ from grader.judge.student import Student
 
 
 @pytest.mark.place("make_loaders")
-@pytest.mark.hint("In which order does a DataLoader go through its data, if nothing is said?")
+@pytest.mark.hint(
+    "In which order does a DataLoader go through its data, unless it is told otherwise?"
+)
 def test_example_order(student: Student) -> None:
     """A pass over sorted training data yields all of it, in another order."""
     order = entry(student.run("order", 20), kind=list)
@@ -22,7 +24,9 @@ def test_example_order(student: Student) -> None:
 
 
 @pytest.mark.place("make_optimizer")
-@pytest.mark.hint("How far does a step go, and what do the docstrings of torch.optim take?")
+@pytest.mark.hint(
+    "How far does a step go, and which rates stand in the documentation of torch.optim?"
+)
 def test_example_rate(student: Student) -> None:
     """The learning rate is from 1e-4 to 0.1."""
     rates = entry(student.run("rates"), kind=list)
@@ -48,7 +52,7 @@ def test_example_loss(student: Student) -> None:
 @pytest.mark.place("train_epoch")
 @pytest.mark.hint("What is in .grad when the second backward pass begins?")
 def test_example_steps(student: Student) -> None:
-    """Two steps of SGD with rate 0.5 take a weight from 1 to 0 and to 3."""
+    """Two steps of SGD with rate 0.5 take a weight from 1 to 0, and then to 3."""
     one = torch.ones(1)
     weight = student.run("steps", [(one, 0 * one), (one, 3 * one)])
     mistakes = {

@@ -32,8 +32,8 @@ class LossHistory:
         history.update(loss, size=7)
         history.end_epoch()               # their mean over 39 samples, a float, which is also in history.epochs
 
-    How you keep the losses of the current epoch is up to you (a running sum, a list), and so are further
-    attributes and methods. Two histories share nothing.
+    How you keep the losses of the current epoch is up to you: a running sum, or a list. Two histories share
+    nothing.
     """
 
     epochs: list[float]
@@ -49,15 +49,13 @@ class LossHistory:
 
         `loss` is a 0-d tensor of any floating-point dtype and on any device, with or without a graph.
 
-        - No graph is kept alive: after `update` nothing of the history leads to the graph of `loss`, which is
-          freed as soon as the caller drops the loss.
-        - `loss` stays as it was, value and graph, now and at later updates: `loss.backward()` still works. A
-          running sum must not add into the memory of the first loss (`detach()` shares it).
-        - No value is read, and what you compute stays on the device of `loss`. So losses on the meta device,
-          which have a shape and no values, can be taken in as well.
+        - The history keeps no graph alive: the graph of `loss` is freed as soon as the caller drops the loss.
+        - `loss` stays as it was, its value and its graph, now and at later updates: `loss.backward()` still
+          works. A running sum must not add into the memory of the first loss, which `detach()` shares.
+        - No value is read, and what you compute stays on the device of `loss`. So even losses on the meta
+          device, which have a shape and no values, can be taken in.
 
-        Raises ValueError that names `loss` if it is not 0-d (one of shape (1,) is not), and ValueError that
-        names `size` if it is below 1.
+        Raises ValueError that names `loss` if it is not 0-d, and ValueError that names `size` if it is below 1.
         """
         # TODO: check, detach, and add to the epoch.
         raise NotImplementedError("LossHistory.update: check, detach, and add to the epoch")
@@ -65,13 +63,12 @@ class LossHistory:
     def end_epoch(self) -> float:
         """End the epoch: return the mean of its losses, append it to `epochs`, and begin a new one.
 
-        The mean is over samples: each loss counts by its `size`. It is a Python float, and an inf or NaN among
-        the losses comes through as in any such sum.
+        The mean is over samples: each loss counts by its `size`. It is a Python float. If a loss is inf or NaN,
+        the mean is not finite either, so that the user sees it.
 
         - One value is read in all, however many updates there were.
         - float64 losses are summed in float64; float16 and bfloat16 losses in float32 or better, since a sum in
           half precision stops growing (2000 bfloat16 losses of 100 have the mean 100) or overflows.
-          The losses of an epoch have one dtype and one device.
 
         Raises ValueError, with any message, if there was no update since the last epoch ended; `epochs` stays
         as it was.
@@ -89,19 +86,17 @@ def train_epoch(
 ) -> float:
     """Train `model` for an epoch, end the epoch of `history`, and return its mean loss.
 
-    The model trains in training mode, all of its submodules, whatever the mode before. For each
-    `(inputs, targets)` of `loader`, clear the gradients, compute `loss_fn(model(inputs), targets)` (call the
-    model itself, not its `forward`, which leaves out hooks), run its backward pass, and make a step of the
-    optimizer, which holds all parameters of the model. `history.update` gets this loss, and the number of rows
-    of `inputs` (its first dimension).
+    The whole model is in training mode, whatever its mode was before. For each `(inputs, targets)` of `loader`,
+    clear the gradients, compute `loss_fn(model(inputs), targets)` (call the model itself, not its `forward`,
+    which leaves out hooks), run its backward pass, and make a step of the optimizer. `history.update` gets this
+    loss, and the number of rows of `inputs` (its first dimension).
 
-    - No value is read before `history.end_epoch`; what optimizer and loader read of themselves does not count.
+    - No value is read before `history.end_epoch`.
     - Afterwards no graph is alive.
-    - You neither seed the global random state nor draw from it.
+    - The global random state is not seeded.
 
-    `history` comes with its last epoch ended. The loader yields at least one batch, and a batch has at least
-    one row. No parameter has a gradient when a call begins, so that you may clear gradients before the backward
-    pass or after the step. The mode in which the model is left is up to you, too.
+    No parameter has a gradient when a call begins: you may clear gradients before the backward pass or after
+    the step.
     """
     # TODO: train, and update the history at each batch.
     raise NotImplementedError("train_epoch: train, and update the history at each batch")
