@@ -16,8 +16,8 @@ from grader.judge.student import Student
 OWN = ("x * x", "x ** 3", "x.sin()", "x.clamp(min=0)", "(x + 1).exp() + x.square()")
 OTHERS = ("x * w", "w / x", "torch.maximum(x, w)", "x @ m", "F.linear(x, m.t())")
 NOTHING = ("x + 1", "x - w", "x * 2", "x * c", "x @ k", "x.exp()", "x.sigmoid() + w", "x.exp() * w",
-           "(x + 1) * w", "x.clone() ** 2", "x.detach() ** 2", "x.mean(0) * w[0]", "torch.where(c > 0, x, w)", "x[1:]",
-           "x")  # fmt: skip
+           "(x + 1) * w", "x.clone() ** 2", "x.detach() ** 2", "x.mean(0) * w[0]",
+           "torch.where(c > 0, x, w)", "x[1:]", "x")  # fmt: skip
 OWN_VIEWS = ("x[:, 1] ** 2", "x.view(-1).sin()")
 OTHERS_VIEWS = ("x[1:] * w[1:]", "x.t() * w.t()", "x.unsqueeze(0).expand(2, 3, 4) * w",
                 "x.detach() * w", "x.detach()[2:] * w[2:]")  # fmt: skip
@@ -98,7 +98,9 @@ def test_data(student: Student) -> None:
 @pytest.mark.points(10)
 @pytest.mark.requires("test_saved")
 @pytest.mark.place("in_place_outcome")
-@pytest.mark.hint("Call neither x.add_(1) nor backward() on x: look at what is saved, which changes nothing.")
+@pytest.mark.hint(
+    "Call neither x.add_(1) nor backward() on x: look at what is saved, which changes nothing."
+)
 def test_nothing_happens(student: Student) -> None:
     """Nothing happens to x, to its graph, or to any .grad."""
     told = (
@@ -327,7 +329,9 @@ def average_mistakes(x: Tensor, m: float) -> dict[str, Tensor]:
     started = averaged(torch.cat([torch.zeros_like(x[:1]), x]), m)[1:]
     return {
         "All steps equal the last: one tensor was changed in place and appended each time.": last,
-        "momentum is on the wrong side: it is the weight of the previous average.": averaged(x, 1 - m),
+        "momentum is on the wrong side: it is the weight of the previous average.": averaged(
+            x, 1 - m
+        ),
         "The average starts at 0: out[0] is x[0].": started,
         "The average is divided by 1 - momentum**t: nothing is divided.": started / (1 - m**count),
         "x[t] comes in without its weight 1 - momentum.": averaged(x, m, weight=1),

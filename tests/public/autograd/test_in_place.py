@@ -18,7 +18,9 @@ EXAMPLES = {
 
 
 @pytest.mark.place("in_place_outcome")
-@pytest.mark.hint("First ask whether x is a leaf that requires a gradient; then look at what forward saves.")
+@pytest.mark.hint(
+    "First ask whether x is a leaf that requires a gradient; then look at what forward saves."
+)
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
     answers = entry(student.run("outcomes", torch.tensor([1.0, 2.0, 4.0])), kind=list, count=5)
