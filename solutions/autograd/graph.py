@@ -8,16 +8,13 @@ ends at nodes called AccumulateGrad. Each of them belongs to one leaf, `node.var
     a = torch.ones(2, requires_grad=True)
     b = (a * 2).exp()             ExpBackward0 -> MulBackward0 -> AccumulateGrad (of a)
 
-Why it matters: "why has this parameter no gradient?", "what does this loss reach?" and "why does memory
-grow?" are questions about this graph, and it answers them.
+"Why has this parameter no gradient?", "what does this loss reach?" and "why does memory grow?" are questions
+about this graph.
 
 Source: PyTorch documentation, Autograd mechanics: How autograd encodes the history.
 
-These rules hold for everything that you write here:
-
-- The graph is left whole: a caller's backward pass through it still works afterwards.
-- No `.grad` changes, of no leaf at all, whatever stands in it.
-- It does not touch the global random state, neither by seeding nor by drawing from it.
+Every function leaves the graph whole, so that the caller's backward pass still works afterwards, and changes
+neither the `.grad` of any leaf nor the global random state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,16 +43,16 @@ def _nodes(output: torch.Tensor) -> list[torch.autograd.graph.Node]:
 def graph_nodes(output: torch.Tensor) -> list[str]:
     """Return the class names of all nodes of the graph of `output`, each node once.
 
-    The name of a node is `type(node).__name__`, as `"MulBackward0"` or `"AccumulateGrad"` (`node.name()`
-    has a prefix for some). The first one is that of `output.grad_fn`. The others follow level by level
-    (breadth first): the nodes that are one step away, then those that are two steps away, and within a
-    level in the order in which `next_functions` first names them. A node that can be reached in several
-    ways stands at the first place where it is reached. None in `next_functions` is skipped.
+    The name of a node is `type(node).__name__`, such as `"MulBackward0"` or `"AccumulateGrad"`
+    (`node.name()` adds a prefix to some). The first is that of `output.grad_fn`. The others follow level by
+    level (breadth first): the nodes that are one step away, then those that are two steps away, and within
+    a level in the order in which `next_functions` first names them. A node that can be reached in several
+    ways is listed where it is first reached. None in `next_functions` is skipped.
 
     The list is empty where `output` has no `grad_fn`: a constant, a detached result, a leaf.
 
-    `output` has any shape. A chain of 10,000 operations is no trouble, and neither is `y = y + y`, 100
-    times, whose graph has 101 nodes and 2**100 paths.
+    Large graphs must work: a chain of 10,000 operations, or `y = y + y`, 100 times, whose graph has 101
+    nodes and 2**100 paths.
     """
     # begin solution: visit each node once, breadth first
     return [type(node).__name__ for node in _nodes(output)]
@@ -65,9 +62,9 @@ def graph_nodes(output: torch.Tensor) -> list[str]:
 def graph_leaves(output: torch.Tensor) -> list[torch.Tensor]:
     """Return the leaf tensors in which a backward pass from `output` would accumulate, each once.
 
-    They are the tensors themselves (the same objects, not copies), in the order in which their nodes stand
-    in `graph_nodes`. Where `output` is itself a leaf that requires a gradient, it is the only one; where
-    nothing requires a gradient, the list is empty. Long and shared graphs are no trouble here either.
+    They are the tensors themselves (not copies), in the order of their nodes in `graph_nodes`. Where
+    `output` is itself a leaf that requires a gradient, it is the only one; where nothing requires a
+    gradient, the list is empty. Large graphs must work here, too.
     """
     # begin solution: collect what the AccumulateGrad nodes belong to
     if output.grad_fn is None:
@@ -82,13 +79,12 @@ def separate_gradients(
     """Return, for each loss, the gradient of that loss alone for each parameter.
 
     `result[i][j]` is the gradient of `losses[i]` with respect to the j-th parameter, of its shape and dtype:
-    zeros where the loss does not reach the parameter. It comes without a graph of its own
-    (`requires_grad` is False). No loss at all gives `[]`.
+    zeros where the loss does not reach the parameter. It has no graph of its own (`requires_grad` is
+    False).
 
     Each loss is a 0-d tensor that requires a gradient, and losses may share parts of their graphs. The
-    graphs are left whole, so that the caller can still call backward on each of them, the last one
-    included. No `.grad` changes, neither that of the parameters nor of other leaves. `parameters` may be a
-    generator; they are leaves that require a gradient.
+    caller can still call backward on each of them, the last one included. `parameters` are leaves that
+    require a gradient; they may come from a generator.
     """
     # begin solution: one pass for each loss, past every .grad
     targets = list(parameters)

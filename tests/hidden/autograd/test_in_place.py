@@ -16,12 +16,11 @@ from grader.judge.student import Student
 OWN = ("x * x", "x ** 3", "x.sin()", "x.clamp(min=0)", "(x + 1).exp() + x.square()")
 OTHERS = ("x * w", "w / x", "torch.maximum(x, w)", "x @ m", "F.linear(x, m.t())")
 NOTHING = ("x + 1", "x - w", "x * 2", "x * c", "x @ k", "x.exp()", "x.sigmoid() + w", "x.exp() * w",
-           "(x + 1) * w", "x.clone() ** 2", "x.mean(0) * w[0]", "torch.where(c > 0, x, w)", "x[1:]",
-           "x")  # fmt: skip
+           "(x + 1) * w", "x.clone() ** 2", "x.detach() ** 2", "x.mean(0) * w[0]",
+           "torch.where(c > 0, x, w)", "x[1:]", "x")  # fmt: skip
 OWN_VIEWS = ("x[:, 1] ** 2", "x.view(-1).sin()")
 OTHERS_VIEWS = ("x[1:] * w[1:]", "x.t() * w.t()", "x.unsqueeze(0).expand(2, 3, 4) * w",
                 "x.detach() * w", "x.detach()[2:] * w[2:]")  # fmt: skip
-GRAPHLESS = ("(x * x).detach()", "c * 2", "x.detach() ** 2")
 MATRIX = torch.zeros(3, 4, dtype=torch.float64)
 LISTED, OFF = "in a list", "while grad mode is off"
 LEAF, RESULT, DATA = "a leaf that requires a gradient", "a result", "data without a gradient"
@@ -35,7 +34,7 @@ LEAF, RESULT, DATA = "a leaf that requires a gradient", "a result", "data withou
 def test_leaf(student: Student) -> None:
     """It says "leaf" where x is a leaf that requires a gradient, whatever forward does."""
     told = "Such a leaf cannot be changed in place at all, whatever forward does"
-    others = ("x + 1", *GRAPHLESS)
+    others = ("x + 1", "x.detach() ** 2")
     wrong = {
         f"{told}: no matter what is saved.": says(needed=OWN, leaf=others),
         f"{told}: x.is_leaf and x.requires_grad.": says(needed=OWN, safe=others),
@@ -44,7 +43,7 @@ def test_leaf(student: Student) -> None:
     assert_outcomes(student, LEAF, says(leaf=(*OWN, *others)), wrong)
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(10)
 @pytest.mark.place("in_place_outcome")
 @pytest.mark.hint("saved_tensors_hooks(pack, unpack) calls pack with each tensor that is saved.")
 def test_saved(student: Student) -> None:
@@ -53,7 +52,7 @@ def test_saved(student: Student) -> None:
     wrong = {
         "A graph alone is no need: x + 1, x * 2 and exp have not saved x.": says(needed=every),
         "x * x, x.sin() and others have saved x for their gradients.": says(safe=every),
-        'A result is no "leaf", though it requires a gradient: x.is_leaf.': says(leaf=every),
+        'A result is not a "leaf", though it requires a gradient: x.is_leaf.': says(leaf=every),
         "x * w saves x, too, for the gradient of w.": says(needed=OWN, safe=(*OTHERS, *NOTHING)),
     }
     right = says(needed=(*OWN, *OTHERS), safe=NOTHING)
@@ -96,21 +95,12 @@ def test_data(student: Student) -> None:
     assert_outcomes(student, DATA, says(needed=OTHERS, safe=(*OWN, *NOTHING)), wrong)
 
 
-@pytest.mark.points(2)
-@pytest.mark.place("in_place_outcome")
-@pytest.mark.hint("Where y.requires_grad is False there is no backward pass that could need x.")
-def test_graphless(student: Student) -> None:
-    """It says "safe" where y requires no gradient."""
-    right = says(safe=GRAPHLESS)
-    told = "(x * x).detach() has saved x for a graph that y is no part of: ask for y.requires_grad."
-    for kind in (RESULT, DATA):
-        assert_outcomes(student, kind, right, {told: right | says(needed=GRAPHLESS[:1])})
-
-
 @pytest.mark.points(10)
 @pytest.mark.requires("test_saved")
 @pytest.mark.place("in_place_outcome")
-@pytest.mark.hint("No x.add_(1) and no backward() on x: ask what is saved, which changes nothing.")
+@pytest.mark.hint(
+    "Call neither x.add_(1) nor backward() on x: look at what is saved, which changes nothing."
+)
 def test_nothing_happens(student: Student) -> None:
     """Nothing happens to x, to its graph, or to any .grad."""
     told = (
@@ -233,7 +223,7 @@ def test_average_gradient(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_average")
 @pytest.mark.place("exponential_average")
-@pytest.mark.hint("x[0] is a view of x: whoever changes it in place changes x. Take x[0].clone().")
+@pytest.mark.hint("x[0] is a view of x: changing it in place changes x. Take x[0].clone().")
 def test_average_leaves_x(student: Student) -> None:
     """x stays as it is, be it data, a leaf or a result, and the result shares no memory with x."""
     for momentum in (0.5, 0.0, 1.0):
@@ -262,9 +252,9 @@ def test_average_shapes(student: Student) -> None:
 @pytest.mark.place("exponential_average")
 @pytest.mark.hint('First of all: if not 0 <= momentum <= 1: raise ValueError("momentum ...")')
 def test_average_errors(student: Student) -> None:
-    """A momentum outside 0..1 is a ValueError that names momentum, whatever x is."""
+    """A momentum outside 0..1 is a ValueError that names momentum."""
     x = torch.randn(3, 2)
-    wrong = [*((x, m) for m in (-1e-6, 1 + 1e-6, -1, 2, 1e9)), (x[:0], 1.5), (x[:1], -0.5)]
+    wrong = [(x, m) for m in (-1e-6, 1 + 1e-6, -1, 2, 1e9)]
     for momentum in (1e-9, 1 - 1e-9):
         laws.check_errors(student, "exponential_average", {"momentum": wrong}, fine=(x, momentum))
 
@@ -338,8 +328,10 @@ def average_mistakes(x: Tensor, m: float) -> dict[str, Tensor]:
     pairs = torch.cat([x[:1], m * x[:-1] + (1 - m) * x[1:]])
     started = averaged(torch.cat([torch.zeros_like(x[:1]), x]), m)[1:]
     return {
-        "All steps equal the last: one tensor was changed in place and put into the list each time.": last,
-        "momentum is on the wrong side: it is the weight of what was before.": averaged(x, 1 - m),
+        "All steps equal the last: one tensor was changed in place and appended each time.": last,
+        "momentum is on the wrong side: it is the weight of the previous average.": averaged(
+            x, 1 - m
+        ),
         "The average starts at 0: out[0] is x[0].": started,
         "The average is divided by 1 - momentum**t: nothing is divided.": started / (1 - m**count),
         "x[t] comes in without its weight 1 - momentum.": averaged(x, m, weight=1),

@@ -30,7 +30,9 @@ def test_strides(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_strides")
 @pytest.mark.place("contiguous_strides")
-@pytest.mark.hint("Multiply by max(size, 1); a loop over nothing gives ().")
+@pytest.mark.hint(
+    "Multiply by max(size, 1). For the shape () there is nothing to multiply: return ()."
+)
 def test_strides_of_size_0(student: Student) -> None:
     """A size of 0 counts as 1, as in PyTorch, and the shape () has the strides ()."""
     check_strides(student, [(2, 0, 3), (0,), (0, 4), (4, 0, 0, 2), (5, 3, 0), ()])
@@ -39,19 +41,20 @@ def test_strides_of_size_0(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_strides")
 @pytest.mark.place("contiguous_strides")
-@pytest.mark.hint("Python's integers have no limit; list(shape) makes one kind of sequence of all.")
+@pytest.mark.hint(
+    "Python's integers have no limit, floats have; list(shape) turns any sequence into a list."
+)
 def test_any_shape(student: Student) -> None:
-    """A shape is a tuple, list or torch.Size, maybe too large for any tensor; strides are exact."""
+    """A shape is a tuple, list or torch.Size, and may be too large for any tensor to exist."""
     for shape in ((3, 4, 5), [3, 4, 5], student.made("size", [3, 4, 5])):
         strides = laws.check_changes_nothing(student, "contiguous_strides", shape)
         assert_equal(strides, (20, 5, 1), what="contiguous_strides of a tuple, list or torch.Size")
-        entry(strides, kind=tuple, told="The strides are a list: return a tuple.")
     check_strides(student, [(2**40, 3**20, 5**11), (2**62, 2**20 + 7, 2**41), (2**62, 0, 3**30)])
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("contiguous_strides")
-@pytest.mark.hint("Look at every size, the first one too, before you multiply.")
+@pytest.mark.hint("Look at every size, also the first one, before you multiply.")
 def test_negative_sizes(student: Student) -> None:
     """A negative size is a ValueError that names shape."""
     bad = [((2, -1, 3),), ((-1,),), ((-3, 2),), ((0, -2),), ((4, 5, -7),), ((-2, -3),)]
@@ -63,7 +66,7 @@ def test_negative_sizes(student: Student) -> None:
 @pytest.mark.place("contiguous_strides")
 @pytest.mark.hint("The sizes are all that you need: multiply them.")
 def test_asks_no_tensor(student: Student) -> None:
-    """No tensor of that shape is made and asked for its strides."""
+    """The strides are computed, and not read from a tensor of that shape."""
     sizes = (13, 17, 19)
     calls, why = ["stride", "storage_offset", "data_ptr"], "multiply the sizes yourself"
     laws.check_not_used(student, "contiguous_strides", sizes, calls=calls, sizes=sizes, why=why)
@@ -74,7 +77,7 @@ def test_asks_no_tensor(student: Student) -> None:
 
 @pytest.mark.points(10)
 @pytest.mark.place("storage_index")
-@pytest.mark.hint("x.storage_offset() and x.stride() say all that you need.")
+@pytest.mark.hint("x.storage_offset() says where x begins, x.stride() how far one step leads.")
 def test_position(student: Student) -> None:
     """The position is the offset and index[d] * stride[d] of each dimension, for any strides."""
     x = torch.arange(60.0).reshape(5, 3, 4)
@@ -120,7 +123,9 @@ def test_position_of_any_tensor(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("storage_index")
-@pytest.mark.hint("-size <= entry < size, for every entry; zip drops what is too many.")
+@pytest.mark.hint(
+    "-size <= entry < size, for every entry. zip ends with the shorter sequence: compare the lengths."
+)
 def test_bad_index(student: Student) -> None:
     """Too few or too many entries, or one out of range, are a ValueError that names index."""
     x, empty = torch.arange(20.0).reshape(4, 5), torch.ones(0, 3)
@@ -179,9 +184,11 @@ def test_views_of_any_kind(student: Student) -> None:
 
 @pytest.mark.points(14)
 @pytest.mark.place("sliding_windows")
-@pytest.mark.hint("To the next window it is step * stride in the storage, inside a window stride.")
+@pytest.mark.hint(
+    "The next window is step * stride further in the storage, the next element of a window stride."
+)
 def test_windows(student: Student) -> None:
-    """Element [..., i, j] is x[..., i * step + j], and a rest that fills no window is left out."""
+    """Element [..., i, j] is x[..., i * step + j], and elements that fill no window are left out."""
     cases = [(11, 3, 2), (10, 4, 3), (7, 2, 5), (6, 6, 1), (6, 1, 1), (8, 3, 20), (11, 3, 4)]
     for n, size, step in cases:
         wide = torch.randn(n + 30).double()
@@ -197,7 +204,7 @@ def test_windows(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_windows")
 @pytest.mark.place("sliding_windows")
-@pytest.mark.hint("Ask x for its strides; as_strided keeps the offset of x if you name none.")
+@pytest.mark.hint("Ask x for its strides; without an offset, as_strided takes that of x.")
 def test_windows_of_any_layout(student: Student) -> None:
     """x may be transposed, sliced or expanded, and stays as it is: shape, values, gradient."""
     # Of integers, since the gradient of an expanded leaf is no agreed number.
@@ -206,7 +213,7 @@ def test_windows_of_any_layout(student: Student) -> None:
     neighbors = turned.as_strided((4, 3, 3, 3), (1, 4, 1, 1))
     wrong = {
         "These are the strides of a contiguous x: ask x for its own.": windows(dense, 3, 1),
-        "You count on neighbors in memory: go on by x.stride(-1).": neighbors,
+        "You take neighbors in memory: one element further is x.stride(-1) positions further.": neighbors,
     }
     made = student.function("sliding_windows")(turned, 3, 1)
     assert_close(made, windows(turned, 3, 1), what="the result", mistakes=wrong)
@@ -242,7 +249,7 @@ def test_windows_are_a_view(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_windows")
 @pytest.mark.place("sliding_windows")
-@pytest.mark.hint("Shape and strides follow from those of x, with a size of 0, too.")
+@pytest.mark.hint("Shape and strides follow from those of x, also where a size is 0.")
 def test_windows_of_any_tensor(student: Student) -> None:
     """A leading dimension may have size 0, and x any dtype."""
     shapes = {(0, 5): (0, 2, 3), (2, 0, 6): (2, 0, 2, 3), (0, 0, 3): (0, 0, 1, 3)}
@@ -268,15 +275,14 @@ def test_gradients(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("sliding_windows")
-@pytest.mark.hint("Check 1 <= size <= n and step >= 1, and that x has a last dimension.")
+@pytest.mark.hint("Check 1 <= size <= n and step >= 1.")
 def test_bad_windows(student: Student) -> None:
-    """A size outside 1..n, a step below 1 and a 0-d x are ValueErrors that name the argument."""
+    """A size outside 1..n and a step below 1 are ValueErrors that name the argument."""
     x = torch.randn(20)[:6]
     check_windows(student.function("sliding_windows")(x, 6, 9), x, 6, 9)
     bad: dict[str, list[Sequence[Any]]] = {
         "size": [(x, 0), (x, 7), (x, -1), (x, 7, 2), (x[None], 7), (x[:0], 1), (x[:0], 0)],
         "step": [(x, 3, 0), (x, 3, -1), (torch.ones(2, 6), 6, 0)],
-        "x": [(torch.tensor(1.0), 1)],
     }
     laws.check_errors(student, "sliding_windows", bad)
 
@@ -325,7 +331,9 @@ def check_positions(
         "These are the strides of a contiguous tensor: ask x for its own.": contiguous,
         "Your position is that in a contiguous copy of x.": positions(0, dense),
         "You count bytes: count elements.": [position * x.element_size() for position in right],
-        "A negative entry leads backward: add the size first.": positions(offset, strides, places),
+        "A negative entry leads backward: add the size to it first.": positions(
+            offset, strides, places
+        ),
     }
     told = f"the list of positions of the elements of {name}"
     assert_equal(student.run("positions", x, places), right, what=told, mistakes=mistakes)
@@ -337,8 +345,8 @@ def check_pairs(student: Student, names: Sequence[str]) -> None:
     shared, begin, equal = zip(*(PAIRS[name] for name in names), strict=True)
     common = [PAIRS[name][0] and name not in NAMES[2:4] + NAMES[-1:] for name in names]
     known = {
-        "You compare where the tensors begin: two views of one storage may begin apart.": begin,
-        "You compare values: equal numbers may stand in two storages.": equal,
+        "You compare where the tensors begin: two views may begin at different places of one storage.": begin,
+        "You compare values: equal numbers may be in two storages.": equal,
         "You ask for an element in common: two views may lie apart in one storage.": common,
         "Your answer is inverted.": [not answer for answer in shared],
     }

@@ -11,10 +11,10 @@ from grader.judge.student import Student
 
 @pytest.mark.place("graph_nodes")
 @pytest.mark.hint(
-    "Begin with output.grad_fn, then what its next_functions name, and so on, level by level."
+    "Begin with output.grad_fn; then the nodes in its next_functions; then those in theirs."
 )
 def test_example_nodes(student: Student) -> None:
-    """The graph of (a.exp() * b + b).sum() has six nodes, of which AccumulateGrad stands for each leaf."""
+    """The graph of (a.exp() * b + b).sum() has six nodes, two of them AccumulateGrad, one for each leaf."""
     names = [
         "SumBackward0",
         "AddBackward0",
@@ -39,15 +39,15 @@ def test_example_nodes(student: Student) -> None:
                 "AccumulateGrad",
             ],
             "The leaf b is reached in two ways: name its node once.": [*names, "AccumulateGrad"],
-            "AccumulateGrad is left out: it is a node, too.": [*names[:3], "ExpBackward0"],
+            "AccumulateGrad is left out: it is also a node.": [*names[:3], "ExpBackward0"],
             "output.grad_fn is left out: it is the first node.": names[1:],
             "Only the last of next_functions is followed: every input has one.": (
                 [*names[:2], "AccumulateGrad"]
             ),
-            "The last of next_functions comes first: begin with the first, and pop none from the end.": (
+            "The last of next_functions comes first: go through them from the first to the last.": (
                 [*names[:2], names[3], names[2], *names[4:]]
             ),
-            "Nodes of one name are taken for one: compare the nodes themselves.": names[:5],
+            "Nodes with the same name are taken for one: compare the nodes themselves.": names[:5],
         },
     )
 
@@ -61,17 +61,19 @@ def test_example_leaves(student: Student) -> None:
         ["b", "a"],
         what="graph_leaves((a.exp() * b + b).sum())",
         mistakes={
-            "These are copies: give node.variable itself.": ["another tensor"] * 2,
+            "These are copies: return node.variable itself.": ["another tensor"] * 2,
             "The leaves are in the order of a walk depth first: go level by level.": ["a", "b"],
             "A leaf is given several times.": ["b", "b", "a"],
             "Only one way through the graph is followed: every input leads to leaves.": ["a"],
-            "Leaves of equal values are taken for one: compare the objects.": ["b"],
+            "Leaves with equal values are taken for one: compare the objects.": ["b"],
         },
     )
 
 
 @pytest.mark.place("separate_gradients")
-@pytest.mark.hint("torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)")
+@pytest.mark.hint(
+    "One pass for each loss, which returns its gradients and leaves every .grad alone."
+)
 def test_example_gradients(student: Student) -> None:
     """For a = 2 and b = 3 the gradients of a * b are 3 and 2, those of a * a are 4 and 0."""
     right = [[torch.tensor(3.0), torch.tensor(2.0)], [torch.tensor(4.0), torch.tensor(0.0)]]
@@ -80,12 +82,14 @@ def test_example_gradients(student: Student) -> None:
         right,
         what="separate_gradients([a * b, a * a], [a, b])",
         mistakes={
-            "The gradients add up over the losses: each is to be that of one loss alone.": [
+            "The gradients add up over the losses: return that of each loss alone.": [
                 right[0],
                 [torch.tensor(7.0), torch.tensor(2.0)],
             ],
-            "a * a does not reach b: give zeros, not None.": [right[0], [right[1][0], None]],
-            "Lists are by parameter: one for each loss.": list(zip(*right, strict=True)),
-            "The lists are joined: give one for each loss.": [*right[0], *right[1]],
+            "a * a does not reach b: return zeros, not None.": [right[0], [right[1][0], None]],
+            "There is one list for each parameter: return one for each loss.": list(
+                zip(*right, strict=True)
+            ),
+            "The lists are joined: return one for each loss.": [*right[0], *right[1]],
         },
     )

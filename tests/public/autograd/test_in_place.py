@@ -18,7 +18,9 @@ EXAMPLES = {
 
 
 @pytest.mark.place("in_place_outcome")
-@pytest.mark.hint("A leaf that requires a gradient is refused; then ask what forward saves.")
+@pytest.mark.hint(
+    "First ask whether x is a leaf that requires a gradient; then look at what forward saves."
+)
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
     answers = entry(student.run("outcomes", torch.tensor([1.0, 2.0, 4.0])), kind=list, count=5)
@@ -28,7 +30,7 @@ def test_example_outcomes(student: Student) -> None:
         EXAMPLES,
         what="what in_place_outcome says of x and forward",
         mistakes={
-            "Plain data is no leaf that requires a gradient: changing it in place is allowed.": (
+            "Plain data is a leaf, but it requires no gradient: changing it in place is allowed.": (
                 EXAMPLES | {data: "leaf", other: "leaf"}
             ),
             "x + 1 has a graph, but it has not saved x: nothing needs the old x.": (
@@ -37,13 +39,13 @@ def test_example_outcomes(student: Student) -> None:
             "A leaf that requires a gradient is refused at once, whatever is saved.": (
                 EXAMPLES | {leaf: "needed"}
             ),
-            'A result is no "leaf", though it requires a gradient: ask x.is_leaf, too.': (
+            'A result is not a "leaf", though it requires a gradient: ask x.is_leaf, too.': (
                 EXAMPLES | {used: "leaf", unused: "leaf"}
             ),
             "x * w saves x for the gradient of w, though x has none of its own.": (
                 EXAMPLES | {other: "safe"}
             ),
-            "Of plain data, x * x has no gradient: nothing is saved.": EXAMPLES | {data: "needed"},
+            "For plain data, x * x has no gradient: nothing is saved.": EXAMPLES | {data: "needed"},
         },
     )
 
@@ -69,7 +71,7 @@ def test_example_step(student: Student) -> None:
 
 
 @pytest.mark.place("exponential_average")
-@pytest.mark.hint("averages = [x[0]], and then a new tensor for each step.")
+@pytest.mark.hint("Begin with averages = [x[0]], and append a new tensor for each step.")
 def test_example_average(student: Student) -> None:
     """The average of [1, 2, 4] with momentum 0.75 is [1, 1.25, 1.9375]."""
     assert_close(
@@ -80,7 +82,7 @@ def test_example_average(student: Student) -> None:
             "All steps equal the last: one tensor was changed in place again and again.": numbers(
                 *[1.9375] * 3
             ),
-            "momentum is on the wrong side: it is the weight of what was before.": numbers(
+            "momentum is on the wrong side: it is the weight of the previous average.": numbers(
                 1, 1.75, 3.4375
             ),
             "The average starts at 0: out[0] is x[0].": numbers(0.25, 0.6875, 1.515625),

@@ -25,9 +25,9 @@ def test_example_strides(student: Student) -> None:
 
 
 @pytest.mark.place("storage_index")
-@pytest.mark.hint("x.storage_offset() and x.stride() say all that you need.")
+@pytest.mark.hint("x.storage_offset() says where x begins, x.stride() how far one step leads.")
 def test_example_position(student: Student) -> None:
-    """In the transpose of rows 1 and 2 of a (3, 4) matrix, the element [2, 1] stands at position 10."""
+    """In the transpose of rows 1 and 2 of a (3, 4) matrix, the element [2, 1] is at position 10."""
     x = torch.arange(12.0).reshape(3, 4)[1:].t()  # (4, 2), strides (1, 4), offset 4
     mistakes = {
         "You left out where x begins: add x.storage_offset().": 6,
@@ -38,6 +38,13 @@ def test_example_position(student: Student) -> None:
     }
     position = student.function("storage_index")(x, (2, 1))
     assert_equal(position, 10, what="the position of [2, 1]", mistakes=mistakes)
+
+
+@pytest.mark.place("storage_index")
+@pytest.mark.hint("Check each entry against the size of its dimension before you use it.")
+def test_example_bad_index(student: Student) -> None:
+    """An index that is out of range is a ValueError that names index."""
+    x = torch.zeros(4, 2)
     with must_raise(ValueError, mentions="index", call="storage_index(x, (4, 0))"):
         student.function("storage_index")(x, (4, 0))
 
@@ -50,13 +57,16 @@ def test_example_shares(student: Student) -> None:
     said = {
         "You compare where the tensors begin: two views may begin at different places of one "
         "storage.": (False, False, True, False),
-        "You compare values: equal numbers may stand in two storages.": (False, False, False, True),
+        "You compare values: equal numbers may be in two storages.": (False, False, False, True),
         "You ask for an element in common: two views may lie apart in one storage.": (
             (True, False, True, False)
         ),
         "You compare shapes, too: views of one storage may have any.": (False, True, False, False),
-        "You find no storage shared: compare what untyped_storage() says.": (False,) * 4,
-        "You call every storage shared: a copy has one of its own, whatever it holds.": (True,) * 4,
+        "You never find a shared storage: compare a.untyped_storage() and b.untyped_storage().": (
+            False,
+        )
+        * 4,
+        "You call every storage shared: a copy has its own, whatever its values are.": (True,) * 4,
     }
     mistakes = {told: dict(zip(pairs, answers, strict=True)) for told, answers in said.items()}
     right = dict(zip(pairs, (True, True, True, False), strict=True))
@@ -64,7 +74,9 @@ def test_example_shares(student: Student) -> None:
 
 
 @pytest.mark.place("sliding_windows")
-@pytest.mark.hint("x.as_strided(shape, strides): how far is it to the next window, and inside one?")
+@pytest.mark.hint(
+    "How far is it in the storage to the next window, and to the next element of a window?"
+)
 def test_example_windows(student: Student) -> None:
     """Windows of 3 elements, 2 apart, over 0..9 are [0, 1, 2], [2, 3, 4] to [6, 7, 8], as a view."""
     rows = [[first, first + 1, first + 2] for first in (0.0, 2.0, 4.0, 6.0)]
@@ -75,14 +87,14 @@ def test_example_windows(student: Student) -> None:
         "The step is on both strides: it leads from window to window.": [
             [first, first + 2, first + 4] for first in (0.0, 2.0, 4.0, 6.0)
         ],
-        "Your last window reaches past the end of x.": [*rows, [8.0, 9.0, 10.0]],
+        "Your last window reaches beyond the end of x.": [*rows, [8.0, 9.0, 10.0]],
         "The last window is missing: (n - size) // step + 1 fit.": rows[:-1],
-        "Your dimensions are swapped: (..., windows, size) is promised.": [
+        "Your dimensions are swapped: the shape is (..., windows, size).": [
             list(column) for column in zip(*rows, strict=True)
         ],
     }
     windows, later = entry(student.run("windows", 3, 2), kind=list, count=2)
     shown = assert_tensor(windows, what="the windows").tolist()
     assert_equal(shown, rows, what="the list of windows", mistakes=mistakes)
-    told = "Your windows are a copy: when x changes later, they have to change with it."
+    told = "Your windows are a copy: when x changes later, they must change with it."
     assert assert_tensor(later, what="the windows later").eq(-1).all(), told
