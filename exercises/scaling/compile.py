@@ -1,23 +1,20 @@
 """Count what torch.compile compiles, and write a function that it can compile in one piece.
 
 `torch.compile(f, backend=backend)` watches `f` as it runs, records its tensor operations as a *graph*, and
-hands the graph to a *backend*: a callable that returns a faster callable. What it has compiled is used
-again as long as it fits: a call with another shape may have to be compiled anew (*recompilation*). What it
-cannot record, such as a print or an `if` on the value of a tensor, cuts the function in pieces (*graph
-break*): each piece is a graph of its own, and plain Python runs between them.
+hands the graph to a *backend*: a callable that returns a faster callable. A compiled graph is used again as
+long as it fits: a call with another shape may have to be compiled anew (*recompilation*). What cannot be
+recorded, such as a print or an `if` on the value of a tensor, cuts the function in pieces (*graph break*): each
+piece is a graph of its own, and plain Python runs between them.
 
     torch.compile(f, backend=lambda gm, example_inputs: gm.forward)       a backend that makes nothing faster
 
-Why it matters: a compiled model that is slower than before has mostly one of three causes: it is compiled
-anew for every batch, it is broken in pieces, or its first call, which compiles, was measured with the
-others.
+A compiled model that is slower than before is mostly compiled anew for every batch, or broken in pieces, or its
+first call, which compiles, was measured with the others.
 
 The default backend of torch.compile needs a C++ compiler. Nothing here uses it: backends are your own.
 
 Sources: PyTorch documentation, torch.compile, Custom backends, and Dynamic shapes; Ansel et al. 2024,
 PyTorch 2.
-
-`Tensor` is `torch.Tensor`.
 """
 
 import time
@@ -41,8 +38,8 @@ class CountingBackend:
 
     `graphs` is the number of graphs that it was given, 0 at first. `operations` is a list with the number
     of call nodes of each of these graphs, in order: nodes of `gm.graph.nodes` whose `op` is
-    `"call_function"`, `"call_method"` or `"call_module"`; inputs, parameters and the output are nodes, too,
-    and do not count. Each backend counts for itself.
+    `"call_function"`, `"call_method"` or `"call_module"`, not inputs, parameters or the output. Each backend
+    counts for itself.
     """
 
     graphs: int
@@ -69,20 +66,17 @@ def compilations(
 ) -> list[int]:
     """Compile `f` once, run it on each tuple of arguments, and return how many new graphs each call compiled.
 
-    A call for which everything is there already has 0. `dynamic` is handed to torch.compile: with None a
-    size that changes is compiled as a variable from the second time on, with False every size anew, with
-    True as a variable from the start. For vectors of the sizes 3, 3, 4, 5, 6 and an `f` without graph
-    breaks:
+    A call that compiles nothing has 0. `dynamic` is handed to torch.compile: with None a size that changes is
+    compiled as a variable from the second time on, with False every size is compiled anew, with True sizes are
+    variables from the start. For vectors of the sizes 3, 3, 4, 5, 6 and an `f` without graph breaks:
 
         None   [1, 0, 1, 0, 0]
         False  [1, 0, 1, 1, 1]
         True   [1, 0, 0, 0, 0]
 
-    It begins from a fresh start, as if nothing had been compiled before, so that the same call twice gives
-    the same: `torch._dynamo.reset()` forgets all that is compiled, and which sizes have changed. The
-    compiled function runs once for each tuple, and `f` is not run besides. A graph break adds graphs to the
-    call that meets it, and is no error. No calls give `[]`. (torch.compile gives up after eight
-    compilations of one function: there are not more.)
+    It begins from a fresh start, as if nothing had been compiled before: `torch._dynamo.reset()` forgets all
+    compiled graphs, and which sizes have changed. The compiled function runs once for each tuple, and `f`
+    itself does not run. A graph break adds graphs to the call that meets it. No calls give `[]`.
     """
     # TODO: compile once, and count the graphs of each call.
     raise NotImplementedError("compilations: compile once, and count the graphs of each call")
@@ -91,8 +85,7 @@ def compilations(
 def graph_breaks(f: Callable[..., object], *args: object) -> int:
     """Return in how many places one call `f(*args)` is broken: the graphs that it compiles, minus one.
 
-    It is 0 where nothing is compiled, as for an `f` without tensor operations. It begins from a fresh
-    start, too, and `f` runs once. `torch._dynamo.explain` may be used.
+    It begins from a fresh start, too, and `f` runs once. You may use `torch._dynamo.explain`.
     """
     # TODO: count the graphs of one call.
     raise NotImplementedError("graph_breaks: count the graphs of one call")
@@ -101,13 +94,12 @@ def graph_breaks(f: Callable[..., object], *args: object) -> int:
 def clip_by_norm(x: Tensor, max_norm: float) -> Tensor:
     """Return what clip_by_norm_eager returns, so that torch.compile sees one graph. It prints nothing.
 
-    Where the L2 norm of all of `x` is above `max_norm`, the result is `x` times `max_norm / norm`, else it
-    has the values of `x` (`x` itself or a copy). `x` has any shape, () and sizes of 0 included, is float32
-    or float64, which is kept, and is left as it is. Zeros stay zeros. `max_norm` is positive; the entries
-    of `x` are finite, and their squares do not overflow. Gradients are not asked for.
+    If the L2 norm of the whole `x` is above `max_norm`, the result is `x` times `max_norm / norm`, else it has
+    the values of `x` (`x` itself or a copy). Zeros stay zeros. `x` has any shape, is float32 or float64, and is
+    left as it is; the result has its dtype. `max_norm` is positive.
 
-    Compiled, it is one graph which fits a long and a short `x` of the same shape: both by itself, with
-    `torch.compile(clip_by_norm, fullgraph=True)`, and where a function that is compiled calls it.
+    Compiled, it is one graph, which fits a long and a short `x` of the same shape: by itself, with
+    `torch.compile(clip_by_norm, fullgraph=True)`, and when a compiled function calls it.
     """
     # TODO: choose by an operation on tensors.
     raise NotImplementedError("clip_by_norm: choose by an operation on tensors")
@@ -123,13 +115,12 @@ def first_and_later(
     """Return the seconds of the first call `f(*args)`, which compiles, and the mean seconds of the later
     ones.
 
-    `f(*args)` is called `calls` times in all, and each call is timed: the first one alone, the `calls - 1`
-    others as their mean. `clock()` gives the time in seconds. `synchronize`, if given, is called right
-    before each reading of the clock: a GPU works on after a call returns, and `torch.cuda.synchronize`
-    waits for it. That goes for the first reading, too, as what was started before does not belong to the
-    first call.
+    `f(*args)` is called `calls` times in all: the first call is timed alone, the `calls - 1` others as their
+    mean. `clock()` gives the time in seconds. `synchronize`, if given, is called right before each reading of
+    the clock, the first one included: a GPU works on after a call returns, and `torch.cuda.synchronize` waits
+    for it.
 
-    Raises ValueError, naming `calls`, where it is below 2, before `f` is called.
+    Raises ValueError, naming `calls`, if it is below 2, before `f` is called.
     """
     # TODO: read the clock three times, or more.
     raise NotImplementedError("first_and_later: read the clock three times, or more")

@@ -1,14 +1,14 @@
 """Three switches for running a model without training it: eval(), no_grad() and inference_mode().
 
 `model.eval()` changes what some layers do (dropout drops nothing, batch norm uses its running statistics),
-and builds graphs all the same. `torch.no_grad()` builds none, and changes no layer. `torch.inference_mode()`
-builds none either, is a little faster, and marks the tensors made in it for good: outside of it such an
-inference tensor cannot be saved for a backward pass, changed in place or made to require a gradient. To
-predict you need eval() and one of the other two, and afterwards everything as it was.
+but graphs are built all the same. `torch.no_grad()` builds no graph, and changes no layer.
+`torch.inference_mode()` builds no graph either, is a little faster, and marks the tensors made in it for good:
+outside of it such an inference tensor cannot be saved for a backward pass, changed in place or made to require
+a gradient. To predict you need eval() and one of the other two, and afterwards everything as it was.
 
 Source: PyTorch documentation, "Autograd mechanics: Locally disabling gradient computation".
 
-You neither seed the global random state nor draw from it. Each ValueError names the argument in its message.
+Leave the global random state alone. Each ValueError names the argument in its message.
 """
 
 import contextlib
@@ -23,19 +23,16 @@ def evaluating(model: nn.Module) -> Iterator[object]:
     """Make a block, `with evaluating(model):`, in which `model` is ready to predict.
 
     Inside the block every submodule of `model` is in evaluation mode (its `training` is False), and grad mode
-    is off (`torch.is_grad_enabled()` is False). Whether you use `torch.no_grad()` or `torch.inference_mode()`
-    is up to you, and so is what `with evaluating(model) as ...` gives.
+    is off (`torch.is_grad_enabled()` is False), by `torch.no_grad()` or by `torch.inference_mode()`.
 
-    At the end of the block, also where an exception ends it (which is passed on), each submodule is in the mode
-    in which it was before: a model that was in evaluation mode stays there, and so does a frozen BatchNorm
-    inside a training model. Grad mode and inference mode are what they were around the block, which may itself
-    stand under no_grad or in inference mode. Blocks may be nested, of one model, of its parts, or of others.
-
-    Parameters, buffers and `requires_grad` are not changed, inside the block neither.
+    After the block, also when an exception ends it (which is passed on), each submodule is in the mode in which
+    it was before: a model that was in evaluation mode stays there, and so does a frozen BatchNorm inside a
+    training model. Grad mode and inference mode are what they were around the block. Blocks may be nested.
+    Parameters, buffers and `requires_grad` do not change.
 
     `contextlib.contextmanager` turns a generator function with one `yield` into a function that returns a
-    context manager: the block runs at the `yield`. A class with `__enter__` and `__exit__` in its place is as
-    good.
+    context manager: the block runs at the `yield`. You may write a class with `__enter__` and `__exit__`
+    instead.
     """
     # begin solution: remember each mode, switch, set it back
     modes = [(module, module.training) for module in model.modules()]
@@ -54,15 +51,15 @@ def evaluating(model: nn.Module) -> Iterator[object]:
 def predict(model: nn.Module, loader: Iterable[tuple[torch.Tensor, object]]) -> torch.Tensor:
     """Return the outputs of `model` for all batches of `loader`, concatenated along dimension 0: (n, ...).
 
-    `loader` yields `(inputs, targets)`, tuples or lists; targets are not used. It may be a generator: it is
-    iterated once, and may have no length. For each batch, in the order of the loader, `model(inputs)` is called
-    once (not `model.forward`, which leaves out hooks), with every submodule in evaluation mode and while grad
-    mode is off: a graph that is built and cut off afterwards costs its memory all the same. An output has one
-    or more dimensions, the last batch may be shorter, and the result has the dtype of the outputs.
+    `loader` yields `(inputs, targets)`, tuples or lists; targets are not used. It may be a generator, which has
+    no length and can be iterated once. For each batch, in the order of the loader, `model(inputs)` is called
+    once (not `model.forward`, which leaves out hooks), with every submodule in evaluation mode and grad mode
+    off: a graph that is built and cut off afterwards costs its memory all the same. The last batch may be
+    shorter.
 
-    The result is an ordinary tensor without a graph (no inference tensor), so that something can be trained on
-    it. Afterwards all modes are as they were, each submodule's, grad mode and inference mode, also where the
-    model or the loader raises; that exception is passed on. Parameters, buffers and batches are left alone.
+    The result is an ordinary tensor without a graph (not an inference tensor), so that something can be trained
+    on it. Afterwards all modes are as they were, also when the model or the loader raises; that exception is
+    passed on. Parameters, buffers and batches are left alone.
 
     Raises ValueError if `loader` yields nothing.
     """
@@ -78,11 +75,10 @@ def predict(model: nn.Module, loader: Iterable[tuple[torch.Tensor, object]]) -> 
 def ordinary(x: torch.Tensor) -> torch.Tensor:
     """Return `x` as a tensor that can be trained on.
 
-    If `x` is no inference tensor, that is `x` itself: the same object, in its graph. If it is one
-    (`x.is_inference()`; it requires no gradient then), it is a copy that is none: of the same values, shape and
-    dtype, for any shape, strides and dtype of `x`, with `requires_grad` False, and sharing no memory with `x`.
-    All of this holds inside `torch.inference_mode()`, too, in which `x.clone()` would be an inference tensor
-    again.
+    An ordinary tensor comes back itself: the same object, in its graph. For an inference tensor
+    (`x.is_inference()`) the result is an ordinary copy: of the same values, shape and dtype, with
+    `requires_grad` False, and sharing no memory with `x`. All of this also holds when the call is made inside
+    `torch.inference_mode()`, in which `x.clone()` would be an inference tensor again.
     """
     # begin solution: x itself, or a copy made outside of inference mode
     if not x.is_inference():

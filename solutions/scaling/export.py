@@ -1,7 +1,7 @@
 """Take a model out of Python: as TorchScript, with torch.export, and as ONNX.
 
-A model that is deployed often runs without Python, in C++, on a phone, in another framework. Three ways lead
-there, and each sees something else of the model:
+A deployed model often runs without Python: in C++, on a phone, in another framework. There are three ways to
+get there, and each sees something else of the model:
 
 - `torch.jit.trace` runs the model once and keeps the operations that ran: of an `if` only the branch that
   the example took. `torch.jit.script` compiles the source of `forward`, with its `if` and its loops.
@@ -9,20 +9,16 @@ there, and each sees something else of the model:
   value is an error there, and sizes become constants unless they are declared as dynamic.
 - `torch.onnx.export` writes the operations in the format ONNX, which other programs read.
 
-Why it matters: an export that lost a branch, kept dropout on, or knows one batch size only runs without an
-error and is wrong. So what was exported is compared with the model, on inputs that take every branch.
+An export that lost a branch or kept dropout on runs without an error and is wrong. So compare the exported
+program with the model, on inputs that take every branch.
 
 Warnings that TorchScript and the older ONNX exporter are deprecated are expected (torch 2.9 and later).
 
 Sources: PyTorch documentation, TorchScript, torch.export, and torch.onnx; ONNX documentation, Concepts.
 
-These rules hold for everything that you write here:
-
 - Models take one tensor, `(B, ...)` with the batch first, and return one tensor.
-- The exporters export the model in eval mode, whatever mode it is in, and leave it as it was: parameters,
-  buffers and the mode of every submodule. They leave `example` as it was, too.
-
-`Tensor` is `torch.Tensor`.
+- The exporters export the model in eval mode, whatever mode it is in. They leave it as it was (parameters,
+  buffers and the mode of every submodule), and `example`, too.
 """
 
 from collections.abc import Callable, Iterable
@@ -87,11 +83,11 @@ class BranchFreeRouter(nn.Module):
         # end solution
 
     def forward(self, x: Tensor) -> Tensor:
-        """`(B, in_features)` to `(B, out_features)`: what the router gives for every `x` that is finite.
+        """`(B, in_features)` to `(B, out_features)`: the values of the router.
 
-        `x` has at least one row. The decision is one for the whole batch, and a mean of 0 is not positive.
-        Exported by torch.export, with a dynamic batch size, it is right for batches of both kinds. Both
-        layers may be computed; gradients are not asked for.
+        There is one decision for the whole batch, and a mean of 0 is not positive. Exported by torch.export,
+        with a dynamic batch size, the module is right for batches of both kinds. Both layers may be computed
+        (neither overflows).
         """
         # begin solution: choose without an if
         return torch.where(x.mean() > 0, self.positive(x), self.negative(x))
@@ -101,9 +97,8 @@ class BranchFreeRouter(nn.Module):
 def to_torchscript(model: nn.Module) -> torch.jit.ScriptModule:
     """Return the model as TorchScript, with the control flow that depends on values (`if`, `while`).
 
-    The result has the outputs of the model in eval mode, in float32 and float64 (the dtype of the model),
-    also after `torch.jit.save` and `torch.jit.load`. The model can be scripted. Whether the result is
-    frozen, and whether it sees later changes of the model, is not asked.
+    The result has the outputs of the model in eval mode, in the dtype of the model (float32 or float64), also
+    after `torch.jit.save` and `torch.jit.load`. The model can be scripted.
     """
     # begin solution: script the model, not trace it
     with _Evaluating(model):
@@ -117,8 +112,7 @@ def to_exported(model: nn.Module, example: Tensor) -> torch.export.ExportedProgr
 
     `result.module()` has the outputs of the model in eval mode. `example` is an input of the model with any
     number of rows, also one: a size of 1 would become a constant, so export with two rows or more. The model
-    has no branch on values, and treats all rows alike or as `BranchFreeRouter` does. An empty batch is not
-    asked for.
+    has no branch on values.
     """
     # begin solution: export at least two rows, with a dynamic batch size
     with _Evaluating(model):
@@ -133,9 +127,7 @@ def largest_difference(
     """Return the largest absolute difference of an output of the model in eval mode and one of `exported`.
 
     It is taken over all inputs and all elements, as a float. Outputs of different shapes (even of shapes that
-    broadcast), and a difference that is NaN, make it infinity; other outputs are finite. With nothing to
-    compare (no inputs, or empty outputs) it is 0.0. Afterwards every submodule has the mode that it had. An
-    error of `exported` comes through.
+    broadcast) and a NaN in an output make it infinity. Afterwards every submodule has the mode that it had.
     """
     # begin solution: compare shapes first, then values
     largest = 0.0
@@ -144,9 +136,8 @@ def largest_difference(
             expected, actual = model(x), exported(x)
             if expected.shape != actual.shape:
                 return float("inf")
-            if expected.numel():
-                difference = (expected - actual).abs().max().item()
-                largest = max(largest, float("inf") if difference != difference else difference)
+            difference = (expected - actual).abs().max().item()
+            largest = max(largest, float("inf") if difference != difference else difference)
     return largest
     # end solution
 
@@ -156,9 +147,9 @@ def to_onnx(model: nn.Module, example: Tensor) -> bytes:
 
     Its batch dimension is dynamic, whatever the number of rows of `example`, also one. Its outputs are
     those of the model in eval mode, up to 1e-4. The model is float32, of linear layers, BatchNorm, ReLU and
-    Dropout. Either exporter of torch will do (`dynamo=False` is much faster), with any opset.
+    Dropout. Either exporter of torch will do; `dynamo=False` is much faster.
 
-    Judged only where the packages onnx and onnxscript are installed: `pip install 'lab-bench[onnx]'`.
+    This is judged only where the packages onnx and onnxscript are installed: `pip install 'lab-bench[onnx]'`.
     """
     # begin solution: export with names and a dynamic batch dimension
     import io

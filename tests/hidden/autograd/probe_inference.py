@@ -49,7 +49,6 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
     """The modes of now."""
     return {
         "training": {name: part.training for name, part in model.named_modules()},
-        "flags": {name: each.requires_grad for name, each in model.named_parameters()},
         "grad": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled(),
     }

@@ -19,24 +19,32 @@ PARTS = ("", "body", "body.0", "body.1", "body.2", "head")
 MODES = (PARTS, (), ("", "body", "body.0", "body.2", "head"), ("body.1", "head"))
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("model.eval() sets the mode of every submodule, torch.no_grad() grad mode.")
 def test_inside(student: Student) -> None:
-    """Inside the block every submodule is in evaluation mode, and grad mode is off."""
+    """Inside the block the model is in evaluation mode, and grad mode is off."""
     for training in MODES:
         inside = blocks(student, training).shots[1]
-        modes = entry(inside, "training", kind=dict).values()
-        told = "The model, or a part of it, is in training mode inside the block: model.eval()."
-        assert all(mode is False for mode in modes), told
+        told = "The model is in training mode inside the block: model.eval()."
+        assert entry(inside, "training", "") is False, told
         told = "Grad mode is on inside the block: eval() changes layers, and builds graphs all the same."
         assert entry(inside, "grad") is False, told
-        told = "requires_grad is changed inside the block: leave it, and use torch.no_grad()."
-        flags = entry(inside, "flags", kind=dict).items()
-        assert all(flag is (name not in FROZEN) for name, flag in flags), told
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(3)
+@pytest.mark.requires("test_inside")
+@pytest.mark.place("evaluating")
+@pytest.mark.hint("model.eval() sets the mode of the parts, and of their parts, too.")
+def test_inside_parts(student: Student) -> None:
+    """Inside the block every submodule of the model is in evaluation mode."""
+    for training in MODES:
+        modes = entry(blocks(student, training).shots[1], "training", kind=dict).values()
+        told = "A part of the model is in training mode inside the block: model.eval()."
+        assert all(mode is False for mode in modes), told
+
+
+@pytest.mark.points(9)
 @pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("Remember [(m, m.training) for m in model.modules()], and set each one back.")
@@ -46,19 +54,19 @@ def test_modes_are_set_back(student: Student) -> None:
         blocks(student, training).check("after the block")
 
 
-@pytest.mark.points(16)
-@pytest.mark.requires("test_modes_are_set_back")
+@pytest.mark.points(9)
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
-    """An exception of the block is passed on, and the modes are set back."""
-    errors = ("ZeroDivisionError", "ValueError", "RuntimeError", "KeyboardInterrupt")
-    for training, error in zip(MODES, errors, strict=True):
-        seen = blocks(student, training, fails=error)
+    """An exception of the block is passed on, and the mode is set back."""
+    for error in ("ZeroDivisionError", "ValueError", "RuntimeError", "KeyboardInterrupt"):
+        seen = blocks(student, PARTS, fails=error)
         told = "The exception of the block {}: it has to be passed on as it is."
         assert seen.raised is not None, told.format("disappears")
         assert seen.raised is True, told.format("becomes another one")
-        seen.check("after a block that raised")
+        told = "The model is left in evaluation mode after a block that raised."
+        assert entry(seen.shots[2], "training", "") is True, told
 
 
 @pytest.mark.points(2)
@@ -69,7 +77,14 @@ def test_grad_mode_is_set_back(student: Student) -> None:
     """Grad mode and inference mode are afterwards what they were around the block."""
     for around in ("no_grad", "inference_mode", "enable_grad"):
         for fails in ("", "ValueError"):
-            blocks(student, MODES[0], around=around, fails=fails).check(f"after it, under {around}")
+            seen = blocks(student, MODES[0], around=around, fails=fails)
+            for key in ("grad", "inference"):
+                words = {True: "on", False: "off"}
+                old, new = (words.get(entry(seen.shots[i], key, kind=bool)) for i in (0, 2))
+                told = (
+                    f"{key.capitalize()} mode is {new} after a block under {around}: it was {old}."
+                )
+                assert old == new, told
 
 
 @pytest.mark.points(2)
@@ -111,7 +126,6 @@ def test_predictions(student: Student) -> None:
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_predictions")
 @pytest.mark.place("predict")
 @pytest.mark.hint("Go through the loader once, with a for loop; ask for no length, and no targets.")
 def test_loaders(student: Student) -> None:
@@ -124,23 +138,31 @@ def test_loaders(student: Student) -> None:
 
 
 @pytest.mark.points(5)
-@pytest.mark.requires("test_predictions")
 @pytest.mark.place("predict")
 @pytest.mark.hint("Run the whole loop inside with evaluating(model):.")
 def test_how_the_model_runs(student: Student) -> None:
     """model(inputs) runs once for each batch, in evaluation mode, while grad mode is off."""
     for training in MODES:
-        pairs = [(torch.randn(n, 3).double(), None) for n in (4, 3, 2)]
+        pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in (4, 3, 2)]
         report = student.run("predicted", made(student, new_state(), training), pairs)
         calls = entry(report, "calls", kind=list)
         for call in calls:
-            told = "The model runs in training mode, or a part of it: call eval(), then predict."
-            modes = entry(call, "training", kind=dict).values()
-            assert all(mode is False for mode in modes), told
+            told = "The model runs in training mode: call eval(), then predict."
+            assert entry(call, "training", "") is False, told
             told = "The model runs with grad mode on: a graph is built, whatever is cut off later."
             assert entry(call, "grad") is False, told
         rows = [entry(call, "rows") for call in calls]
         assert_equal(rows, [4, 3, 2], what="the list of how many rows the model got in each call")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("predict")
+@pytest.mark.hint("evaluating(model) puts every submodule into evaluation mode.")
+def test_predictions_of_a_training_model(student: Student) -> None:
+    """The predictions are those of evaluation mode, whatever the mode of each submodule."""
+    for training in MODES:
+        inputs = [torch.randn(n, 3).double() for n in (4, 4)]
+        check_predictions(student, new_state(), [2], inputs, training=training)
 
 
 @pytest.mark.points(17)
@@ -148,9 +170,9 @@ def test_how_the_model_runs(student: Student) -> None:
 @pytest.mark.place("predict")
 @pytest.mark.hint("Under no_grad outputs are ordinary; concatenate outside inference_mode.")
 def test_predictions_are_ordinary(student: Student) -> None:
-    """The result has no graph and is no inference tensor."""
+    """The result has no graph and is not an inference tensor."""
     for sizes in ((4, 2), (3,)):
-        pairs = [(torch.randn(n, 3).double(), None) for n in sizes]
+        pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in sizes]
         for training in MODES:
             laws.check_ordinary(student, "predict", made(student, new_state(), training), pairs)
 
@@ -161,7 +183,7 @@ def test_predictions_are_ordinary(student: Student) -> None:
 def test_predict_leaves_the_rest(student: Student) -> None:
     """Modes, model and batches are as they were, also where the model or the loader raises."""
     for training in MODES[1:3]:
-        pairs = [(torch.randn(n, 3).double().requires_grad_(), None) for n in (4, 2)]
+        pairs = [(torch.randn(n, 3).double().requires_grad_(), torch.zeros(n)) for n in (4, 2)]
         model = made(student, new_state(), training)
         laws.check_changes_nothing(student, "predict", model, pairs)
         told = "Grad mode is on after predict: it was off before, set it back to that."
@@ -200,7 +222,7 @@ def test_ordinary_copy(student: Student) -> None:
 @pytest.mark.place("ordinary")
 @pytest.mark.hint("if not x.is_inference(): return x")
 def test_ordinary_is_itself(student: Student) -> None:
-    """What is no inference tensor comes back as the same object, in its graph."""
+    """An ordinary tensor comes back as the same object, in its graph."""
     for kind in ("data", "leaf", "result"):
         for inside in (False, True):
             report = student.run("ordinary_of", torch.randn(2, 3).T, kind, inside)
@@ -257,13 +279,8 @@ class Blocks:
         }
         what = f"the dict of the submodules' modes {when}"
         for i in reversed(range(len(self.parts))):
-            before, after = self.shots[i], self.shots[2 * len(self.parts) - i]
+            after = self.shots[2 * len(self.parts) - i]
             assert_equal(entry(after, "training"), modes[i], what=what, mistakes=wrong)
-            for key in ("grad", "inference"):
-                words = {True: "on", False: "off"}
-                old, new = (words.get(entry(shot, key, kind=bool)) for shot in (before, after))
-                told = f"{key.capitalize()} mode is {new} {when}: it was {old} before the block."
-                assert old == new, told
 
 
 def blocks(
@@ -283,10 +300,15 @@ def outputs(state: State, shape: Sequence[int], x: Tensor) -> Tensor:
 
 
 def check_predictions(
-    student: Student, state: State, shape: list[int], inputs: list[Tensor], loader: Any = None
+    student: Student,
+    state: State,
+    shape: list[int],
+    inputs: list[Tensor],
+    loader: Any = None,
+    training: Sequence[str] = (),
 ) -> None:
-    """predict is right for a model in evaluation mode; the usual mistakes have names."""
-    loader = [(x, None) for x in inputs] if loader is None else loader
+    """predict is right for a model some parts of which are in training mode."""
+    loader = [(x, torch.zeros(len(x))) for x in inputs] if loader is None else loader
     results = [2 * outputs(state, shape, x) for x in inputs]
     right = torch.cat(results)
     before, behind = (torch.cat(part or results) for part in (results[:-1], results[1:]))
@@ -299,7 +321,7 @@ def check_predictions(
         "Your result is in another order than the loader.": torch.cat(results[::-1]),
         "Your result is that without hooks: call model(inputs), not model.forward.": right / 2,
     }
-    model = made(student, state, (), shape=shape)
+    model = made(student, state, training, shape=shape)
     value = student.function("predict")(model, loader)
     assert_close(value, right, what="the result of predict", mistakes=known)
 

@@ -25,11 +25,16 @@ class Around(TorchDispatchMode):
 
 
 def raw(calls: Any) -> Any:
-    """The fields of each call of a logger or a list; None if there is no list."""
+    """The fields of each call of a logger or a list, a bare tuple as it is; None if there is no list."""
     calls, names = getattr(calls, "calls", calls), ("name", "input_shapes", "output_shapes")
     if not isinstance(calls, list):
         return None
-    return [[getattr(call, name, "no OperatorCall") for name in names] for call in calls]
+    return [
+        call
+        if type(call) is tuple and len(call) == 3
+        else [getattr(call, name, "no OperatorCall") for name in names]
+        for call in calls
+    ]
 
 
 def recorded(module: Any, programs: list[str], tensors: dict[str, Tensor]) -> list[Any]:
@@ -38,18 +43,21 @@ def recorded(module: Any, programs: list[str], tensors: dict[str, Tensor]) -> li
     for program in programs:
         scope = {"torch": torch, **{name: tensor.clone() for name, tensor in tensors.items()}}
         logger = module.OperatorLogger()
+        before = len(raw(logger) or ())
         around.clear()
         with Around(), logger:  # type: ignore[no-untyped-call]
             exec(program, scope)  # the suite's own text
-        result = scope["result"]
+        calls, result = raw(logger), scope["result"]
         items = result if isinstance(result, tuple) else (result,)
         values = [item.detach() if isinstance(item, Tensor) else item for item in items]
-        reports.append({"calls": raw(logger), "around": list(around), "values": values})
+        reports.append(
+            {"calls": calls and calls[before:], "around": list(around), "values": values}
+        )
     return reports
 
 
 def entered(module: Any, x: Tensor) -> list[Any]:
-    """What loggers hold: one around the second, and entered again; one called directly; a third."""
+    """What loggers hold: one around the second, and entered again; the second; a third."""
     first, second = module.OperatorLogger(), module.OperatorLogger()
     new = raw(first)
     with first:
@@ -61,7 +69,6 @@ def entered(module: Any, x: Tensor) -> list[Any]:
     x / x
     with first:
         x.neg()
-    second.__torch_dispatch__(torch.ops.aten.neg.default, (), (x,))
     return [total, new, between, raw(first), raw(second), raw(module.OperatorLogger())]
 
 

@@ -98,17 +98,14 @@ def optimizer(
 ) -> Any:
     """An optimizer of torch after some steps, with more entries in its state.
 
-    It lacks a parameter of the model that has no gradient, and has one that is none of the model's.
+    It lacks a parameter of the model that has no gradient.
     """
-    device = next((p.device for p in model.parameters()), "cpu")
-    outside, lacking = nn.Parameter(tensor([2], "float32", device)), set[Any]()
-    lacking.update([p for p in model.parameters() if p.grad is None][:1])
-    groups = [[p for p in model.parameters() if p not in lacking], [outside]]
-    made = getattr(torch.optim, name)([{"params": group} for group in groups], **options)
+    lacking = [id(p) for p in model.parameters() if p.grad is None][:1]
+    parameters = [p for p in model.parameters() if id(p) not in lacking]
+    made = getattr(torch.optim, name)(parameters, **options)
     for _ in range(steps):
         made.step()
-    outside.grad = torch.ones_like(outside)
-    for parameter, state in zip([outside, *groups[0]], states, strict=False):
+    for parameter, state in zip(parameters, states, strict=False):
         for key, value in state.items():
             if isinstance(value, (list, tuple)):
                 value = tensor(value[0], value[1], parameter.device)

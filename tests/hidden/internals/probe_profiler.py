@@ -64,8 +64,9 @@ def stepped(module: Any, steps: int, *arguments: Any, **keywords: Any) -> dict[s
     except ValueError as error:
         text = str(error)[:200]
     stop()
-    kinds = [type(cycle).__name__ for cycle in value] if isinstance(value, list) else []
-    return {"value": value, "kinds": kinds, "calls": calls, "text": text}
+    if isinstance(value, list):
+        value = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in value]
+    return {"value": value, "calls": calls, "text": text}
 
 
 def stop() -> None:
@@ -85,17 +86,18 @@ def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - 2 * targets).square().mean()
 
 
-def trained(module: Any, start: Tensor, batches: Any, watched: bool, training: bool) -> Any:
+def trained(module: Any, start: Tensor, batches: Any, watched: bool) -> Any:
     """Losses, weights after each step, and the labels and marks of a profile with begin and end."""
-    model = nn.Linear(3, 2, bias=False).train(training)
+    model = nn.Linear(3, 2, bias=False)
     model.weight = nn.Parameter(start.clone())
     model.weight.grad = torch.full_like(start, 3.0)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-    modes, losses, weights, spans = [], [], [], []
+    runs, losses, weights, spans = 0, [], [], []
     cpu, keep = [ProfilerActivity.CPU], ("forward", "backward", "optimizer", "mark ")
 
     def ran(_: Any, __: Any, outputs: Tensor) -> None:
-        modes.append(model.training)
+        nonlocal runs
+        runs += 1
         mark("model")
         if outputs.requires_grad:
             outputs.register_hook(lambda _: mark("backward pass"))
@@ -111,5 +113,4 @@ def trained(module: Any, start: Tensor, batches: Any, watched: bool, training: b
         events = profiler.events() if profiler is not None else []
         labels = [e for e in events if e.name.startswith(keep)]
         spans.append([[e.name, e.time_range.start, e.time_range.end] for e in labels])
-    modes.append(model.training)
-    return {"losses": losses, "weights": weights, "spans": spans, "modes": modes}
+    return {"losses": losses, "weights": weights, "spans": spans, "runs": runs}

@@ -18,9 +18,9 @@ TENSORS = {"a": torch.arange(6.0).view(2, 3).cos(), "b": torch.arange(12.0).view
 TENSORS |= {"c": torch.arange(4.0).exp(), "i": torch.tensor([2, 0])}
 # Short programs over clones of these, run here and in the sandbox.
 PLAIN = """x = torch.addmm(c, a, b); result = torch.relu(a @ b + c).sum() * 2, x
-result = torch.nn.functional.linear(a, b.t(), c)
+result = torch.dot(c, c).exp()
 result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)
-result = a[:0] @ b
+result = torch.ones(0, 3) @ b
 result = torch.where(a > 0, a, 0.0).clamp(min=None, max=1.0)"""
 LISTS = """result = torch.cat([a, a * 2, a[:, :1]], 1)
 a[:, i] = b[:2, :2]; result = a[:, i]
@@ -31,7 +31,7 @@ torch._foreach_mul_([a, c], 2); result = a, c"""
 KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(2, 4))
 x = torch.searchsorted(a, a, sorter=a.argsort(1)); \
 result = x, torch.topk(a, 1, out=(a.new_empty(2, 1), i.new_empty(2, 1)))[0]
-torch.unbind_copy(a, out=[c.new_empty(3), c.new_empty(3)]); result = torch.add(a, a, alpha=3)"""
+result = torch.add(a, a, alpha=3)"""
 IN_PLACE = """a.t_(); result = a
 view = b.t(); view.add_(1); result = b, view._base is b
 c.unsqueeze_(0); c.squeeze_(0); result = c.mul_(2) is c
@@ -54,9 +54,9 @@ class Reference(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         flat, keywords, top = shapes_of(args), shapes_of(kwargs), shapes_of(args, deep=False)
+        blanks = tuple(tuple(getattr(leaf, "shape", ())) for leaf in tree_leaves((args, kwargs)))
         result = func(*args, **(kwargs or {}))
         after, out, first = shapes_of((args, kwargs)), shapes_of(result), shapes_of([result], False)
-        blanks = tuple(tuple(getattr(leaf, "shape", ())) for leaf in tree_leaves((args, kwargs)))
         name, inputs, packet = str(func), flat + keywords, str(func.overloadpacket)
         CALLS.append({
             "": (name, inputs, out),
@@ -96,11 +96,10 @@ def test_keeps_no_tensor(student: Student) -> None:
 @pytest.mark.hint("OperatorCall(str(func), the inputs' shapes, the outputs' shapes), each time.")
 def test_names_and_shapes(student: Student) -> None:
     """Each operator is recorded in order: its name, and the shapes of its tensors, of nothing else."""
-    check_programs(student, PLAIN)
+    check_programs(student, PLAIN, exact=True)
 
 
 @pytest.mark.points(8)
-@pytest.mark.requires("test_names_and_shapes")
 @pytest.mark.place("OperatorLogger.__torch_dispatch__")
 @pytest.mark.hint("result = func(*args, **kwargs), once, and no other computation with tensors.")
 def test_runs_the_same(student: Student) -> None:
@@ -134,7 +133,7 @@ def test_loggers(student: Student) -> None:
     outer, again, both = lists
     check_calls(outer, rows, "the calls of the outer logger", inner)
     check_calls(again, every, "the calls of the outer logger, entered again,", fresh)
-    check_calls(both, [rows[1], every[3]], "the calls of the inner logger, called without kwargs,")
+    check_calls(both, rows[1:2], "the calls of the inner logger")
 
 
 @pytest.mark.points(6)
@@ -225,11 +224,9 @@ PRODUCTS: Any = [
     ("aten.addmm", [(), (5, 2), (2, 3)], (5, 3), 60), ("aten.bmm", [(3, 2, 5), (3, 5, 4)], (3, 2, 4), 240),
     ("aten.baddbmm", [(2, 4), (5, 2, 3), (5, 3, 4)], (5, 2, 4), 240),
     ("aten.baddbmm", [(2, 3, 1), (2, 3, 7), (2, 7, 2)], (2, 3, 2), 168),
-    ("aten.mm", [(4, 0), (0, 5)], (4, 5), 0), ("aten.mm", [(0, 4), (4, 5)], (0, 5), 0),
-    ("aten.bmm", [(0, 2, 5), (0, 5, 4)], (0, 2, 4), 0), ("aten.addcmul", [(3, 3)] * 3, (3, 3), 0),
-    ("aten.lgamma", [(3, 3)], (3, 3), 0), ("aten.add.Tensor", [(3, 3)] * 2, (3, 3), 0),
-    ("aten.mul.Tensor", [(3, 3)] * 2, (3, 3), 0), ("aten.zeros", [], (3, 3), 0),
-    ("lab.addmm", [(3, 3)] * 3, (3, 3), 0),
+    ("aten.addcmul", [(3, 3)] * 3, (3, 3), 0), ("aten.lgamma", [(3, 3)], (3, 3), 0),
+    ("aten.add.Tensor", [(3, 3)] * 2, (3, 3), 0), ("aten.mul.Tensor", [(3, 3)] * 2, (3, 3), 0),
+    ("aten.zeros", [], (3, 3), 0),
     ("aten.mm", [(70000, 80000), (80000, 90000)], (70000, 90000), 1_008_000_000_000_000),
 ]  # fmt: skip
 LINES = [[name + ".default" * (name.count(".") < 2), tuple(x), (y,)] for name, x, y, _ in PRODUCTS]
@@ -247,7 +244,7 @@ def test_flops(student: Student) -> None:
             "The batch size is missing: bmm is as many products.": right // max(1, batch),
             "The addition of the bias is counted, too.": right + size * ("addmm" in line[0]),
             "Each entry takes k additions, too: 2 * k operations.": right - size,
-            "It is no matrix product of PyTorch: count 0.": (9, 54)["lab" in line[0]],
+            "It is no matrix product: count 0.": 9,
             "It is 0: this operator is a matrix product.": 0,
         }
         flops = student.function("matmul_flops")(student.made("rows", [line]))
@@ -286,29 +283,48 @@ def compared(student: Student, *groups: str) -> Iterator[tuple[str, Any, list[An
             yield program, report, list(CALLS), values
 
 
-def check_programs(student: Student, programs: str) -> None:
+def check_programs(student: Student, programs: str, exact: bool = False) -> None:
     """The calls of each program are recorded rightly, and its results are those without a logger."""
     for program, report, reference, results in compared(student, programs):
         known = {told: [call[told] for call in reference] for told in reference[0]}
-        check_calls(entry(report, "calls"), known.pop(""), f"logger.calls of `{program}`", known)
+        what = f"logger.calls of `{program}`"
+        check_calls(entry(report, "calls"), known.pop(""), what, known, exact)
         assert_close(entry(report, "values"), results, what=f"the results of `{program}`")
 
 
-def check_calls(calls: Any, right: list[Any], what: str, mistakes: Any = None) -> None:
-    for call in entry(calls, kind=list, told=f"There is no list where {what} should be."):
-        name, *sides = entry(call, kind=list, count=3)
-        entry(call, 0, kind=str, told=f"A name in {what} is no str: take str(func).")
+def check_calls(
+    calls: Any, right: list[Any], what: str, mistakes: Any = None, exact: bool = False
+) -> None:
+    """Compare the calls; names in full and the form of a call count in one test, where `exact`."""
+    calls = entry(calls, kind=list, told=f"There is no list where {what} should be.")
+    for call in calls:
+        name, *sides = entry(call, kind=(list, tuple), count=3)
+        entry(call, 0, kind=str, told=f"A name in {what} is not a str: take str(func).")
         told = f"In {what} {name[:80]} has something else than one tuple(tensor.shape) for each tensor."
         for shapes in sides:
             for shape in entry(shapes, kind=(list, tuple), told=told):
-                assert isinstance(shape, tuple) and all(type(n) is int for n in shape), told
-    known = {told: in_words(wrong) for told, wrong in (mistakes or {}).items()}
-    assert_equal(in_words(calls), in_words(right), what=what, mistakes=known)
+                if exact:
+                    good = isinstance(shape, tuple) and all(type(n) is int for n in shape)
+                    assert good, told
+        if exact:
+            assert isinstance(call, list), f"In {what} {name[:80]} is not an OperatorCall."
+    words = in_words if exact else in_few_words
+    known = {told: words(wrong) for told, wrong in (mistakes or {}).items()}
+    assert_equal(words(calls), words(right), what=what, mistakes=known)
 
 
 def in_words(calls: list[Any]) -> list[str]:
     """Each call as "aten.cat.default of [(2, 3), (1, 3)] gives [(3, 3)]"."""
     return [f"{name} of {[*map(tuple, x)]} gives {[*map(tuple, y)]}" for name, x, y in calls]
+
+
+def in_few_words(calls: list[Any]) -> list[str]:
+    """Each call as "cat of [(2, 3), (1, 3)] gives [(3, 3)]", without shapes of numbers."""
+    rows = []
+    for name, *sides in calls:
+        operator = name.removeprefix("aten").lstrip(".:").split(".")[0]
+        rows.append([operator, *[[shape for shape in side if shape] for side in sides]])
+    return in_words(rows)
 
 
 def check_errors(student: Student, name: str, where: str) -> None:

@@ -29,13 +29,18 @@ MARKS = {"model": "forward", "loss": "forward", "backward pass": "backward", "st
 @pytest.mark.place("top_operators")
 @pytest.mark.hint("sorted(entries, key=lambda e: getattr(e, sort_by), reverse=True)[:n]")
 def test_top(student: Student) -> None:
-    """The n largest by sort_by come first, each with its name, calls, self and total time."""
+    """The n largest by sort_by come in order, each with its name, calls, self time and total time."""
     for count in (15, 8):
         rows = averages(count)
         for n, sort_by in itertools.product((10, 3, 1, 40), SORTS):
             check_top(student, rows, n, sort_by)
     for count, *arguments in ((14,), (5, 4), (0, 10, "count")):
         check_top(student, averages(count), *arguments)
+    report = student.run("top_operators", averages(3))
+    for item in entry(report, "value", kind=list):
+        kinds = [type(part) for part in fields(item, *FIELDS)]
+        told = "OperatorStats holds a str, an int and two floats: take the entry's attributes as they are."
+        assert kinds == [str, int, float, float], told
 
 
 @pytest.mark.points(3)
@@ -43,13 +48,11 @@ def test_top(student: Student) -> None:
 @pytest.mark.place("top_operators")
 @pytest.mark.hint('Leave out key.startswith("ProfilerStep") first, and no more; sort a copy.')
 def test_top_steps(student: Student) -> None:
-    """ProfilerStep is left out first, and nothing else, no equal entry either; averages stay."""
+    """ProfilerStep is left out before the cut, and nothing else is; the list of averages stays as it is."""
     steps = [(f"{STEP}{end}", 900 + i, 9e6 + i, 9e7 + i) for i, end in enumerate(("*", "#2", ""))]
-    others = [(f"my {STEP}*", 70, 5e6, 6e6), ("profiler::step", 800, 0.25, 0.5)]
-    others += [("", 700, 1.0, 2.0), ("[memory]", 0, 0.0, 0.0), ("forward", 650, 4e6, 8e6)]
+    others = [("[memory]", 0, 0.0, 0.0), ("forward", 650, 4e6, 8e6)]
     others += [("Optimizer.step", 60, 2.0, 7e6), ("forward", 640, 3e6, 9e6)]
-    others += [("profilerstep", 50, 3.0, 4.0), ("Profiler", 40, 5.0, 6.0)]
-    rows = random.sample([*averages(6), *steps, *others], 18)
+    rows = random.sample([*averages(6), *steps, *others], 13)
     for n, sort_by in itertools.product((2, 5, 40), SORTS):
         check_top(student, rows, n, sort_by)
     check_top(student, steps, 3, "count")
@@ -61,7 +64,9 @@ def test_top_steps(student: Student) -> None:
         right = sorted((row[column] for row in rows), reverse=True)[:n]
         what = f"the list of the values by {sort_by}"
         assert_equal([row[column] for row in value], right, what=what)
-        assert len({*value} & {*rows}) == n, "An entry is there twice, or is none of the averages."
+        assert len({*value} & {*rows}) == n, (
+            "An entry is there twice, or is not one of the averages."
+        )
         left = [tuple(entry(row, kind=list)) for row in entry(report, "left", kind=list)]
         assert left == given, "The list of averages is changed: sort a copy, sorted(averages)."
 
@@ -144,7 +149,7 @@ def test_steps(student: Student) -> None:
 @pytest.mark.place("profile_steps")
 @pytest.mark.hint("schedule(..., repeat=repeat); steps // (wait + warmup + active) are whole.")
 def test_steps_cut(student: Student) -> None:
-    """A cycle that the end cuts short is left out; at most `repeat` come, and later steps run, too."""
+    """A cycle that the end cuts short is left out; there are at most `repeat`, and later steps run, too."""
     table = [(steps, 1, 1, 2, n) for steps, n in ((12, 1), (9, 2), (4, 1), (6, 2), (8, 5))]
     table += [(5, 0, 0, 1, 3), (5, 0, 0, 2, 1), (5, 0, 0, 2, 0), (3, 0, 1, 3, 0)]
     for steps, *numbers in (*table, *((steps,) for steps in (7, 6, 11, 3, 2, 1, 0))):
@@ -162,8 +167,8 @@ def test_steps_errors(student: Student) -> None:
     for (name, number), steps in itertools.product(table, (4, 0)):
         report = student.run("stepped", steps, **{name: number})
         text = entry(report, "text")
-        told = f"{name}={number} is no ValueError whose message names {name}."
-        assert isinstance(text, str) and name in text, told
+        told = f"{name}={number} does not raise a ValueError whose message names {name}."
+        assert isinstance(text, str) and name in text.lower(), told
         told = f"Steps have run before the ValueError for {name}={number}: check first."
         assert laws.same(entry(report, "calls"), []), told
 
@@ -173,8 +178,8 @@ def test_steps_errors(student: Student) -> None:
 @pytest.mark.hint("zero_grad, the loss, backward, step; return loss.detach().")
 def test_training(student: Student) -> None:
     """Steps train as ever, from clear gradients; the loss comes back, with and without a profiler."""
-    for watched, training in itertools.product((False, True), repeat=2):
-        start, batches, report = trained(student, watched, training)
+    for watched in (False, True):
+        start, batches, report = trained(student, watched)
         added = [weight for *_, weight in steps_of(start, batches, old=1.0)]
         for i, (loss, swapped, weight) in enumerate(steps_of(start, batches)):
             value, graph = entry(report, "losses", i, kind=list, count=2)
@@ -184,20 +189,17 @@ def test_training(student: Student) -> None:
             named = {"Old gradients are added: clear them before the backward pass.": added[i]}
             what = f"the weight after step {i}"
             assert_close(entry(report, "weights", i), weight, what=what, mistakes=named)
-        *modes, after = entry(report, "modes", kind=list)
-        told = f"In 3 steps the model runs {len(modes)} times: call model(inputs) once, which also "
-        assert len(modes) == 3, f"{told}runs its hooks."
-        told = "The mode of the model is changed."
-        assert [*modes, after] == [training] * 4, told
+        runs = entry(report, "runs", kind=int)
+        told = f"In 3 steps the model runs {runs} times: call model(inputs) once, which also "
+        assert runs == 3, f"{told}runs its hooks."
 
 
 @pytest.mark.points(9)
-@pytest.mark.requires("test_training")
 @pytest.mark.place("train_step")
 @pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
 def test_labels(student: Student) -> None:
-    """Each part is inside of its label, and the labels come once, one after the other."""
-    for spans in entry(trained(student, True, True)[-1], "spans", kind=list, count=3):
+    """Each part runs inside its label, and the labels come once each, one after the other."""
+    for spans in entry(trained(student, True)[-1], "spans", kind=list, count=3):
         names = [entry(span, 0, kind=str) for span in spans]
         pairs = [[entry(span, i, kind=float) for i in (1, 2)] for span in spans]
         times = dict(zip(names, pairs, strict=True))
@@ -221,13 +223,11 @@ def averages(count: int) -> list[Row]:
 
 def rows_of(value: Any) -> list[Row]:
     """The fields of a list of OperatorStats."""
-    told, rows = "The result is no list of OperatorStats.", []
+    told, rows = "The result is not a list of OperatorStats.", []
     for item in entry(value, kind=list, told=told):
-        row = tuple(fields(entry(item, kind=Record, told=told), *FIELDS, told=told))
-        kinds = [type(part) for part in row]
-        right = kinds[:2] == [str, int] and {*kinds[2:]} <= {int, float}
-        assert right, f"{told} It has other types."
-        rows.append(row)
+        name, calls, *times = fields(entry(item, kind=Record, told=told), *FIELDS, told=told)
+        assert type(calls) in (int, float), "The number of calls in OperatorStats is not an int."
+        rows.append((name, int(calls), *times))
     return rows
 
 
@@ -287,13 +287,12 @@ def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) 
         return [calls_of(span) for span in spans if span]
 
     report = student.run("stepped", steps, *arguments, **keywords)
-    assert entry(report, "text") is None, f"It raises a ValueError for {given}."
+    assert entry(report, "text") is None, f"profile_steps raises a ValueError for {given}."
     what = f"the list of the steps that run for {steps} steps"
     assert_equal(entry(report, "calls"), [*range(steps)], what=what)
-    told = "The result is no list of plain dicts."
+    told = "The result is not a list of dicts."
     cycles = entry(report, "value", kind=list, told=told)
     counts = [entry(calls, kind=dict, told=told) for calls in cycles]
-    assert entry(report, "kinds") == ["dict"] * len(counts), told
     told = "There are keys that begin with ProfilerStep: leave them out."
     assert not any(str(key).startswith(STEP) for calls in counts for key in calls), told
     own = ("aten::sin", "aten::cos", "aten::ones", "work ")
@@ -314,11 +313,11 @@ def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) 
     assert_equal(counts, right, what=what, mistakes=mistakes, ordered=False)
 
 
-def trained(student: Student, watched: bool, training: bool) -> tuple[Any, Any, Any]:
+def trained(student: Student, watched: bool) -> tuple[Any, Any, Any]:
     """The weight, three batches, and the probe's report of a step on each."""
     start = torch.randn(2, 3).double()
     batches = [(torch.randn(n, 3).double(), torch.randn(n, 2).double()) for n in (4, 2, 5)]
-    return start, batches, student.run("trained", start, batches, watched, training)
+    return start, batches, student.run("trained", start, batches, watched)
 
 
 def steps_of(start: Any, batches: Any, old: float = 0.0) -> Any:

@@ -64,9 +64,9 @@ def compiled(module: Any, x: Tensor) -> dict[str, Any]:
 
 
 def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = None) -> Any:
-    """A function with so many breaks (no tensor for 3, at its end for 4), and counters of its runs.
+    """A function with so many breaks (no tensor operation for 3), and counters of its runs.
 
-    For 2 it is as many as its second argument, minus one, up to 5. torch.compile gives up a loop with a break in it.
+    For 2 they are as many as its second argument less one, up to 5: torch.compile gives up a loop with breaks.
     """
     total, outside = torch.zeros(()) if runs is None else runs, [] if plain is None else plain
     ran: Any = torch._dynamo.disable(lambda: total.add_(1))  # a break, which counts every run
@@ -74,8 +74,8 @@ def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = 
     def f(x: Any = None, factor: int = 2) -> Any:
         if not torch.compiler.is_compiling():
             outside.append(1)
-        if breaks > 2:
-            return 3 if breaks == 3 else (x * factor, ran())[0]
+        if breaks == 3:
+            return 3
         x = x * factor
         ran() if breaks else total.add_(1)
         x = x + 1
@@ -95,7 +95,33 @@ def function(module: Any, breaks: int, runs: Tensor | None = None, plain: Any = 
     return f
 
 
-def afresh(module: Any, name: str, breaks: int, times: int, *arguments: Any) -> dict[str, Any]:
+class _Plain:
+    """A counting backend, beside which a student's other functions are judged by themselves."""
+
+    def __init__(self) -> None:
+        self.graphs, self.operations = 0, list[int]()
+
+    def __call__(self, gm: Any, example_inputs: Any) -> Any:
+        self.graphs += 1
+        self.operations.append(0)  # how to count them is the student's to find out
+        return gm.forward
+
+
+def plainly(module: Any, name: str, *arguments: Any) -> Any:
+    """What a function gives with a plain backend in place of the student's, None where it fails."""
+    own = module.CountingBackend
+    module.CountingBackend = _Plain
+    try:
+        return getattr(module, name)(*arguments)
+    except Exception:  # noqa: BLE001 - it runs again with the student's own backend
+        return None
+    finally:
+        module.CountingBackend = own
+
+
+def afresh(
+    module: Any, with_plain: bool, name: str, breaks: int, times: int, *arguments: Any
+) -> dict[str, Any]:
     """What is said of a function that torch.compile gave up, and how often this one ran, and ran plainly."""
     runs, plain = torch.zeros(()), list[int]()
     f = function(module, breaks, runs, plain)
@@ -106,7 +132,10 @@ def afresh(module: Any, name: str, breaks: int, times: int, *arguments: Any) -> 
         compiled(torch.ones(7)), compiled(torch.ones(8))
     runs.zero_()
     plain.clear()
-    answers = [getattr(module, name)(f, *arguments) for _ in range(times)]
+    if with_plain:
+        answers = [plainly(module, name, f, *arguments) for _ in range(times)]
+    else:
+        answers = [getattr(module, name)(f, *arguments) for _ in range(times)]
     return {"answers": answers, "runs": int(runs), "plain": len(plain)}
 
 

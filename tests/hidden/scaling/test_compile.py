@@ -139,23 +139,38 @@ def test_compilations(student: Student) -> None:
     # The last one has its size from before, and another factor.
     calls = [*calls, *again, (calls[0][0], 3)]
     random.shuffle(calls)
-    value = student.function("compilations")(whole, calls, False)
     shown = ", ".join(str(len(x)) for x, _ in calls)
     what, right = f"compilations, dynamic=False, for sizes {shown},", compiled_anew(calls)
     wrong: dict[str, Any] = {
         dynamic: compiled_anew(calls, dynamic=None),
         "Only the first argument arrives.": compiled_anew([(x,) for x, _ in calls]),
     }
-    assert_equal(value, right, what=what, mistakes={**wrong, **mistaken(right)})
+    wrong |= mistaken(right)
+    check_count(student, right, what, wrong, "compilations", whole, calls, False)
     first, second, third = new_sizes(3)
     varied = sizes(first, first, second, third)
-    value = student.function("compilations")(broken, varied, dynamic=True)
     what, right = "compilations, dynamic=True, with a break, for four sizes", [2, 0, 0, 0]
     wrong = {dynamic: [2, 0, 1, 0], **mistaken(right)}
     wrong["A break adds a graph: count each graph of a call."] = [1, 0, 0, 0]
-    assert_equal(value, right, what=what, mistakes=wrong)
+    check_count(student, right, what, wrong, "compilations", broken, varied, True)
     value = student.function("compilations")(whole, [])
     assert_equal(value, [], what="compilations without calls")
+
+
+def check_count(
+    student: Student, right: Any, what: str, wrong: dict[str, Any], name: str, *args: Any
+) -> None:
+    """The function is right with a plain backend, or with the student's own."""
+    if laws.same(student.run("plainly", name, *args), right):
+        return  # what is wrong with the student's backend is judged above
+    assert_equal(student.function(name)(*args), right, what=what, mistakes=wrong)
+
+
+def afresh(student: Student, right: Any, *args: Any) -> list[Any]:
+    report = student.run("afresh", True, *args)
+    if not laws.same(entry(report, "answers"), right):
+        report = student.run("afresh", False, *args)
+    return fields(report, "answers", "runs", "plain")
 
 
 @pytest.mark.points(8)
@@ -166,15 +181,18 @@ def test_fresh_start(student: Student) -> None:
     first_size, *others = new_sizes(3)
     calls = sizes(*random.choice(([first_size, first_size], [first_size])), *others, others[0])
     count = len(calls)
-    report = student.run("afresh", "compilations", 0, 2, calls)
-    answers, runs, plain = fields(report, "answers", "runs", "plain")
-    first, second = entry(answers, kind=list, count=2)
     right = compiled_anew(calls, dynamic=None)
+    answers, runs, plain = afresh(student, [right, right], "compilations", 0, 2, calls)
+    first, second = entry(answers, kind=list, count=2)
     shown = ", ".join(str(len(x)) for (x,) in calls)
     what = f"compilations of an f that was compiled before, for sizes {shown},"
     before = "Sizes that varied before are remembered: torch._dynamo.reset() forgets them, too."
     at_once = [1, *[0] * (count - 1)]
-    wrong = {RESET: [0] * count, before: at_once, "None is no False.": compiled_anew(calls)}
+    wrong = {
+        RESET: [0] * count,
+        before: at_once,
+        "dynamic=None is not the same as False.": compiled_anew(calls),
+    }
     assert_equal(first, right, what=what, mistakes={**wrong, **mistaken(right)})
     still = "the second time: torch._dynamo.reset() comes first."
     wrong = {f"The size is a variable at once {still}": at_once}
@@ -192,9 +210,9 @@ def check_runs(plain: Any, runs: Any, calls: int, graphs: int) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("graph_breaks")
-@pytest.mark.hint("max(graphs - 1, 0) for the graphs of one call")
+@pytest.mark.hint("Count the graphs of one call: each break adds one to the first.")
 def test_breaks(student: Student) -> None:
-    """It is the number of graphs of one call, minus one, and 0 where nothing is compiled."""
+    """It is the number of graphs of one call, minus one."""
     for breaks in random.sample((2, 3, 4, 5), 2):
         wrong: dict[str, Any] = {
             "These are graphs: one break makes two of them.": breaks + 1,
@@ -202,15 +220,12 @@ def test_breaks(student: Student) -> None:
             "This is True or False: give a number.": True,
         }
         # The second argument says how many: one more.
-        function = student.made("function", 2)
-        value = student.function("graph_breaks")(function, torch.ones(3), breaks + 1)
+        arguments = student.made("function", 2), torch.ones(3), breaks + 1
         what = f"graph_breaks of a function with {breaks} breaks"
-        assert_equal(value, breaks, what=what, mistakes=wrong)
-    wrong = {"Without any graph there is no break: 0, not -1.": -1}
-    wrong["After this break nothing is compiled: it is one graph, minus one."] = 1
-    for breaks, f in ((3, "lambda x: 3"), (4, "a function that ends with a break")):
-        value = student.function("graph_breaks")(student.made("function", breaks), torch.ones(3))
-        assert_equal(value, 0, what=f"graph_breaks of {f}", mistakes=wrong)
+        check_count(student, breaks, what, wrong, "graph_breaks", *arguments)
+    what = "graph_breaks of a function in one piece"
+    whole = student.made("function", 0)
+    check_count(student, 0, what, {}, "graph_breaks", whole, torch.ones(3))
 
 
 @pytest.mark.points(4)
@@ -220,8 +235,7 @@ def test_breaks(student: Student) -> None:
 @pytest.mark.hint("torch._dynamo.reset() before f runs, once, compiled.")
 def test_breaks_fresh(student: Student) -> None:
     """It begins from a fresh start, and the function runs once."""
-    report = student.run("afresh", "graph_breaks", 1, 1, torch.ones(3))
-    answers, runs, plain = fields(report, "answers", "runs", "plain")
+    answers, runs, plain = afresh(student, [1], "graph_breaks", 1, 1, torch.ones(3))
     assert_equal(answers, [1], what="graph_breaks of an f compiled before", mistakes={RESET: [0]})
     check_runs(plain, runs, 1, 0)
 
@@ -240,7 +254,7 @@ def test_clip(student: Student) -> None:
     for shape in ((5,), (3, 4), (2, 3, 2), (), (1,)):
         unit = torch.randn(shape, dtype=torch.float64)
         unit = unit / unit.norm()
-        for norm, bound in ((7.0, 2.0), (0.3, 2.0), (1.9, 2.0), (3e-5, 1e-5), (1e30, 2.0)):
+        for norm, bound in ((7.0, 2.0), (0.3, 2.0), (1.9, 2.0), (70.0, 3.0)):
             x = norm * unit
             row = torch.stack([clip(y, bound) for y in x.reshape(-1, *shape[-1:])])
             wrong = {
@@ -249,10 +263,10 @@ def test_clip(student: Student) -> None:
                 "Each row is clipped by its own norm: take that of all of x.": row.reshape(shape),
                 "Each entry is clamped: scale all of x by one factor.": x.clamp(-bound, bound),
                 "Long vectors are divided by their norm: times max_norm.": unit,
-                "There is an epsilon in the denominator, 1e-6.": x * (bound / (norm + 1e-6)),
             }
             what = f"clip_by_norm of an x of shape {shape} and norm {norm:g} to {bound:g}"
-            assert_close(call(x, bound), clip(x, bound), what=what, mistakes=wrong)
+            right = clip(x, bound)  # an epsilon in the denominator, as PyTorch has it, is fine
+            assert_close(call(x, bound), right, what=what, mistakes=wrong, rtol=1e-5, atol=1e-7)
     x = torch.tensor([[3.0, 0.0], [0.0, -4.0]])
     assert_close(call(x, 5.0), x, what="clip_by_norm of x, whose norm is max_norm,")
 
@@ -262,8 +276,8 @@ def test_clip(student: Student) -> None:
 @pytest.mark.place("clip_by_norm")
 @pytest.mark.hint("0 / 0 is NaN: what does your formula divide by where the norm is 0?")
 def test_clip_zeros(student: Student) -> None:
-    """Zeros stay zeros, and an empty x stays empty."""
-    for shape in ((3,), (2, 3), (), (0,), (3, 0)):
+    """Zeros stay zeros."""
+    for shape in ((3,), (2, 3), ()):
         x, what = torch.zeros(shape, dtype=torch.float64), f"clip_by_norm of zeros of shape {shape}"
         value = assert_tensor(student.function("clip_by_norm")(x, 2.0), shape=shape, what=what)
         nan = {"0 / 0 is NaN, and so is 0 * inf: zeros should stay zeros.": x * torch.nan}
@@ -281,16 +295,15 @@ def test_clip_laws(student: Student) -> None:
         laws.check_changes_nothing(student, "clip_by_norm", x, bound)
         laws.check_dtypes(student, "clip_by_norm", x, bound)
     laws.check_layouts(student, "clip_by_norm", x, 1.0)
-    x = x.double()
+    x = 1e4 * x.double()
     laws.check_float64(student.function("clip_by_norm")(x, 1.0), clip(x, 1.0))
 
 
 @pytest.mark.points(18)
-@pytest.mark.requires("test_clip")
 @pytest.mark.place("clip_by_norm")
 @pytest.mark.hint("No .item(), no if, no print: comparisons and torch.where work on tensors.")
 def test_clip_one_graph(student: Student) -> None:
-    """Compiled, it is one graph for a long and a short x, by itself and inside of a function."""
+    """Compiled, it is one graph for a long and a short x, by itself and inside another function."""
     x = torch.randn(3, 4)
     long, short = 5 * x / x.norm(), x / x.norm()
     for inner in (True, False):

@@ -83,6 +83,6 @@ def test_example_ordinary(student: Student) -> None:
         report = student.run("ordinary_of", x, inside)
         assert_close(entry(report, "values"), x, what="the result of ordinary")
         where = "called in inference mode" if inside else "called outside of inference mode"
-        told = f"The result is an inference tensor still, {where}."
+        told = f"The result is still an inference tensor, {where}."
         assert entry(report, "inference") is False, told
         assert entry(report, "itself") is True, "An ordinary tensor is copied: return x itself."

@@ -28,7 +28,7 @@ def outputs(module: Any, how: str, xs: list[Tensor]) -> list[Any]:
     elif how == "to_torchscript":
         model = module.to_torchscript(router(module))
         if not isinstance(model, torch.jit.ScriptModule):
-            return [f"{type(model).__name__}, which is no ScriptModule"] * len(xs)
+            return [f"{type(model).__name__}, which is not a ScriptModule"] * len(xs)
     else:
         model = module.to_exported(nn.Sequential(nn.Dropout(0.5)), torch.ones(1, 1)).module()
     return [model(x).detach() for x in xs]

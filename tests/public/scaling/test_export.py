@@ -62,7 +62,7 @@ def test_example_difference(student: Student) -> None:
     broadcast = {"Shapes that differ broadcast: compare them first.": 1.0}
     broadcast["Shapes that differ are passed over: give infinity."] = 0.0
     assert_close(student.run("difference", x, x[:1]), math.inf, what=what, mistakes=broadcast)
-    nan = {"NaN is no number: give infinity.": math.nan, "The NaN is lost.": 0.0}
+    nan = {"The difference is NaN: give infinity.": math.nan, "The NaN is lost.": 0.0}
     assert_close(student.run("difference", x, x * math.nan), math.inf, what=what, mistakes=nan)
 
 

@@ -1,15 +1,15 @@
 """Where the first NaN comes from.
 
-A NaN spreads: whatever it is added to or multiplied with is NaN, too, and after one optimizer step all of the
-model is. Printing the loss shows that it happened, not where. Four tools look earlier: at the size of the
-gradients, at the output of each module as it comes, at each parameter's gradient as it comes, and, with
-PyTorch's anomaly detection, at each function of the backward pass.
+A NaN spreads: a sum or a product with a NaN is NaN, too, and after one optimizer step the whole model is. The
+loss shows that it happened, not where. Four tools look earlier: at the size of the gradients, at the output of
+each module, at each parameter's gradient, and, with PyTorch's anomaly detection, at each function of the
+backward pass.
 
 "Not finite" means that there is an inf, a -inf or a NaN anywhere in the tensor. Tensors of integers or booleans
 and empty tensors are finite, and so are large numbers, though their sum may overflow.
 
-Nothing else changes: no hook stays on the model or among PyTorch's global ones, hooks of others stay, modules'
-modes, parameters and gradients are as they were, unless a function's text says otherwise.
+None of your hooks stays, other hooks do, and modes, parameters and gradients are left as they were, unless a
+docstring says otherwise.
 
 Source: PyTorch's documentation: torch.nn.Module.register_forward_hook, torch.Tensor.register_hook,
 torch.autograd.set_detect_anomaly.
@@ -27,7 +27,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
 
     Returns a dict with an entry for every one of `model.named_parameters()`, in that order: the L2 norm of its
     `.grad`, the square root of the sum of squares, as a Python float; None where `.grad` is None. A norm may be
-    inf or NaN. Nothing changes.
+    inf or NaN.
     """
     # TODO: the norm of each gradient.
     raise NotImplementedError("gradient_norms: the norm of each gradient")
@@ -42,14 +42,13 @@ def first_non_finite(model: nn.Module, *inputs: Any) -> str | None:
       whose own arithmetic spoils the values is named where its children's outputs are finite.
     - An output counts as it is at the moment when its module returns it: a later layer that works in place,
       as `nn.ReLU(inplace=True)`, may write over it.
-    - An output is a tensor, or has tensors in tuples, lists and dicts, also in one another; whatever else
-      stands in them is ignored.
-    - Inputs may be not finite, too: then it is the first module that passes this on.
-    - The model runs in the mode in which it is: the statistics of a BatchNorm and the random state move as in
-      any run. Whether it runs with a graph is free, and so is whether it runs on after the first such output.
-    - No hook of yours stays, also where the model raises; its error comes through.
+    - An output is a tensor, or has tensors in tuples, lists and dicts, also in one another; other values in
+      them are ignored.
+    - If the inputs are not finite, the result is the first module that passes this on.
+    - The model runs in its current mode. You may break off at the first such output.
+    - None of your hooks stays, also where the model raises; its error comes through.
 
-    Every module calls its children as `child(x)`, and none is in the model twice.
+    Every module calls its children as `child(x)`, and no module is in the model twice.
     """
     # TODO: a forward hook on each module, and none left.
     raise NotImplementedError("first_non_finite: a forward hook on each module, and none left")
@@ -69,10 +68,9 @@ def watch_gradients(model: nn.Module) -> Iterator[None]:
 
     - Frozen parameters (`requires_grad=False`) are passed over.
     - Finite gradients are left as they are, over any number of backward passes.
-    - No hook stays after the block, also after an error, and errors of the block itself come through.
+    - None of your hooks stays after the block, also after an error; errors of the block itself come through.
 
-    Free: what `as` binds; what `.grad` holds after the error; parameters that change in the block. When the
-    block begins, every `.grad` is finite or None. You may write it as a class, too.
+    What `.grad` holds after the error is free, and you may write a class instead.
     """
 
     # TODO: a hook on each trainable parameter, and none left.
@@ -86,12 +84,11 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
     name of the first backward function that returned a NaN, as PyTorch's anomaly detection gives it
     ("SqrtBackward0"); None if none did. An inf alone is no NaN.
 
-    Anomaly detection is afterwards as it was before, on or off, also after an error. All other errors, of
-    the closure and of the backward pass, come through, whatever they are.
+    Anomaly detection is afterwards on or off as it was before, also after an error. All other errors, of the
+    closure and of the backward pass, come through.
 
-    The message of anomaly detection is a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th
-    output." Free: what `.grad` holds afterwards, and warnings; `torch.autograd.detect_anomaly`,
-    `set_detect_anomaly`, or hooks of your own on the nodes of the graph.
+    Anomaly detection raises a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th output."
+    You may use it, or hooks of your own on the nodes of the graph.
     """
     # TODO: run backward under anomaly detection.
     raise NotImplementedError("backward_nan: run backward under anomaly detection")

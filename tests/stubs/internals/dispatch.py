@@ -1,10 +1,10 @@
 """Log every operator with a dispatch mode.
 
-Whatever you write in PyTorch ends as operators: small, fixed functions on tensors, such as
-`aten.addmm.default` (a matrix product plus a bias). The dispatcher looks up for each one which kernel has to
-run: for the CPU, for a GPU, for the meta device. A `TorchDispatchMode` stands right before the kernels. While
-`with mode:` runs, each operator that this thread is about to run goes to the mode's `__torch_dispatch__`
-instead. That is after autograd: `nn.Linear` has become `t` and `addmm`, and a backward pass is seen, too.
+Everything you write in PyTorch ends as operators: small, fixed functions on tensors, such as
+`aten.addmm.default` (a matrix product plus a bias). For each one the dispatcher looks up which kernel has to
+run: for the CPU, for a GPU, for the meta device. A `TorchDispatchMode` stands right before the kernels: inside
+`with mode:`, each operator goes to the mode's `__torch_dispatch__` instead. That is after autograd: `nn.Linear`
+has become `t` and `addmm`, and a backward pass is seen as well.
 
 An operator's name has three parts, library, operator and overload: `str(func)` is "aten.add.Tensor" for the
 sum of two tensors, "aten.add.out" for `torch.add(a, b, out=c)`. "aten" is PyTorch's own library.
@@ -30,7 +30,7 @@ class OperatorCall(NamedTuple):
 
 
 class OperatorLogger(TorchDispatchMode):
-    """A mode that records every operator which runs inside of its `with` block.
+    """A mode that records every operator that runs inside its `with` block.
 
         with OperatorLogger() as logger:
             torch.cat([torch.ones(2, 3), torch.ones(1, 3)])
@@ -41,17 +41,16 @@ class OperatorLogger(TorchDispatchMode):
     operators (`x.add_(1)`) and the operators of a backward pass are among them.
 
     - A new logger has no calls, and its list is its own. Entered again, it goes on with its list.
-    - Where one logger's block is inside of another one's, both record what runs in the inner block.
-    - What runs is the same with and without the logger. Each operator runs once with all of its arguments, and
-      the logger runs no operator of its own (no copy, no `detach`): a mode around it sees exactly what it
-      would see without it. Results, graphs, errors and meta tensors are what they always are.
+    - If a logger's block is inside another logger's block, both record what runs in the inner one.
+    - The program runs as it would without the logger: each operator runs once with all of its arguments, errors
+      come through, and the logger runs no operator of its own (no copy, no `detach`).
     - It keeps no tensor alive: it stores shapes, not arguments.
     """
 
     calls: list[OperatorCall]
 
     def __init__(self) -> None:
-        """Begin without calls. The base class has an `__init__` of its own: run it, too."""
+        """Begin without calls. The base class has an `__init__` of its own: call it as well."""
         # TODO: begin an empty list.
         raise NotImplementedError("OperatorLogger.__init__: begin an empty list")
 
@@ -65,17 +64,17 @@ class OperatorLogger(TorchDispatchMode):
         """Run the operator `func`, record it, and return its own result.
 
         PyTorch calls this for each operator, with the mode switched off meanwhile. `func(*args, **kwargs)` runs
-        the operator; `kwargs` may be None, for no keywords; `types` is of no use here.
+        the operator; `types` is of no use here.
 
         - `name` is `str(func)`, as "aten.addmm.default".
-        - `input_shapes` are the shapes of the tensors in `args`, then of those in `kwargs`, in order. Tensors
-          in a list or tuple count one by one, in their place (`torch.cat`); numbers, None and whatever else
-          is no tensor leave nothing.
-        - `output_shapes` are those of what comes out, in the same way: a tensor, several of them, or none.
-        - A shape is a tuple of ints (a `torch.Size` is one, a list is not), () for a 0-d tensor.
+        - `input_shapes` are the shapes of the tensors in `args`, then of those in `kwargs`, in order. A list of
+          tensors (`torch.cat`) gives one shape for each, in its place; numbers, None and other values give
+          none.
+        - `output_shapes` are those of the result, in the same way: a tensor, several tensors, or none.
+        - A shape is a tuple of ints, such as a `torch.Size`; () for a 0-d tensor.
         - Input shapes are as they were when the operator was called: `x.t_()` changes that of x.
 
-        Free: whether an operator that raises is recorded; a list instead of the outer tuples.
+        You are free to record an operator that raises, or not.
         """
         # TODO: run func and record it.
         raise NotImplementedError("OperatorLogger.__torch_dispatch__: run func and record it")
@@ -86,8 +85,7 @@ def log_operators(
 ) -> tuple[Any, list[OperatorCall]]:
     """Call `f(*args, **kwargs)` once under a logger; return what it returned, and the list of calls.
 
-    The result is f's own, whatever it is. An error of `f` comes through, and no mode stays on, whether f raised
-    or not.
+    An error of `f` comes through, and the mode is off afterwards in any case.
     """
     # TODO: call f inside of a logger's block.
     raise NotImplementedError("log_operators: call f inside of a logger's block")
@@ -96,7 +94,7 @@ def log_operators(
 def count_operators(calls: Sequence[OperatorCall]) -> dict[str, int]:
     """Count the calls of each name: a dict from name to number, the most frequent first.
 
-    Names that are equally frequent stand in any order; no calls give {}. `calls` stays as it is.
+    Names that are equally frequent stand in any order. No calls give {}.
     """
     # TODO: count the names, most frequent first.
     raise NotImplementedError("count_operators: count the names, most frequent first")
@@ -113,11 +111,8 @@ def matmul_flops(calls: Sequence[OperatorCall]) -> int:
       second and third are the factors. The addition of the bias is not counted.
     - "aten.bmm.default" and "aten.baddbmm.default": the same for a batch, with factors (batch, m, k) and
       (batch, k, n): as many products as the batch size.
-    - Elementwise operators and views count 0, and so do operators of other libraries, whatever their names
-      ("lab.mm.default").
+    - Elementwise operators and views count 0. Other operators (mv, dot, convolutions) do not occur.
 
-    The result is an int. It needs only `calls`, which stay as they are; a shape may hold 0. Free: mv, dot,
-    convolutions and attention.
     Not allowed: `torch.utils.flop_counter`.
     """
     # TODO: add up the four operators.
