@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from grader.errors import SandboxError
-from grader.sandbox.stack import split_stack
+from grader.sandbox.stack import split_stack, without_stack
 from grader.sandbox.walls.wall import Limits
 from grader.sandbox.wire.channel import Channel, ChannelClosed
 from grader.sandbox.wire.messages import Ready, Reply, Request
@@ -53,7 +53,10 @@ class Output:
         _, stack = split_stack(self._end)
         self._end = b""
         if stack:
-            self._kept = bytearray(split_stack(bytes(self._kept))[0])
+            kept = without_stack(bytes(self._kept), stack)
+            # What found no room of the stack is none of the student's output either.
+            self._dropped = max(0, self._dropped - (len(stack) - len(self._kept) + len(kept)))
+            self._kept = bytearray(kept)
         return stack
 
     @property

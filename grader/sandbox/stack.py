@@ -10,6 +10,8 @@ _STACK = re.compile(
     rb"(?:Fatal Python error: [^\n]{0,80}\n\n)?"
     rb"(?:Stack|(?:Current thread|Thread) [^\n]{0,80}) \(most recent call first\):\n"
     rb"((?:  File [^\n]*\n|  \.\.\.\n)+)"
+    # A process that is stopped while it prints leaves a line behind that has no end.
+    rb"(?:  ?(?:F[^\n]*)?\Z)?"
     rb"(?:\nExtension modules: [^\n]*\n?)?"
 )
 ABORTED = b"Fatal Python error: Aborted"
@@ -31,6 +33,15 @@ def split_stack(printed: bytes) -> tuple[bytes, bytes]:
             break
         begin = earlier.start()
     return printed[:begin] + printed[end:], printed[begin:end]
+
+
+def without_stack(printed: bytes, stack: bytes) -> bytes:
+    """What was printed without this stack, of which the last bytes may have found no room."""
+    before, whole = split_stack(printed)
+    if whole:
+        return before
+    cut = next((n for n in range(len(stack), 0, -1) if printed.endswith(stack[:n])), 0)
+    return printed[: len(printed) - cut]
 
 
 def own_frames(stack: bytes, file: str) -> Iterable[tuple[int, str]]:
