@@ -181,6 +181,11 @@ def _known_type(error: StudentError) -> str:
 # Where torch's own source found that there is no memory.
 _INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
 
+_OF_NETWORK = re.compile(
+    "URLError|gaierror|name resolution|Name or service not known|Network is unreachable|"
+    "Connection refused|Max retries exceeded|ConnectionError"
+)
+_OF_FILES = re.compile("Read-only file system|PermissionError: .*Permission denied: '")
 _PRODUCT = re.compile(r"cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 
 
@@ -195,6 +200,10 @@ def _advice(error: StudentError) -> str:
         return " Your file is judged alone: files beside it are not there, nor is what is not installed."
     if (sizes := _PRODUCT.search(error.text)) and sizes[2] == sizes[4] != sizes[3]:
         return " With the second one transposed (.T) they fit."
+    if _OF_NETWORK.search(f"{error.type_name}: {error.text}"):
+        return " There is no network where your code is judged: compute with what you are given."
+    if _OF_FILES.search(f"{error.type_name}: {error.text}"):
+        return " Where your code is judged it can write files in its working folder alone."
     if "CUDA" in error.text and re.search(r"not compiled|No CUDA|NVIDIA driver", error.text):
         return " There is no GPU here: stay on the device of what you are given."
     return ""

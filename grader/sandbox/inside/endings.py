@@ -20,14 +20,22 @@ from typing import Any, NoReturn
 STACK_SIGNAL = getattr(signal, "SIGUSR1", None)
 
 
-def tell_endings() -> None:
-    """Have this process print its stack when it is asked to, crashes, or calls os._exit."""
+def tell_endings(source: bytes) -> None:
+    """Have this process print its stack when it is asked to, crashes, or calls os._exit.
+
+    And have it refuse what waits for a person at a keyboard, as far as the `source` names it.
+    """
     faulthandler.enable(file=2, all_threads=False)
     if STACK_SIGNAL is not None:
         faulthandler.register(STACK_SIGNAL, file=2, all_threads=False)
     os._exit = functools.partial(_exit, os.getpid(), os._exit)
-    builtins.input = functools.partial(_wait_for_nobody, "input()")
-    sys.breakpointhook = functools.partial(_wait_for_nobody, "breakpoint()")
+    builtins.input = functools.partial(_refuse_to_wait, "input()")
+    sys.breakpointhook = functools.partial(_refuse_to_wait, "breakpoint()")
+    if b"pdb" in source:
+        # Else it would stop a line later, and fail there at its own call of input().
+        import pdb
+
+        pdb.set_trace = functools.partial(_refuse_to_wait, "pdb.set_trace()")
 
 
 def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
@@ -37,8 +45,7 @@ def _exit(own: int, end: Callable[[int], NoReturn], status: int) -> NoReturn:
     end(status)
 
 
-def _wait_for_nobody(call: str, *_: Any, **__: Any) -> NoReturn:
+def _refuse_to_wait(call: str, *_: Any, **__: Any) -> NoReturn:
     raise RuntimeError(
-        f"{call} waits for somebody at the keyboard, and nobody is there while your code is judged: "
-        "take it out"
+        f"{call} waits for a person at the keyboard, which a judged program does not have: take it out"
     )

@@ -128,7 +128,7 @@ class Worker:
         self._student = types.ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
-        tell_endings()
+        tell_endings(request.source)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         return Loaded()

@@ -42,8 +42,23 @@ SECOND = "\ndef second():\n    return 2\n"
         ("raise KeyboardInterrupt", Outcome.ERROR, "KeyboardInterrupt"),
         ("import os; os._exit(0)", Outcome.ERROR, "(exit code 0) at line 2, in first: a module"),
         ("import os; os.abort()", Outcome.ERROR, "(SIGABRT) at line 2, in first: "),
-        ("input('name? ')", Outcome.ERROR, "input() waits for somebody at the keyboard"),
-        ("breakpoint()", Outcome.ERROR, "breakpoint() waits for somebody at the keyboard"),
+        ("input('name? ')", Outcome.ERROR, "input() waits for a person at the keyboard"),
+        ("breakpoint()", Outcome.ERROR, "breakpoint() waits for a person at the keyboard"),
+        (
+            "import pdb\n    pdb.set_trace()\n    return 1",
+            Outcome.ERROR,
+            "pdb.set_trace() waits for a person at the keyboard, which a judged program does not",
+        ),
+        (
+            "import urllib.request; urllib.request.urlopen('http://localhost')",
+            Outcome.ERROR,
+            "There is no network where your code is judged",
+        ),
+        (
+            "open('/etc/lab-bench-canary', 'w')",
+            Outcome.ERROR,
+            "it can write files in its working folder alone",
+        ),
         ("import ctypes; ctypes.string_at(0)", Outcome.ERROR, "SIGSEGV"),
         (
             "import torch; return torch.ones(1, device='meta').tolist()",
