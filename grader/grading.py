@@ -59,6 +59,7 @@ def grade(
     suite: str = "all",
     walls: bool = True,
     require_isolation: str = "none",
+    allow_empty: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Grade one submission and return its result.
@@ -73,6 +74,8 @@ def grade(
         walls: False to run the student's code unconfined (for measurements).
         require_isolation: refuse to judge behind less than this level: `none`, `limits`, `kernel`,
             `namespaces` or `full`.
+        allow_empty: take a folder or an archive without any file of the course as a submission in which
+            every exercise is missing.
         progress: is called with every test as it ends.
 
     Raises:
@@ -87,7 +90,7 @@ def grade(
     exercises = tuple(exercises)
     if not isinstance(submission, Submission):
         only = course.exercise(exercises[0]) if len(exercises) == 1 else None
-        submission = read_submission(Path(submission), course, only=only)
+        submission = read_submission(Path(submission), course, only=only, allow_empty=allow_empty)
     options = grading_options(seed, suite, require_isolation)
     selected = _selected(course, submission, exercises, options)
     grading = _Grading(course, submission, options, progress or Progress())

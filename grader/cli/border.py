@@ -140,11 +140,19 @@ class Group(click.Group):
         try:
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
+            if arguments[0] in _OTHER_WORDS:
+                command = _OTHER_WORDS[arguments[0]]
+                advice = f"There is no command {arguments[0]!r}. Did you mean {command!r}?"
+                raise click.UsageError(advice, context) from error
             if (meant := _exercise_meant(arguments[0])) is None:
                 raise
             which = "that exercise" if meant == arguments[0] else f"the exercise {meant}"
             advice = f"{error.message} To judge {which}: grade run {meant}"
             raise click.UsageError(advice, context) from error
+
+
+# What other tools call our commands.
+_OTHER_WORDS = {"test": "run", "check": "run", "judge": "run", "submit": "run", "help": "--help"}
 
 
 def _exercise_meant(name: str) -> str | None:

@@ -89,18 +89,28 @@ def open_course(path: Path) -> Course:
 def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...]:
     """The named exercises in the order of the course, all if none is named; else a usage error.
 
-    A name is an id, or the path of the exercise's file as a shell completes it.
+    A name is an id, a chapter, or the path of either as a shell completes it.
     """
     ids = [exercise.id for exercise in course.exercises]
-    by_path: dict[tuple[str, ...], str] = {(e.chapter, e.id): e.id for e in course.exercises}
-    chosen = []
+    chosen: list[str] = []
     for name in names:
-        chapter_and_id = ("", *Path(name.removesuffix(".py")).parts)[-2:]
-        known = name if name in ids else by_path.get(chapter_and_id)
-        if known is None:
+        known = [name] if name in ids else _at_path(course, name)
+        if not known:
             raise click.UsageError(_unknown(course, name, ids), click.get_current_context())
-        chosen.append(known)
-    return course.select(chosen)
+        chosen += known
+    return course.select(tuple(dict.fromkeys(chosen)))
+
+
+def _at_path(course: Course, name: str) -> list[str]:
+    """The exercise whose file is meant, or those of the chapter whose folder is."""
+    parts = Path(name.removesuffix(".py")).parts
+    # In the chapter's own folder a shell completes the file's name alone.
+    whole = ("", *Path(name.removesuffix(".py")).absolute().parts) if len(parts) < 2 else parts
+    for exercise in course.exercises:
+        if whole[-2:] == (exercise.chapter, exercise.id):
+            return [exercise.id]
+    chapter = parts[-1] if parts else ""
+    return [exercise.id for exercise in course.exercises if exercise.chapter == chapter]
 
 
 def _unknown(course: Course, name: str, ids: list[str]) -> str:
@@ -113,12 +123,12 @@ def _unknown(course: Course, name: str, ids: list[str]) -> str:
     return f"There is no exercise {name!r} in {course.title}. There are: {', '.join(ids)}."
 
 
-def open_workspace(course: Course) -> Workspace:
+def open_workspace(course: Course, *, allow_empty: bool = False) -> Workspace:
     """The course's own folder; a fault of the file of the progress is printed to stderr."""
     from grader.student.workspace import Workspace
 
     refuse_pack(course)
-    workspace = Workspace(course)
+    workspace = Workspace(course, allow_empty=allow_empty)
     tell_notices(workspace)
     return workspace
 

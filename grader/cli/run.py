@@ -122,7 +122,8 @@ def run(
 
     An exercise is done once all of its tests passed, until its file or its tests change.
     With --all every exercise is judged; and so it is, where none is named, with --submission,
-    --json or --fail-under, which ask about the whole.
+    --json or --fail-under, which ask about the whole. A submission without any file of the course
+    is an error, unless --json or --pytest-report is given: then every exercise is missing.
 
     Shows the points of each exercise and, for what does not hold yet, what is wrong, where, and
     a hint. Your code runs in a process of its own; your files are not changed, and your progress
@@ -147,7 +148,9 @@ def run(
     if exercises:
         exercises = tuple(exercise.id for exercise in known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
-    workspace = open_workspace(course) if own else None
+    # A program that reads the result wants one of a student, too, who handed in nothing.
+    allow_empty = json_file is not None or pytest_report is not None
+    workspace = open_workspace(course, allow_empty=allow_empty) if own else None
     submission = submission or course.folder
     bare = False
     if workspace and not (
@@ -170,6 +173,7 @@ def run(
             suite=suite,
             walls=not no_isolation,
             require_isolation=require_isolation,
+            allow_empty=allow_empty,
             progress=display,
         )
     if workspace is not None:

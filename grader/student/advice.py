@@ -184,7 +184,8 @@ class Guide(msgspec.Struct, frozen=True):
             following = next_open(self.course, standings, exercises[-1].name, in_turn=in_turn)
             return None if following is None else following.id
         only = self.course.exercise(exercises[0].name)
-        files = read_submission(self.submission, self.course, only=only).files
+        read = read_submission(self.submission, self.course, only=only, allow_empty=True)
+        files = read.files
         for exercise in self.course.exercises:
             if exercise.id in files and exercise.id not in judged:
                 state = files[exercise.id].state(self.course.stub(exercise))

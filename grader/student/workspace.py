@@ -17,13 +17,13 @@ from grader.submissions import ExerciseFile, Submission, file_of, read_submissio
 class Workspace:
     """The exercise files of a course's own folder, read once, beside the logbook.
 
-    Raises SubmissionError where not one of the files is there.
+    Raises SubmissionError where not one of the files is there, unless that is to be allowed.
     """
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Course, *, allow_empty: bool = False) -> None:
         self.course = course
         self.logbook = Logbook(course)
-        self.submission = _read(course)
+        self.submission = _read(course, allow_empty)
 
     def handed(self, exercise: Exercise) -> ExerciseFile:
         """The file of an exercise as it was read."""
@@ -54,9 +54,9 @@ class Workspace:
                 self.logbook.record(exercise, self.handed(exercise).source, judged)
 
 
-def _read(course: Course) -> Submission:
+def _read(course: Course, allow_empty: bool = False) -> Submission:
     try:
-        return read_submission(course.folder, course)
+        return read_submission(course.folder, course, allow_empty=allow_empty)
     except SubmissionError as error:
         # A student who works here hands nothing in.
         raise SubmissionError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from grader.course.manifest import Course, Exercise
@@ -23,7 +24,9 @@ from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submissi
 _MAX_NAMES = 200
 
 
-def read_submission(path: Path, course: Course, *, only: Exercise | None = None) -> Submission:
+def read_submission(
+    path: Path, course: Course, *, only: Exercise | None = None, allow_empty: bool = False
+) -> Submission:
     """Read a folder, the file of one exercise, or a zip or tar of a folder.
 
     In a folder a file may stand at `<chapter>/<exercise>.py`, at
@@ -31,11 +34,12 @@ def read_submission(path: Path, course: Course, *, only: Exercise | None = None)
     at none of these is looked for in the folders and archives below. A file that is named after no exercise
     is that of the `only` one that is asked for.
 
-    Raises SubmissionError if there is nothing of the course, or the archive cannot be read.
+    Raises SubmissionError if there is nothing of the course, unless that is to be allowed, or the archive
+    cannot be read.
     """
     if path.is_file():
         if looks_packed(path.name):
-            return _read_archive(path, course)
+            return _read_archive(path, course, allow_empty)
         return _read_one(path, course, only)
     if not path.is_dir():
         raise SubmissionError(
@@ -45,12 +49,7 @@ def read_submission(path: Path, course: Course, *, only: Exercise | None = None)
     if any(handed.path is None for handed in files.values()):
         below = gather([AttemptFile("", path)], path, course)
         files = {name: below[name] if each.path is None else each for name, each in files.items()}
-    if all(handed.path is None for handed in files.values()):
-        expected = course.exercises[0].file
-        raise SubmissionError(
-            f"{path} holds no file of {course.title}: expected {expected} or the like in it. "
-            "For the submissions of a class there is grade batch."
-        )
+    _refuse_empty(path, course, files, allow_empty)
     return Submission(
         _name(path), {e.id: _beside(course, e, files[e.id]) for e in course.exercises}
     )
@@ -83,16 +82,22 @@ def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
     return Submission(exercise.id, {exercise.id: _beside(course, exercise, _read(path))})
 
 
-def _read_archive(path: Path, course: Course) -> Submission:
+def _refuse_empty(
+    path: Path, course: Course, files: Mapping[str, ExerciseFile], allow_empty: bool
+) -> None:
+    if allow_empty or any(handed.path is not None for handed in files.values()):
+        return
+    raise SubmissionError(
+        f"{path} holds no file of {course.title}: expected {course.exercises[0].file} or the like in it. "
+        "For the submissions of a class there is grade batch."
+    )
+
+
+def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
     # Whoever points at it may do so through a link; within a class nobody may.
     real = path.resolve()
     files = gather([AttemptFile(path.name, real)], real, course)
-    if all(handed.path is None for handed in files.values()):
-        expected = course.exercises[0].file
-        raise SubmissionError(
-            f"{path} holds no file of {course.title}: expected {expected} or the like in it. "
-            "For the submissions of a class there is grade batch."
-        )
+    _refuse_empty(path, course, files, allow_empty)
     problems = {handed.problem for handed in files.values()}
     if len(problems) == 1 and (problem := problems.pop()):
         raise SubmissionError(f"{path}: {problem}")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -441,6 +442,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["run", "word_cuont"], "There is no exercise 'word_cuont'. Did you mean 'word_count'?"),
         (["run", "exercises/text/word_cuont.py"], "Did you mean 'word_count'?"),
         (["run", "arrays/word_count"], "Did you mean 'word_count'?"),
+        (["test"], "There is no command 'test'. Did you mean 'run'?"),
         (["run", "zzz"], "There are: word_count, greeting, running_mean."),
         (["word_count"], "To judge that exercise: grade run word_count"),
         (["word_cuont"], "To judge the exercise word_count: grade run word_count"),
@@ -463,6 +465,38 @@ def test_usage(grade: Grade, clone: Path, arguments: list[str], said: str) -> No
     assert said in " ".join(done.stderr.split())
     assert done.stderr.startswith("Usage: grade")
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "judged"),
+    [
+        ("./greeting.py", "exercises/text", {"greeting"}),
+        ("text", ".", {"word_count", "greeting"}),
+        ("exercises/text/", ".", {"word_count", "greeting"}),
+    ],
+)
+def test_a_file_in_its_folder_and_a_chapter(
+    grade: Grade, clone: Path, name: str, folder: str, judged: set[str]
+) -> None:
+    done = grade("run", name, "--json", "-", cwd=clone / folder)
+    assert {exercise["name"] for exercise in json.loads(done.stdout)["exercises"]} == judged
+
+
+@pytest.mark.parametrize("submission", ["tests", "handed.zip", ""])
+def test_nothing_handed_in_is_a_result_for_a_program(
+    grade: Grade, clone: Path, submission: str
+) -> None:
+    with zipfile.ZipFile(clone / "handed.zip", "w") as archive:
+        archive.writestr("essay.txt", "my essay")
+    if not submission:
+        shutil.rmtree(clone / "exercises" / "text")
+        shutil.rmtree(clone / "exercises" / "arrays")
+    where = ["--submission", submission] if submission else []
+    done = grade("run", *where, "--json", "-", cwd=clone)
+    result = json.loads(done.stdout)
+    assert (result["score"], result["max_score"]) == (0, 20)
+    assert all("is missing" in exercise["message"] for exercise in result["exercises"])
+    assert done.returncode == 1
 
 
 def test_no_course(grade: Grade, tmp_path: Path) -> None:
