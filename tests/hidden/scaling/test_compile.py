@@ -174,16 +174,10 @@ def test_breaks(student: Student) -> None:
         "Any number of breaks is reported as one, or the second argument is lost.": 1,
         "This is True or False: give a number.": True,
     }
-    what, args = (
-        "graph_breaks of a function with 2 breaks",
-        (student.made("function", 2), torch.ones(3), 5),
-    )
-    check_count(student, 2, what, wrong, "graph_breaks", *args)
-    what, args = (
-        "graph_breaks of a function in one piece",
-        (student.made("function", 0), torch.ones(3)),
-    )
-    check_count(student, 0, what, {}, "graph_breaks", *args)
+    x, what = torch.ones(3), "graph_breaks of a function with 2 breaks"
+    check_count(student, 2, what, wrong, "graph_breaks", student.made("function", 2), x, 5)
+    what = "graph_breaks of a function in one piece"
+    check_count(student, 0, what, {}, "graph_breaks", student.made("function", 0), x)
 
 
 @pytest.mark.points(4)
