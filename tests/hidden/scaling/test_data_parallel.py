@@ -160,7 +160,7 @@ def test_shard_shapes(student: Student) -> None:
 @pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check world_size, rank and the number of rows before slicing.")
 def test_shard_refuses(student: Student) -> None:
-    """A part that there is not is a ValueError that names the argument"""
+    """A rank, a size or a batch that does not fit is a ValueError that names the argument"""
     shard = student.function("shard")
     # A function that refuses everything proves nothing.
     assert_tensor(shard(torch.randn(4, 2), 1, 2), what="shard(batch, rank=1, world_size=2)")
@@ -248,7 +248,7 @@ def _group(student: Student, wanted: str) -> list[Any]:
     """What the three ranks report of a part of it."""
     attempts = _listed(_in_group(student)[-1], wanted)
     assert len(attempts) == _RANKS, (
-        f"launch returned {len(attempts)} results, promised is one of each of the {_RANKS} ranks."
+        f"launch returned {len(attempts)} results, not one for each of the {_RANKS} ranks."
     )
     for attempt in [a for rank in attempts for a in (rank if isinstance(rank, list) else [rank])]:
         error = attempt.get("error") if isinstance(attempt, dict) else None
@@ -390,7 +390,7 @@ def test_train_step_rows(student: Student) -> None:
     returned = _listed(seen, "returned")
     numbers = [each.item() if _is_scalar(each) else each for each in returned]
     assert not any(isinstance(n, float) and n != int(n) for n in numbers if _is_finite(n)), (
-        "train_step returned the loss, or another number with a fraction: it promises the number "
+        "train_step returned the loss, or another number with a fraction: return the number "
         "of rows of inputs, an int."
     )
     assert_equal(
@@ -846,9 +846,9 @@ def test_throughput(student: Student) -> None:
             "The first step's samples stand for all steps': sum up what each returns.": (
                 3 * first / time
             ),
-            "It is steps per second, samples per second are promised.": 3 / time,
-            "It is seconds per sample, samples per second are promised.": time / samples,
-            "It is seconds per step, samples per second are promised.": time / 3,
+            "It is steps per second, not samples per second.": 3 / time,
+            "It is seconds per sample, not samples per second.": time / samples,
+            "It is seconds per step, not samples per second.": time / 3,
             "It is the mean of the steps' rates: divide all samples by all seconds.": (
                 sum(n / s for n, s in zip(counts[2:], seconds[2:], strict=True)) / 3
             ),
@@ -1031,7 +1031,7 @@ def test_scaling_efficiency(student: Student) -> None:
 # From the world size, the speed-up and the throughput of 1.
 _WRONG_EFFICIENCIES: dict[str, Callable[[int, float, float], float]] = {
     "It is the speed-up T_n / T_1: divide by n, too.": lambda n, s, one: s,
-    "It is in percent, a fraction is promised.": lambda n, s, one: 100 * s / n,
+    "It is in percent, not a fraction.": lambda n, s, one: 100 * s / n,
     "It is the inverse, n T_1 / T_n.": lambda n, s, one: n / s,
     "It is T_1 / (n T_n): the throughputs are swapped.": lambda n, s, one: 1 / (n * s),
     "It is n T_n / T_1: divide by n.": lambda n, s, one: n * s,
@@ -1178,7 +1178,7 @@ def test_overheads(student: Student) -> None:
             "The seconds are divided by 10 twice.": over_ranks(max, 100),
             "The seconds of 10 calls are divided by 11: the untimed call does not "
             "count.": over_ranks(max, 11),
-            "The overheads are in milliseconds, seconds are promised.": over_ranks(max, 0.01),
+            "The overheads are in milliseconds, not in seconds.": over_ranks(max, 0.01),
             "The overheads are measured in another order, or under each other's names.": rotated(1),
             "The overheads are measured in another order or under each other's names.": rotated(2),
         },
@@ -1409,7 +1409,7 @@ def _check_launched(student: Student, function: str, options: dict[str, Any]) ->
     told = f", it raised {error.get('type')}" if isinstance(error, dict) else ""
     launched = entry(seen, "launched")
     assert isinstance(launched, int) and launched > 0, (
-        f"With arguments that are in order ({shown}), {function} launched nothing{told}."
+        f"With valid arguments ({shown}), {function} launched nothing{told}."
     )
     sizes = options.get("world_sizes", [options.get("world_size")])
     # Where a rank's launch was reached under another name, it is not seen.
@@ -1424,7 +1424,7 @@ def _check_launched(student: Student, function: str, options: dict[str, Any]) ->
 @pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("shard(inputs, 0, world_size) refuses what is to be refused: call it first.")
 def test_overheads_refuses(student: Student) -> None:
-    """Measuring what cannot be sharded is a ValueError before anything is launched"""
+    """Inputs that cannot be sharded are a ValueError before anything is launched"""
     for world_size in (2, 1, 3):  # one rank is measured under launch like two
         _check_launched(student, "measure_overheads", {"rows": 4, "world_size": world_size})
     for rows, world_size in ((4, 0), (4, -1), (2, 3), (0, 1)):
@@ -1521,7 +1521,7 @@ def test_benchmark_steps(student: Student) -> None:
 @pytest.mark.word("the sandbox says what was called, and when")
 @pytest.mark.hint("def benchmark(..., world_sizes=(1, 2), steps=20, warmup=5), as in the stub.")
 def test_benchmark_defaults(student: Student) -> None:
-    """Without being asked, it tries world sizes 1 and 2, with 20 steps after 5"""
+    """By default it tries world sizes 1 and 2, with 20 steps after 5"""
     seen = _benchmark_with(student, _Benchmarked(), {}, 1)
     assert_equal(
         entry(seen, "keys"), [1, 2], what="the list of keys of benchmark without world_sizes"
@@ -1561,16 +1561,14 @@ def test_benchmark(student: Student) -> None:
             ),
             f"It is rank 0's or the fastest rank's: {whole}": told(first),
             f"It is the last or the slowest rank's: {whole}": told(second),
-            "It is the slowest rank's times the number of ranks, their sum is promised.": (
+            "It is the slowest rank's times the number of ranks, not their sum.": (
                 told(2 * second)
             ),
-            "It is rank 0's times the number of ranks, the sum over the ranks is promised.": (
+            "It is rank 0's times the number of ranks, not the sum over the ranks.": (
                 told(2 * first)
             ),
-            "It is the sum times the number of ranks, the sum is promised.": (
-                told(2 * (first + second))
-            ),
-            "It is the list of the ranks' throughputs, their sum is promised.": {
+            "It is the sum times the number of ranks, not the sum.": (told(2 * (first + second))),
+            "It is the list of the ranks' throughputs, not their sum.": {
                 2: [first, second],
                 1: [alone],
             },
@@ -1691,9 +1689,9 @@ def _check_training(
             "The weights never change: the benchmark's step is a train_step.": [
                 [still] * _TAKEN for _ in ranks
             ],
-            "The learning rate is 0.1, promised is 0.01.": [descent(0.1) for _ in ranks],
-            "The learning rate is 0.001, promised is 0.01.": [descent(0.001) for _ in ranks],
-            "The optimizer has momentum 0.9, promised is plain SGD.": [
+            "The learning rate is 0.1, not 0.01.": [descent(0.1) for _ in ranks],
+            "The learning rate is 0.001, not 0.01.": [descent(0.001) for _ in ranks],
+            "The optimizer has momentum 0.9: use plain SGD.": [
                 descent(momentum=0.9) for _ in ranks
             ],
             "The ranks train each for itself: wrap the model in the rank.": [
@@ -1813,7 +1811,7 @@ def _check_report(
     student: Student, throughputs: dict[int, float], overheads: dict[str, float]
 ) -> None:
     text = student.function("report")(throughputs, overheads)
-    assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
+    assert isinstance(text, str), f"report returned a {type(text).__name__}, not a str."
 
     right = _lines(throughputs, overheads)
     first, second = right[: right.index("")], right[right.index("") + 1 :]
@@ -1821,10 +1819,10 @@ def _check_report(
         "The rows are in the order of throughputs: sort them by world size.": {"by_size": None},
         "The rows are sorted by world size as text: 16 comes after 4.": {"by_size": str},
         "The rows are sorted by world size, but downward.": {"by_size": lambda n: -n},
-        "The efficiency is a fraction, it is promised in percent.": {"fraction": True},
-        "The share is a fraction, it is promised in percent.": {"share_fraction": True},
-        "The overheads are in seconds, ms are promised.": {"scale": 1},
-        "The overheads are in microseconds, ms are promised.": {"scale": 1e6},
+        "The efficiency is a fraction: give it in percent.": {"fraction": True},
+        "The share is a fraction: give it in percent.": {"share_fraction": True},
+        "The overheads are in seconds: give milliseconds.": {"scale": 1},
+        "The overheads are in microseconds: give milliseconds.": {"scale": 1e6},
         "The rows of the overheads are sorted by name: keep the order of the mapping.": {
             "sort": str
         },
@@ -1833,7 +1831,7 @@ def _check_report(
         },
         "The speed-up has another number of decimals than .2f.": {"speed_up": ".1f"},
         "The speed-up has another number of decimals than .2f: it has 3.": {"speed_up": ".3f"},
-        "Samples/s and efficiency have two decimals, one (.1f) is promised.": {"formats": ".2f"},
+        "Samples/s and efficiency have two decimals, not one (.1f).": {"formats": ".2f"},
         "The milliseconds have another number of decimals than .3f.": {"ms": ".2f"},
         "The milliseconds have another number of decimals than .3f: one.": {"ms": ".1f"},
         "The speed-up is that over the lowest throughput, not over that of size 1.": {
@@ -1852,7 +1850,7 @@ def _check_report(
         "The rows have no outer pipes.": [
             line.removeprefix("| ").removesuffix(" |") for line in right
         ],
-        "The lines of dashes are not as promised: | --- | --- |.": [
+        "The lines of dashes are not those of the example: | --- | --- |.": [
             line.replace(" --- ", "---") for line in right
         ],
         "The percentages have a percent sign; their columns' heads have it.": [
@@ -1912,7 +1910,7 @@ def test_report(student: Student) -> None:
 
 @pytest.mark.requires("test_report")
 @pytest.mark.place("report")
-@pytest.mark.hint("Look at the sum before you divide by it.")
+@pytest.mark.hint("Check whether the sum is 0 before you divide by it.")
 def test_report_of_nothing(student: Student) -> None:
     """Where all overheads are 0, their shares are 0.0"""
     _check_report(student, *_drawn({1: 10.0, 2: 15.0}, {"batch_splitting": 0.0, "other": 0.0}))
@@ -1925,7 +1923,7 @@ def test_report_refuses(student: Student) -> None:
     """What scaling_efficiency refuses, report refuses"""
     report = student.function("report")
     text = report({1: 10.0, 2: 15.0}, {"only": 0.5})
-    assert isinstance(text, str) and text, "Of throughputs in order, report returned no text."
+    assert isinstance(text, str) and text, "For valid throughputs, report returned no text."
     bad = [({1: 10.0, 2: rate}, {"only": 0.5}) for rate in (0.0, -1.0, math.inf, math.nan)]
     bad.append(({2: 10.0, 4: 20.0}, {"only": 0.5}))
     laws.check_errors(student, "report", {"throughputs": bad})

@@ -98,8 +98,8 @@ def test_throughput_of_three_steps(student: Student) -> None:
             "Only the last step's samples are counted: sum up what all return.": 2.0,
             "The first step's samples stand for all steps': sum up what each returns.": 12.0,
             "The last step's samples stand for all steps': sum up what each returns.": 6.0,
-            "It is steps per second, samples per second are promised.": 1.5,
-            "It is seconds per sample, samples per second are promised.": 0.1,
+            "It is steps per second, not samples per second.": 1.5,
+            "It is seconds per sample, not samples per second.": 0.1,
         },
     )
 
@@ -119,6 +119,12 @@ def test_throughput_reads_the_clock_twice(student: Student) -> None:
     )
     before = [events[i - 1] for i, event in enumerate(events) if event == "clock"]
     assert_equal(before, ["synchronize"] * 2, what="the list of what is called before each reading")
+
+
+@pytest.mark.place("throughput")
+@pytest.mark.hint("Compare the two readings before you divide by their difference.")
+def test_throughput_of_a_stopped_clock(student: Student) -> None:
+    """A clock that stands still is a ValueError that names the clock"""
     with must_raise(ValueError, mentions="clock", call="throughput with a clock that stands still"):
         student.run("throughput", [8, 8], [0.0, 0.0], warmup=1)
 
@@ -131,7 +137,7 @@ def test_benchmark_of_two_ranks(student: Student) -> None:
         student.run("benchmarked"),
         {2: 30.0, 1: 10.0},
         what="the throughputs by world size",
-        mistakes={"The ranks' throughputs add up: no mean.": {2: 15.0, 1: 10.0}},
+        mistakes={"This is the ranks' mean: their throughputs add up.": {2: 15.0, 1: 10.0}},
     )
 
 
@@ -176,7 +182,7 @@ def test_report_of_the_docstring(student: Student) -> None:
     laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)
     overheads = {"batch_splitting": 0.001, "gradient_reduction": 0.003}
     text = student.function("report")(throughputs, overheads)
-    assert isinstance(text, str), f"report returned a {type(text).__name__}, promised a str."
+    assert isinstance(text, str), f"report returned a {type(text).__name__}, not a str."
     expected = (
         "| world size | samples/s | speed-up | efficiency (%) |\n"
         "| --- | --- | --- | --- |\n"
@@ -202,16 +208,16 @@ def test_report_of_the_docstring(student: Student) -> None:
                 expected.replace("\n\n", "\n")
             ),
             "The rows have no outer pipes.": "\n".join(rows),
-            "The lines of dashes are not as promised: | --- | --- |.": expected.replace(
+            "The lines of dashes are not those of the example: | --- | --- |.": expected.replace(
                 " --- ", "---"
             ),
-            "The efficiency is a fraction, it is promised in percent.": expected.replace(
+            "The efficiency is a fraction: give it in percent.": expected.replace(
                 "| 100.0 |\n", "| 1.0 |\n"
             ).replace("| 75.0 |\n", "| 0.8 |\n"),
-            "The share is a fraction, it is promised in percent.": expected.replace(
-                "25.0", "0.2"
-            ).replace("75.0 |", "0.8 |"),
-            "The overheads are in seconds, ms are promised.": expected.replace(
+            "The share is a fraction: give it in percent.": expected.replace("25.0", "0.2").replace(
+                "75.0 |", "0.8 |"
+            ),
+            "The overheads are in seconds: give milliseconds.": expected.replace(
                 "1.000", "0.001"
             ).replace("3.000", "0.003"),
         },

@@ -8,18 +8,17 @@ equal size), the replicas stay equal and learn exactly what one process would:
 
     grad L(batch) = 1/W * sum over ranks r of grad L(part_r)
 
-What you gain is throughput, T_W samples per second on W ranks. What you hope for is W * T_1; how
-much of the hope comes true is the scaling efficiency
+The gain is throughput, T_W samples per second on W ranks, ideally W * T_1. The share of it that is
+reached is the scaling efficiency
 
     E_W = T_W / (W * T_1)
 
-and what is missing went into overheads: splitting batches, reducing gradients, keeping parameters
-in step. Here you write all of it and measure it.
+and the rest went into overheads: splitting batches, reducing gradients, keeping parameters in
+step. Here you write all of it and measure it.
 
 The ranks are processes on this machine's CPU that talk through gloo, PyTorch's CPU backend, so
-that it works anywhere (but Windows, which cannot fork). Models stay on the CPU. On a cluster of
-GPUs the same code runs over NCCL; only the numbers get bigger. Nobody grades how fast your machine
-is: the tests bring their own clocks.
+it works anywhere (except on Windows, which cannot fork). Models stay on the CPU. The speed of your
+machine is not judged: the tests bring their own clocks.
 
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
 sections 2 and 3.
@@ -48,7 +47,7 @@ T = TypeVar("T")
 
 
 # ---- given: launch, and what it is made of -------------------------------------------------------
-# It is complete. You call `launch`; you need not read the rest, but it is worth it one day.
+# It is complete. You call `launch`, and need not read the rest.
 
 _JOIN_SECONDS = 10.0  # how long a rank waits for another in a collective before it gives up
 _LINGER_SECONDS = 2.0  # how long a finished rank stays for the others
@@ -58,8 +57,8 @@ def launch(worker: Callable[..., T], world_size: int, *args: Any) -> list[T]:
     """Run `worker(rank, world_size, *args)` in `world_size` new processes; given, complete.
 
     The processes are forks of this one: each begins with a copy of everything in memory (the
-    worker may be a closure, `args` need not pickle), and nothing that it changes is seen here or
-    by another rank. Before `worker` runs they join one gloo process group, so that it can call the
+    worker may be a closure, `args` need not pickle), and its changes are not seen here or by
+    another rank. Before `worker` runs they join one gloo process group, so that it can call the
     collectives of `torch.distributed`. Each rank computes with one thread.
 
     Args:
@@ -213,7 +212,7 @@ def shard(batch: Tensor, rank: int, world_size: int) -> Tensor:
 def wrap(model: nn.Module) -> nn.Module:
     """Wrap `model` in the module that makes its training data-parallel.
 
-    Where a process group is initialized (as under `launch`) that is
+    If a process group is initialized (as under `launch`), this is
     `torch.nn.parallel.DistributedDataParallel`: it copies rank 0's weights to all ranks when it is
     made, and averages the gradients over the ranks during each backward pass. Without a process
     group it is `torch.nn.DataParallel`, one process that spreads a batch over the GPUs it sees; on
