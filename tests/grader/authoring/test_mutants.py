@@ -155,7 +155,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         "hooks": 84,
         "containers": 84,
         "initialization": 92,
-        "freezing": 69,
+        "freezing": 71,
         "batch_norm": 98,
         "grad_norms": 52,
         "lr_finder": 48,
