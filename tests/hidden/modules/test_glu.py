@@ -148,7 +148,7 @@ def test_current_values(student: Student) -> None:
             gated(x, weight, bias),
             what="the output after weight and bias were changed",
             mistakes={
-                kept.format("weight and bias", "weight and self.bias"): gated(x, *old),
+                kept.format("weight and bias", "weight and self.bias"): gated(x, old[0], old[1]),
                 kept.format("weight", "weight"): gated(x, old[0], bias),
                 kept.format("bias", "bias"): gated(x, weight, old[1]),
             },
@@ -621,8 +621,8 @@ def mistaken_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> dict[str, Tenso
     ]
     belongs = "bias belongs to the projection, both halves of it, before the split."
     return {
-        **{f"The output equals {name}: {why}.": output for name, output, why in formulas},
-        **{f"The output is what comes out {how}: {belongs}": output for how, output in biases},
+        **{f"Your output equals {name}: {why}.": output for name, output, why in formulas},
+        **{f"Your output is what comes out {how}: {belongs}": output for how, output in biases},
     }
 
 

@@ -82,16 +82,16 @@ def test_example_forward(student: Student) -> None:
         layer(x),
         torch.tensor([[1.0], [3.0]]),  # (1 + 1) * 0.5 and (3 + 1) * 0.75
         mistakes=lambda: {
-            "The output equals sigmoid(value) * gate: the gate is on the first half, it belongs "
+            "Your output equals sigmoid(value) * gate: the gate is on the first half, it belongs "
             "on the second.": torch.sigmoid(torch.tensor([[2.0], [4.0]])) * gate,
-            "The output equals value * gate: the gate has no sigmoid.": torch.tensor(
+            "Your output equals value * gate: the gate has no sigmoid.": torch.tensor(
                 [[0.0], [4 * 1.0986123]]
             ),
-            "The output equals value * silu(gate): the gate here is a plain sigmoid.": torch.tensor(
+            "Your output equals value * silu(gate): the gate here is a plain sigmoid.": torch.tensor(
                 [[0.0], [3 * 1.0986123]]
             ),
-            "The output equals what comes out without a bias.": torch.tensor([[0.5], [2.25]]),
-            "The output equals what comes out if the bias is added after the gating.": late,
+            "Your output equals what comes out without a bias.": torch.tensor([[0.5], [2.25]]),
+            "Your output equals what comes out if the bias is added after the gating.": late,
         },
     )
 
