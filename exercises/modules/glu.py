@@ -10,18 +10,16 @@ the other passes:
 Both projections live in one `weight` and one `bias`: the first half of the rows belongs to the
 value, the second half to the gate, so that a single matrix product computes both.
 
-Why it matters: the path through `value` is linear, so a gradient passes it without being squashed
-as it would be by a tanh, while the sigmoid still makes the layer nonlinear. This is what made deep
-convolutional language models trainable, and its relatives (SwiGLU, GEGLU) sit in most of today's
-transformers.
+The path through `value` is linear, so a gradient passes it without being squashed as it would be by
+a tanh, while the sigmoid still makes the layer nonlinear. The relatives of this layer (SwiGLU,
+GEGLU) sit in most of today's transformers.
 
 Source: Dauphin, Fan, Auli, Grangier (2017), "Language Modeling with Gated Convolutional Networks",
 section 2. Theirs convolves, yours is the linear one.
 
-Three rules hold for everything that you write here. It works in float32 and in float64. It leaves
-what it is given as it found it: the values, `.grad` and `requires_grad` of tensors, and whether a
-module is in training or evaluation mode. It does not touch the global random state, neither by
-seeding nor by drawing from it; only the random start of the parameters may draw.
+What you write works in float32 and in float64. It leaves what it is given as it was: the values,
+`.grad` and `requires_grad` of tensors, and whether a module is in training or evaluation mode. It
+sets no seed.
 """
 
 import torch
@@ -34,24 +32,22 @@ class GatedLinearUnit(nn.Module):
     Parameters, both learnable `nn.Parameter`s, under exactly these names:
 
     - `weight` of shape (2 * out_features, in_features). Rows `[:out_features]` make the value, rows
-      `[out_features:]` the gate. It starts random, so that two new layers differ, finite, and with
-      no entry larger in magnitude than `1 / sqrt(in_features)` (rounding aside).
-    - `bias` of shape (2 * out_features,), in the same order. Start it as you like, with finite
-      numbers.
+      `[out_features:]` the gate. It starts random, with no entry larger in magnitude than
+      `1 / sqrt(in_features)`.
+    - `bias` of shape (2 * out_features,), in the same order. It starts with any finite numbers.
 
-    Nothing else appears in the layer's `state_dict()`. A new layer is float32, PyTorch's default
-    dtype; `layer.double()` turns it into float64.
+    Nothing else appears in the layer's `state_dict()`. A new layer is float32; `layer.double()` turns
+    it into float64.
     """
 
     def __init__(self, in_features: int, out_features: int | None = None) -> None:
         """Create `weight` and `bias`.
 
         `in_features` is the size of the last dimension of the input, `out_features` that of the
-        output. If `out_features` is None it is `in_features // 2`, so that an input of shape
-        (..., 2 * d) comes out as (..., d), like the GLU that only splits and gates.
+        output. If `out_features` is None it is `in_features // 2`.
 
         Raises ValueError, with a message that names `in_features`, if `out_features` is None and
-        `in_features` is odd. An odd `in_features` beside an `out_features` of its own is fine.
+        `in_features` is odd.
         """
         super().__init__()
         # TODO: work out out_features, then create self.weight and self.bias.
@@ -65,16 +61,12 @@ class GatedLinearUnit(nn.Module):
 
         - `...` is any number of leading dimensions: (in_features,), (batch, in_features),
           (batch, time, in_features), and so on. Any of them may be 0.
-        - `x` has the dtype of the layer's parameters, and so has the output. `x` need not be
-          contiguous in memory: it may be transposed, sliced or expanded.
-        - Gradients reach `x`, `weight` and `bias`. They are finite (no inf, no NaN) for gates of up
-          to 1e3 in magnitude, in both directions.
-        - The current values of `weight` and `bias` count, whoever changed them since the layer
-          was made.
+        - `x` and the output have the dtype of the layer's parameters. `x` need not be contiguous.
+        - Gradients reach `x`, `weight` and `bias`, and are finite for gates of up to 1e3 in
+          magnitude.
 
-        Write the gate yourself: PyTorch's ready-made operator (`F.glu`, `nn.GLU`,
-        `torch.ops.aten.glu`) is not allowed here, however you reach it. `torch.sigmoid` and
-        `F.linear` are fine.
+        Write the gate yourself: PyTorch's own operator (`F.glu`, `nn.GLU`, `torch.ops.aten.glu`) is
+        not allowed here. `torch.sigmoid` and `F.linear` are fine.
         """
         # TODO: project, split along the last dimension, gate.
         raise NotImplementedError("GatedLinearUnit.forward: project, split, gate")
@@ -84,23 +76,21 @@ def gradient_flow(module: nn.Module, x: torch.Tensor) -> dict[str, bool]:
     """Tell for every named parameter of `module` whether a gradient reaches it.
 
     A parameter that no gradient reaches never learns, and nothing warns you: a forgotten `detach`,
-    a layer that `forward` does not use, a frozen weight. This function finds out for any module,
-    not only yours:
+    a layer that `forward` does not use, a frozen weight. This function finds out for any module:
 
-    1. Clear every gradient of the module: afterwards each parameter's `.grad` is None, that of the
-       frozen ones (`requires_grad=False`) too. A gradient left over from before must never count.
+    1. Set each parameter's `.grad` to None, that of frozen ones (`requires_grad=False`), too, so
+       that an old gradient never counts.
     2. Run the module on `x`, detached from the graph that `x` may come from. `x` has whatever
        shape the module takes, for instance (batch, features), and the module returns one tensor.
     3. Backward from the sum of the output.
     4. Return a dict from each name in `module.named_parameters()` to True if its `.grad` is now not
        None, False otherwise. A gradient that is all zeros is a gradient: True.
 
-    A frozen parameter is False. Where all of them are frozen, everything is False: there is nothing
-    to go backward through then, and that is an answer, not an error.
+    A frozen parameter is False. If all of them are frozen, everything is False: there is nothing to
+    go backward through then, and that is not an error.
 
-    Afterwards the fresh gradients are still on the module's parameters, for whoever wants to look
-    at them. All else is as it was: the parameters' values and `requires_grad`, the mode (training
-    or evaluation) of every submodule, and `x` with its `.grad`.
+    The fresh gradients stay on the module's parameters. All else is as it was: the parameters'
+    values and `requires_grad`, the mode of every submodule, and `x` with its `.grad`.
     """
     # TODO: clear, run, backward, look.
     raise NotImplementedError("gradient_flow: clear, run, backward, look at each .grad")

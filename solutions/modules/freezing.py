@@ -1,14 +1,13 @@
 """Count the parameters of a model, freeze some of them, and sort the rest into groups for an optimizer.
 
 Fine-tuning begins with three questions. How many parameters are there, and how many of them learn?
-Which of them are to stay as they are? And which of those that learn may weight decay pull towards zero?
+Which of them should stay as they are? And which of those that learn may weight decay pull towards zero?
 
 `model.named_parameters()` answers half of each: it gives every parameter of the model and of all of its
 submodules once, under a dotted name such as `encoder.0.weight`. The other half is yours.
 
-Rules for all three: a model is any `nn.Module`, its parameters may have any shape (scalars and empty ones
-too) and dtype. Nothing of the model changes but what the text names: not a value, not a buffer, not a
-mode, not a `requires_grad`, not a `.grad`. Nothing touches the global random state.
+A model is any `nn.Module`, and its parameters may have any shape and dtype. The three functions change
+nothing of it but what the text names.
 
 Source: Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization", for weight decay;
 torch.nn.Module's documentation for the names.
@@ -26,7 +25,7 @@ def count_parameters(model: nn.Module) -> tuple[int, int]:
     A weight of shape (3, 4) counts 12. Trainable are the parameters whose `requires_grad` is True.
 
     - A parameter that several modules share (tied weights) counts once.
-    - Buffers, such as the running mean of a batch norm, are no parameters and do not count.
+    - Buffers, such as the running mean of a batch norm, are not parameters and do not count.
     - A model without parameters gives (0, 0).
     """
     # begin solution: add up the elements
@@ -43,20 +42,15 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
     parameters below the module of that name: "encoder" covers `encoder.weight` and `encoder.0.bias`, but
     neither `encoder2.weight` nor `my.encoder.weight`.
 
-    Every parameter that is covered has `requires_grad` False afterwards, and its `.grad` is None: an
-    optimizer that still holds it would go on moving it, by a gradient from before or by weight decay.
-
-    All else stays: a parameter that no name covers keeps its `.grad` and its `requires_grad`, so that one
-    that was frozen before stays frozen.
+    Every covered parameter has `requires_grad` False afterwards, and its `.grad` is None: an optimizer that
+    still holds it would go on moving it, by an old gradient or by weight decay. The other parameters keep
+    their `.grad` and `requires_grad`, so that one that was frozen before stays frozen.
 
     Returns the names of the covered parameters as `model.named_parameters()` gives them, in its order, each
-    once, whatever the order and the overlap of `names`. A parameter that was frozen before, and is covered,
-    is among them. An empty `names` freezes nothing and gives [].
+    once, those that were frozen before included. An empty `names` freezes nothing and gives [].
 
     Raises ValueError if one of the names covers no parameter (a typing error, a module without parameters,
-    a buffer). The message names it, and nothing has changed then, whatever the other names are.
-
-    Free: the empty string as a name; models with tied weights.
+    a buffer). The message contains the name, and nothing has changed then, whatever the other names are.
     """
     # begin solution: find what each name covers, then freeze it
     parameters = dict(model.named_parameters())
@@ -78,7 +72,7 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Split the parameters that learn into those that decay and those that don't, for an optimizer.
+    """Split the parameters that learn into those that decay and those that do not.
 
     Weight decay is for the matrices that mix features. Pulling a bias, or the scale of a normalization,
     towards zero helps nothing. The number of dimensions tells them apart. Returns a list of exactly two

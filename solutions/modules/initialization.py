@@ -3,7 +3,7 @@
 A layer sums up many products. If its weights start too large, the signal grows from layer to layer until it
 overflows; if they start too small, it fades, and so do the gradients on their way back. Xavier (Glorot)
 chooses the spread of the weights so that the signal and the gradients keep their scale in linear layers,
-Kaiming (He) so that the signal keeps it where a ReLU sets half of it to zero. Both follow from two numbers:
+Kaiming (He) so that the signal keeps it when a ReLU sets half of it to zero. Both follow from two numbers:
 
     fan_in   how many inputs one output sums up
     fan_out  how many outputs one input feeds
@@ -11,10 +11,8 @@ Kaiming (He) so that the signal keeps it where a ReLU sets half of it to zero. B
 Not allowed anywhere here: the Xavier, Kaiming and fan functions of `torch.nn.init`, public or private,
 however you reach them. Its `uniform_`, `normal_`, `zeros_`, `ones_` and `constant_` are fine.
 
-Rules for all: every random number comes from PyTorch's global generator, so that the same `torch.manual_seed`
-gives the same values again; no function sets a seed, and two calls in a row give different values. Which
-values a seed gives is free. Tensors are float32 or float64, and no dimension has size 0. All else of what a
-function is given stays as it is.
+All random numbers come from PyTorch's global generator, so that the same `torch.manual_seed` gives the same
+values again; no function sets a seed. Tensors are float32 or float64.
 
 Sources: Glorot and Bengio (2010), "Understanding the difficulty of training deep feedforward neural
 networks", section 4.2; He, Zhang, Ren and Sun (2015), "Delving Deep into Rectifiers", section 2.2.
@@ -46,9 +44,8 @@ def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
 
     Returns `weight` itself, the same object.
 
-    `weight` may be a Parameter that requires grad: it stays a leaf, keeps its `requires_grad` and its
-    `.grad`, and the filling is not part of any graph. It may be float64, and it may be non-contiguous, for
-    instance a transposed view: then the memory that it shows is filled.
+    `weight` may be a Parameter that requires grad: it stays a leaf and keeps its `requires_grad` and its
+    `.grad`. It may also be non-contiguous, for instance a transposed view.
     """
     # begin solution: work out the bound, then draw
     fan_in, fan_out = fans(weight)
@@ -62,7 +59,7 @@ def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
 def kaiming_normal_(weight: Tensor) -> Tensor:
     """Fill `weight` in place with draws from N(0, std^2), std = sqrt(2 / fan_in). Returns `weight` itself.
 
-    What is said of `weight` in `xavier_uniform_` holds here too.
+    `weight` may be what it may be in `xavier_uniform_`.
     """
     # begin solution: work out the deviation, then draw
     fan_in, _ = fans(weight)
@@ -71,7 +68,7 @@ def kaiming_normal_(weight: Tensor) -> Tensor:
 
 
 def init_weights(module: nn.Module) -> None:
-    """Initialize the parameters of one module, for `model.apply(init_weights)`. Returns None.
+    """Initialize the parameters of one module, for `model.apply(init_weights)`.
 
     `apply` calls it for every submodule and for the model itself. So it sets what belongs to `module` itself,
     and never the parameters of its children. The class, or a base class, of `module` decides:
@@ -82,10 +79,9 @@ def init_weights(module: nn.Module) -> None:
     - `nn.LayerNorm`, `nn.BatchNorm1d`, `nn.BatchNorm2d`: `weight` one, `bias` zero;
     - every other module is left alone, and so is every buffer (the running mean of a batch norm).
 
-    A parameter that is None (`bias=False`, `affine=False`) is passed over. The Parameter objects stay the same
-    ones, for an optimizer may hold them already; frozen ones are set too, and stay frozen.
-
-    Free: convolutions and norms that are not named here.
+    A parameter that is None (`bias=False`, `affine=False`) is skipped. The Parameter objects stay the same
+    ones, since an optimizer may hold them already; frozen ones are set, too, and stay frozen. Other
+    convolutions and norms may be initialized or not.
     """
     # begin solution: look at the class, then set weight and bias
     if isinstance(module, nn.Linear):

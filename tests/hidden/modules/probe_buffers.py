@@ -1,4 +1,4 @@
-"""The life of one layer, told raw, and a module with every kind of tensor."""
+"""The life of one layer, as raw data, and a module with every kind of tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 def facts(layer: nn.Module) -> dict[str, dict[str, Any]]:
     """All tensors of the layer: how it holds them, where they are, and their values, if they have any."""
-    saved, found = layer.state_dict(), {}
+    saved, tensors_of = layer.state_dict(), {}
     plain = {name: value for name, value in vars(layer).items() if isinstance(value, Tensor)}
     for kind, tensors in (
         ("parameter", dict(layer.named_parameters())),
@@ -20,26 +20,23 @@ def facts(layer: nn.Module) -> dict[str, dict[str, Any]]:
         ("plain attribute", plain),
     ):
         for name, tensor in tensors.items():
-            found[name] = {
+            tensors_of[name] = {
                 "kind": "non-persistent buffer" if kind == "buffer" and name not in saved else kind,
                 "where": [str(tensor.device), str(tensor.dtype), list(tensor.shape)],
                 "requires_grad": tensor.requires_grad,
                 "graph": tensor.grad_fn is not None,
                 "values": None if tensor.is_meta else tensor.detach().clone(),
             }
-    return found
+    return tensors_of
 
 
-def life(
-    module: Any, steps: list[Any], features: int = 5, grad: bool = False, no_grad: bool = False
-) -> dict[str, Any]:
+def life(module: Any, steps: list[Any], features: int = 5, grad: bool = False) -> dict[str, Any]:
     """A layer's tensors before and after each step, and its results: a step is a batch or what to do."""
     layer, other = module.RunningCenter(features), None
     results, seen = [], [facts(layer)]
     for step in steps:
         if isinstance(step, Tensor):
-            with torch.set_grad_enabled(not no_grad):
-                results.append(layer(step.requires_grad_(grad)).detach())
+            results.append(layer(step.requires_grad_(grad)).detach())
         elif isinstance(step, dict):
             layer.load_state_dict(step)
         elif step == "reload":
@@ -55,7 +52,7 @@ def life(
 
 
 class Inner(nn.Module):
-    """Names as in the outer module, for other kinds; and an extra state."""
+    """Names as in the outer module, for other kinds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,9 +61,6 @@ class Inner(nn.Module):
         self.scale = torch.ones(2, requires_grad=True) * 2
         self._cache = torch.ones(2)
         self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
-
-    def get_extra_state(self) -> dict[str, int]:
-        return {"version": 1}
 
 
 class Outer(nn.Module):

@@ -21,15 +21,15 @@ class Network(nn.Module):
         self.encoder2 = nn.Linear(3, 3, bias=False)
         self.my = nn.ModuleDict({"encoder": nn.Linear(3, 3)})
         self.norm = nn.BatchNorm1d(3)
-        self.plane = nn.LayerNorm((2, 3))
+        self.layer_norm = nn.LayerNorm((2, 3))
         self.conv = nn.Conv2d(2, 3, 2)
-        self.table = nn.Embedding(5, 3)
+        self.embedding = nn.Embedding(5, 3)
         self.head = nn.Sequential(nn.Linear(3, 2))
         self.head_0 = nn.Linear(3, 2)
         self.register_buffer("steps", torch.zeros(7))
         if tied:
             self.decoder = nn.Linear(3, 5, bias=False)
-            self.decoder.weight = self.table.weight
+            self.decoder.weight = self.embedding.weight
 
 
 def network(
@@ -61,7 +61,7 @@ def groups(module: Any, model: nn.Module, weight_decay: float) -> dict[str, Any]
     reports: list[Any] = []
     for group in result if isinstance(result, (list, tuple)) else []:
         params = group.get("params") if isinstance(group, dict) else None
-        items = params if isinstance(params, list) else []
+        items = params if isinstance(params, (list, tuple)) else []
         shown = [names.get(id(item), f"(a {type(item).__name__})") for item in items]
         report: dict[str, Any] = {"type": type(params).__name__, "params": shown}
         if isinstance(group, dict):

@@ -1,4 +1,4 @@
-"""What RunningCenter, state_kinds and forgotten_tensors promise, sentence by sentence."""
+"""Tests of RunningCenter, state_kinds and forgotten_tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATISTICS = ("batch_mean", "num_samples", "running_mean")
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(12)
 @pytest.mark.place("RunningCenter.__init__")
 @pytest.mark.hint(
     "register_buffer(name, tensor); with persistent=False it is not in the state dict."
@@ -34,13 +34,12 @@ def test_kinds_of_state(student: Student) -> None:
             told = f"{name} has to be a {kind}, and is {'a ' * (own in ADVICE)}{own}"
             assert own == kind, f"{told}{' after a batch' if steps else ''}: {ADVICE.get(own, '')}"
         extra = [name for name in seen if name not in KINDS]
-        assert not extra, f"The layer has a tensor too many: {extra[0]}."
+        assert not extra, f"The layer has one tensor too many: {extra[0]}."
         keys = ["num_samples", "running_mean", "scale"]
         assert_equal(sorted(map(str, report.keys)), keys, what="the list of the state dict's keys")
 
 
-@pytest.mark.points(1)
-@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.points(2)
 @pytest.mark.place("RunningCenter.__init__")
 @pytest.mark.hint(
     "torch.ones and torch.zeros of num_features, and torch.zeros((), dtype=torch.int64)."
@@ -55,126 +54,155 @@ def test_start(student: Student) -> None:
         for name in KINDS:
             value, start = entry(seen, name, "values"), right.get(name, torch.zeros(n))
             assert_equal(value, start, what=f"the {name} of a new layer")
-        assert entry(seen, "scale", "requires_grad") is True, "scale is learned: leave it so."
+        assert entry(seen, "scale", "requires_grad") is True, (
+            "scale is learned: it has to require grad."
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("rows = x.detach().reshape(-1, x.shape[-1]); batch_mean is their mean.")
+def test_batch_mean(student: Student) -> None:
+    """In training mode batch_mean becomes the mean of the batch's rows."""
+    check_statistic(student, "batch_mean")
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("num_samples grows by len(rows).")
+def test_num_samples(student: Student) -> None:
+    """In training mode num_samples grows by the number of the batch's rows."""
+    check_statistic(student, "num_samples")
+
+
+@pytest.mark.points(5)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("The old mean weighs as much as the number of rows that it was made of.")
+def test_running_mean(student: Student) -> None:
+    """In training mode running_mean becomes the mean of all rows so far."""
+    check_statistic(student, "running_mean")
 
 
 @pytest.mark.points(8)
-@pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("The old mean weighs as much as the number of rows it was made of.")
-def test_statistics(student: Student) -> None:
-    """In training mode the statistics become those of the batch and of all rows so far."""
-    for shapes in ([(4, 5), (1, 5), (70, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
-        batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
-        for how in ("", "under torch.no_grad()"):
-            check_statistics(life(student, batches, no_grad=bool(how)).seen, batches, how)
-
-
-@pytest.mark.points(4)
-@pytest.mark.requires("test_statistics")
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("Count with the buffer num_samples: what is no buffer is not loaded.")
+@pytest.mark.hint("Count with the buffer num_samples: only buffers are saved and loaded.")
 def test_going_on(student: Student) -> None:
     """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
     batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
-    for way in ("reload", "copy"):
-        when = "from a loaded state" if way == "reload" else "of a deep copy"
+    straight = life(student, batches).seen[-1]
+    for way, when in (("reload", "from a loaded state"), ("copy", "of a deep copy")):
         report = life(student, [*batches[:2], way, batches[2]])
-        check_statistics([*report.seen[:3], report.seen[4]], batches, when)
         for name in STATISTICS:
+            right, value = (entry(seen, name, "values") for seen in (straight, report.seen[-1]))
+            assert_close(value, right, what=f"{name} {when}, after another batch,", **LOOSE)
             old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
             assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
     _, state = loaded(student)
     given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
-    for before in ([], [torch.randn(9, 5)]):
-        seen = life(student, [*before, given, batches[0]]).seen[-1]
-        for name, right in centered(state, batches[0]).items():
-            what = f"{name} after a state dict was loaded, and a batch"
-            assert_close(entry(seen, name, "values"), right, what=what, **LOOSE)
+    new, used = (
+        life(student, [*before, given, batches[0]]).seen[-1] for before in ([], [torch.randn(9, 5)])
+    )
+    for name in STATISTICS:
+        right, value = (entry(seen, name, "values") for seen in (new, used))
+        what = f"{name} of a layer with other batches before the state was loaded"
+        assert_close(value, right, what=what, **LOOSE)
 
 
-@pytest.mark.points(15)
-@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.points(4)
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Update first, then (x - self.running_mean) * self.scale.")
+def test_training_result(student: Student) -> None:
+    """In training mode the updated running_mean is subtracted."""
+    batches = [torch.randn(shape) * 3 + 2 for shape in ((4, 5), (5,), (2, 3, 5))]
+    report = life(student, batches)
+    results = entry(report.results, kind=list, count=len(batches))
+    for i, (x, result) in enumerate(zip(batches, results, strict=True)):
+        old, mean = (entry(seen, "running_mean", "values") for seen in report.seen[i : i + 2])
+        what = f"running_mean after batch {i + 1}"
+        mean, batch = assert_tensor(mean, shape=(5,), what=what), x.reshape(-1, 5).mean(0)
+        wrong = {
+            "with the mean of the batch in place of running_mean": x - batch,
+            "with running_mean from before the update": x - old,
+            "of x + running_mean": x + mean,
+        }
+        known = {f"The result is that {words}.": value for words, value in wrong.items()}
+        assert_close(result, x - mean, what="the result in training mode", mistakes=known, **LOOSE)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("In both modes the result is (x - self.running_mean) * self.scale.")
 def test_result(student: Student) -> None:
-    """The result is (x - running_mean) * scale, in training mode with the updated mean."""
-    for training in (True, False):
-        for shape in ((4, 5), (5,), (2, 3, 5)):
-            layer, state = loaded(student, training)
-            x = torch.randn(shape) * 3
-            batch, new = x.reshape(-1, 5).mean(0), centered(state, x) if training else state
-            mean, scale, old = new["running_mean"], state["scale"], state["running_mean"]
-            wrong = {
-                "without scale": x - mean,
-                "with the mean of the batch in place of running_mean": (x - batch) * scale,
-                "with running_mean from before the update": (x - old) * scale,
-                "if evaluation mode updated, too": (x - centered(state, x)["running_mean"]) * scale,
-                "of x * scale - running_mean": x * scale - mean,
-                "of running_mean - x": (mean - x) * scale,
-            }
-            what = f"the result in {'training' if training else 'evaluation'} mode"
-            known = {f"Your result is that {words}.": value for words, value in wrong.items()}
-            assert_close(layer(x), (x - mean) * scale, what=what, mistakes=known, **LOOSE)
+    """In evaluation mode the result is (x - running_mean) * scale."""
+    for shape in ((4, 5), (5,), (2, 3, 5)):
+        layer, state = loaded(student, training=False)
+        x = torch.randn(shape) * 3
+        mean, scale = state["running_mean"], state["scale"]
+        wrong = {
+            "without scale": x - mean,
+            "with the mean of the batch in place of running_mean": (
+                (x - x.reshape(-1, 5).mean(0)) * scale
+            ),
+            "if evaluation mode updated, too": (x - centered(state, x)["running_mean"]) * scale,
+            "of x * scale - running_mean": x * scale - mean,
+        }
+        known = {f"The result is that {words}.": value for words, value in wrong.items()}
+        what = "the result in evaluation mode"
+        assert_close(layer(x), (x - mean) * scale, what=what, mistakes=known, **LOOSE)
 
 
-@pytest.mark.points(8)
-@pytest.mark.requires("test_result")
+@pytest.mark.points(4)
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
 def test_statistics_are_constants(student: Student) -> None:
     """Buffers have no graph, and the gradient of x is that of x * scale."""
     for seen in life(student, [torch.randn(n, 5) for n in (4, 3)], grad=True).seen:
-        for name in STATISTICS:
+        for name in held(seen):
             flags = [entry(seen, name, key) is False for key in ("requires_grad", "graph")]
             assert all(flags), f"{name} has a graph: make the statistics of x.detach()."
-    for training in (True, False):
-        layer, state = loaded(student, training)
-        x, scale = torch.randn(4, 5, requires_grad=True), dict(layer.named_parameters())["scale"]
+    layer, state = loaded(student)
 
-        def formula(x: Tensor, scale: Tensor, cut: bool = True) -> Tensor:
-            mean = centered(state, x.detach() if cut else x)["running_mean"]
-            return (x - (mean if training else state["running_mean"])) * scale
+    def formula(x: Tensor, cut: bool = True) -> Tensor:
+        mean = centered(state, x.detach() if cut else x)["running_mean"]
+        return (x - mean) * state["scale"]
 
-        told = "The gradient also flows through running_mean: make the statistics of x.detach()."
-        wrong = {told: lambda x, scale: formula(x, scale, cut=False)} if training else {}
-        leaves = {"x": x, "scale": scale}
-        laws.check_gradients(layer(x), leaves, formula, mistakes=wrong, what="the result")
+    told = "The gradient also flows through running_mean: make the statistics of x.detach()."
+    wrong, x = {told: lambda x: formula(x, cut=False)}, torch.randn(4, 5, requires_grad=True)
+    laws.check_gradients(layer(x), {"x": x}, formula, mistakes=wrong, what="the result")
+    layer, state = loaded(student, training=False)
+    leaves = {"x": x, "scale": entry(dict(layer.named_parameters()), "scale")}
+    x.grad = None
+    laws.check_gradients(layer(x), leaves, lambda x, scale: (x - state["running_mean"]) * scale)
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("if self.training: ...")
 def test_evaluation_updates_nothing(student: Student) -> None:
-    """In evaluation mode nothing is updated, and after it the statistics go on."""
-    batches = [torch.randn(n, 5) for n in (4, 3, 2)]
-    seen = life(student, [batches[0], "eval", batches[1], "train", batches[2]]).seen
-    for name in STATISTICS:
+    """In evaluation mode nothing is updated."""
+    seen = life(student, [torch.randn(4, 5), "eval", torch.randn(3, 5)]).seen
+    for name in held(seen[0]):
         told = f"{name} is updated in evaluation mode: update only if self.training."
         old, new = (entry(seen[i], name, "values") for i in (1, 3))
         assert_equal(new, old, what=f"{name} after evaluation mode", mistakes={told: new})
-    check_statistics([seen[0], seen[1], seen[5]], [batches[0], batches[2]])
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_kinds_of_state")
 @pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("The mean of no rows is NaN: update only where there are some.")
+@pytest.mark.hint("The mean of no rows is NaN: update only if there are rows.")
 def test_no_rows(student: Student) -> None:
     """An x without rows updates nothing, and gives a result of its shape."""
     for shape in ((0, 5), (3, 0, 5)):
         for batches in ([torch.zeros(shape)], [torch.randn(4, 5), torch.zeros(shape)]):
             report = life(student, batches)
-            for name in STATISTICS:
+            for name in held(report.seen[-1]):
                 old, new = (entry(seen, name, "values") for seen in report.seen[-2:])
                 nan = {f"{name} is NaN, as the mean of no rows is.": torch.full((5,), torch.nan)}
                 assert_equal(new, old, what=f"{name} after a batch without rows", mistakes=nan)
             assert_tensor(entry(report.results, -1), shape=shape, what="the result for no rows")
 
 
-@pytest.mark.points(3)
-@pytest.mark.requires("test_kinds_of_state")
+@pytest.mark.points(10)
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Assign a buffer under its own name, in the dtype of x, and without a graph.")
 def test_state_follows(student: Student) -> None:
@@ -187,7 +215,7 @@ def test_state_follows(student: Student) -> None:
             device = "meta" if "meta" in steps[-1:] else "cpu"
             dtype = "torch.float32" if device == "meta" else "torch.float64"
             words = ["a batch" if isinstance(s, Tensor) else s for s in [*before, *steps]]
-            for name in KINDS:
+            for name in ("scale", *held(seen)):
                 right = [device, dtype, [5]]
                 right = [device, "torch.int64", []] if name == "num_samples" else right
                 what = f"the list of device, dtype and shape of {name} after {', '.join(words)}"
@@ -195,7 +223,6 @@ def test_state_follows(student: Student) -> None:
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_result")
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Only buffers change. Use reshape where you use view; name no dtype.")
 def test_forward_leaves_the_rest(student: Student) -> None:
@@ -206,9 +233,8 @@ def test_forward_leaves_the_rest(student: Student) -> None:
             layer, _ = loaded(student, training)
             laws.check_changes_nothing(student, layer, x, call="forward", allow=allow)
     laws.check_layouts(student, loaded(student)[0], torch.randn(3, 2, 5))
-    x = torch.randn(4, 5).double()
-    value = entry(life(student, ["double", x]).results, 0)
-    assert_close(value, x - x.mean(0), what="the result in float64", **LOOSE)
+    value = entry(life(student, ["double", torch.randn(4, 5).double()]).results, 0)
+    assert_tensor(value, shape=(4, 5), dtype=torch.float64, what="the result in float64")
 
 
 @pytest.mark.points(12)
@@ -224,12 +250,12 @@ def test_kinds(student: Student) -> None:
         kept = {name: right[name] for name in right if name not in saved}
         last = {name: right.get(name.rpartition(".")[2], kind) for name, kind in right.items()}
         wrong = {
-            "Submodules' tensors belong in your answer, too.": without(right, "."),
+            "Submodules' tensors belong in the answer, too.": without(right, "."),
             "A buffer that is not saved is a non-persistent buffer.": {**right, **saved},
-            "Non-persistent buffers are missing in your answer.": kept,
+            "Non-persistent buffers are missing in the answer.": kept,
             "A frozen parameter is a parameter.": {**right, **frozen},
-            "Frozen parameters are missing in your answer.": without(right, "frozen"),
-            "Look at whole names: elsewhere the same last part is of another kind.": last,
+            "Frozen parameters are missing in the answer.": without(right, "frozen"),
+            "Look at whole names: tensors with the same last part may be of another kind.": last,
         }
         module = student.made("module_of", kind)
         value = laws.check_changes_nothing(student, "state_kinds", module)
@@ -247,15 +273,19 @@ def test_forgotten(student: Student) -> None:
         buffers = [name for name, what in kinds[kind].items() if what != "parameter"]
         unsaved = [name for name in buffers if kinds[kind][name] == NOT_SAVED]
         wrong = {
-            "Submodules' tensors belong in your answer, too.": [n for n in right if "." not in n],
+            "Submodules' tensors belong in the answer, too.": [n for n in right if "." not in n],
             "Non-persistent buffers move with the module: they are not forgotten.": right + unsaved,
             "Buffers move with the module: they are not forgotten.": right + buffers,
             "Names that begin with _ count, too.": [n for n in right if not n.endswith("_cache")],
             "Integer and 0-d tensors count, too.": [name for name in right if name != "step"],
             "Empty tensors count, too.": [name for name in right if name != "log"],
-            "What requires a gradient counts, too.": [n for n in right if not n.endswith("scale")],
+            "Tensors that require a gradient count, too.": [
+                n for n in right if not n.endswith("scale")
+            ],
             "The names of submodules are missing.": [n.rpartition(".")[2] for n in right],
-            "No dot begins a name of the root.": [n if "." in n else f".{n}" for n in right],
+            "The names of the module's own attributes begin with a dot: leave it out.": [
+                n if "." in n else f".{n}" for n in right
+            ],
             "Tensors inside lists do not count.": [*right, *["several"][: kind == "Outer"]],
         }
         module = student.made("module_of", kind)
@@ -300,6 +330,13 @@ def life(student: Student, steps: Sequence[Any], **options: Any) -> Life:
     return Life(student.run("life", list(steps), **options), len(steps))
 
 
+def held(seen: Any) -> list[str]:
+    """The statistics that a layer holds in tensors; test_kinds_of_state says which are missing."""
+    names = [name for name in STATISTICS if name in entry(seen, kind=dict)]
+    assert "running_mean" in names, "The layer has no tensor named running_mean."
+    return names
+
+
 def without(kinds: dict[str, str], *parts: str) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if not any(part in name for part in parts)}
 
@@ -312,48 +349,57 @@ def centered(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
     return {"batch_mean": rows.mean(0), "num_samples": count, "running_mean": total / count}
 
 
-def check_statistics(seen: list[Any], batches: list[Tensor], when: str = "") -> None:
-    """The statistics after each batch are right; the usual mistakes have names."""
-    rows = [batch.reshape(-1, batch.shape[-1]) for batch in batches]
-    means, average, zeros = [each.mean(0) for each in rows], torch.zeros(5), torch.zeros(5)
-    for i in range(len(batches)):
-        average = 0.9 * average + 0.1 * means[i]
-        past = torch.cat(rows[: i + 1])
-        after = f"after batch {i + 1} {when}".rstrip()
-        count, last = torch.tensor(len(past)), torch.tensor(len(rows[i]))
-        even = torch.stack(means[: i + 1]).mean(0)
-        counts = {
-            "counts batches, not rows": torch.tensor(i + 1),
-            f"is that of the last batch alone: it grows {when}".rstrip(): last,
-            "is never updated": torch.tensor(0),
-        }
-        averages = {
-            "is the mean of the batch means: every row counts the same": even,
-            "is a moving average (0.9 and 0.1): every row counts the same": average,
-            "is the mean of the last batch": means[i],
-            "is never updated": zeros,
-        }
-        wholes = {"is that of all rows, not of the batch": past.mean(0), "is never updated": zeros}
-        for name, right, wrong in (
-            ("batch_mean", means[i], wholes),
-            ("num_samples", count, counts),
-            ("running_mean", past.mean(0), averages),
-        ):
-            known = {f"{name} {words}.": value for words, value in wrong.items()}
+def check_statistic(student: Student, name: str) -> None:
+    """One statistic after each batch is right; the usual mistakes have names."""
+    for shapes in ([(4, 5), (1, 5), (70, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
+        batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
+        rows = [batch.reshape(-1, 5) for batch in batches]
+        means, average, zeros = [batch.mean(0) for batch in rows], torch.zeros(5), torch.zeros(5)
+        seen = life(student, batches).seen
+        for i in range(len(batches)):
+            average = 0.9 * average + 0.1 * means[i]
+            past = torch.cat(rows[: i + 1])
+            right = {
+                "batch_mean": means[i],
+                "num_samples": torch.tensor(len(past)),
+                "running_mean": past.mean(0),
+            }
+            wrong = {
+                "batch_mean": {
+                    "is that of all rows, not of the batch": past.mean(0),
+                    "is never updated": zeros,
+                },
+                "num_samples": {
+                    "counts batches, not rows": torch.tensor(i + 1),
+                    "is that of the last batch alone: it grows": torch.tensor(len(rows[i])),
+                    "is never updated": torch.tensor(0),
+                },
+                "running_mean": {
+                    "is the mean of the batch means: every row counts the same": (
+                        torch.stack(means[: i + 1]).mean(0)
+                    ),
+                    "is a moving average (0.9 and 0.1): every row counts the same": average,
+                    "is the mean of the last batch": means[i],
+                    "is never updated": zeros,
+                },
+            }
+            known = {f"{name} {words}.": value for words, value in wrong[name].items()}
             value = entry(seen[i + 1], name, "values")
-            rule = {} if name == "num_samples" else LOOSE
-            assert_close(value, right, what=f"{name} {after}", mistakes=known, **rule)
+            what, rule = f"{name} after batch {i + 1}", {} if name == "num_samples" else LOOSE
+            assert_close(value, right[name], what=what, mistakes=known, **rule)
 
 
 def loaded(student: Student, training: bool = True) -> tuple[Any, dict[str, Tensor]]:
-    """A layer of 5 features that has seen 6 rows, and its state."""
+    """A layer of 5 features that has seen 6 rows, and its state; what it lacks is as in a new one."""
     layer = student.module("RunningCenter", 5)
-    state = {"scale": torch.randn(5), "running_mean": torch.randn(5), "batch_mean": torch.randn(5)}
-    state["num_samples"] = torch.tensor(6)
+    state = {"scale": torch.ones(5), "num_samples": torch.tensor(0)}
+    state |= {"running_mean": torch.zeros(5), "batch_mean": torch.zeros(5)}
+    new = {name: torch.randn(5) for name in ("scale", "running_mean", "batch_mean")}
+    new["num_samples"] = torch.tensor(6)
     named = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
     with torch.no_grad():
-        for name, values in state.items():
-            what = f"the layer's {name}"
-            own = assert_tensor(named.get(name), shape=values.shape, dtype=values.dtype, what=what)
-            own.copy_(values)
+        for name, values in new.items():
+            if name in named and named[name].shape == values.shape:
+                named[name].copy_(values)
+                state[name] = values
     return layer.train(training), state

@@ -1,7 +1,8 @@
-"""What count_parameters, freeze and parameter_groups promise, sentence by sentence."""
+"""Tests of count_parameters, freeze and parameter_groups."""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -15,15 +16,14 @@ from grader.judge.student import Student
 
 _TABLE = """gain, bias 1 4, scales 3, nothing 0 3, encoder.0.weight 3 4, encoder.0.bias 3,
 encoder.2.weight 3 3, encoder.2.bias 3, encoder2.weight 3 3, my.encoder.weight 3 3, my.encoder.bias 3,
-norm.weight 3, norm.bias 3, plane.weight 2 3, plane.bias 2 3, conv.weight 3 2 2 2, conv.bias 3,
-table.weight 5 3, head.0.weight 2 3, head.0.bias 2, head_0.weight 2 3, head_0.bias 2"""
+norm.weight 3, norm.bias 3, layer_norm.weight 2 3, layer_norm.bias 2 3, conv.weight 3 2 2 2, conv.bias 3,
+embedding.weight 5 3, head.0.weight 2 3, head.0.bias 2, head_0.weight 2 3, head_0.bias 2"""
 SHAPES = {name: tuple(map(int, sizes)) for name, *sizes in map(str.split, _TABLE.split(","))}
 NAMES = list(SHAPES)
 BUFFERS = 7 + 3 + 3 + 1  # their elements: of steps, and of the batch norm
 SOME = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
-STALE, TIED = 7.0, "table.weight"
-SINGLE = ["encoder", "encoder.0", "my", "head.0", "bias"]
-CASES = [*([name] for name in SINGLE), ["encoder.2.bias", "gain"], ("conv", "my.encoder")]
+STALE, TIED = 7.0, "embedding.weight"
+Cases = Sequence[Sequence[str]]
 
 
 @pytest.mark.points(4)
@@ -36,13 +36,16 @@ def test_count(student: Student) -> None:
         total, resting = elements(NAMES), elements(frozen)
         trainable, ours = total - resting, [name for name in own if name not in frozen]
         mistakes = {
-            "You count tensors, not their elements: numel().": (number, number - len(frozen)),
-            "Buffers count in yours: they are no parameters.": (total + BUFFERS, trainable),
+            "These are the numbers of tensors: count their elements, numel().": (
+                number,
+                number - len(frozen),
+            ),
+            "Buffers are counted, too: they are not parameters.": (total + BUFFERS, trainable),
             "The two numbers are swapped: total first, then trainable.": (trainable, total),
-            "Your second number is that of the frozen elements.": (total, resting),
+            "The second number is that of the frozen elements.": (total, resting),
             "Frozen parameters count as trainable: look at requires_grad.": (total, total),
-            "Frozen parameters are missing in your total.": (trainable, trainable),
-            "Parameters of submodules are missing in yours.": (elements(own), elements(ours)),
+            "Frozen parameters are missing in the total.": (trainable, trainable),
+            "Parameters of submodules are missing.": (elements(own), elements(ours)),
         }
         network = student.made("network", frozen=frozen, evaluating=[] if frozen else ["", "norm"])
         check_counts(student, network, (total, trainable), mistakes)
@@ -73,22 +76,31 @@ def test_count_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "count_parameters", used_network(student))
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(2)
+@pytest.mark.place("freeze")
+@pytest.mark.hint("A name may be that of a parameter: key == name.")
+def test_freeze_parameters(student: Student) -> None:
+    """The name of a parameter freezes this parameter."""
+    check_frozen(student, [["scales"], ["encoder.2.bias", "gain"], ("conv.weight",)])
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("freeze")
+@pytest.mark.hint("A module covers the keys that begin with its name and a dot.")
+def test_freeze_modules(student: Student) -> None:
+    """The name of a module freezes its parameters and those of its submodules."""
+    check_frozen(student, [["encoder.0"], ["my"], ("conv", "my.encoder")])
+
+
+@pytest.mark.points(4)
 @pytest.mark.place("freeze")
 @pytest.mark.hint('key == name or key.startswith(name + "."): the dot ends the name of a module.')
 def test_freeze_covers(student: Student) -> None:
-    """A name freezes the parameter of that name and those below the module of that name, no others."""
-    seen = {", ".join(names): frozen_names(freeze(student, names)) for names in CASES}
-    assert_equal(
-        seen,
-        those(is_covered),
-        what="the dict from names to the list of parameters that freeze(model, names) freezes",
-        mistakes=mistakenly_frozen,
-    )
+    """A name freezes nothing else, even if other names begin alike or contain it."""
+    check_frozen(student, [["encoder"], ["head.0"], ["bias"]])
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_freeze_covers")
 @pytest.mark.place("freeze")
 @pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
 def test_freeze_returns(student: Student) -> None:
@@ -97,12 +109,14 @@ def test_freeze_returns(student: Student) -> None:
     seen = {names: freeze(student, names.split()).value for names in orders}
     order = "they belong in the model's order"
     ways: dict[str, Callable[[list[str]], list[str]]] = {
-        f"Your names follow the argument, some of them twice: {order}, each once.": list,
-        "Some names come twice: each once.": lambda keys: sorted(keys, key=NAMES.index),
-        f"Your names follow the argument: {order}.": lambda keys: list(dict.fromkeys(keys)),
-        f"Your names are in alphabetical order: {order}.": lambda keys: sorted(set(keys)),
+        f"The names follow the argument, some of them twice: {order}, each once.": list,
+        "Some names come twice: list each of them once.": lambda keys: sorted(
+            keys, key=NAMES.index
+        ),
+        f"The names follow the argument: {order}.": lambda keys: list(dict.fromkeys(keys)),
+        f"The names are in alphabetical order: {order}.": lambda keys: sorted(set(keys)),
     }
-    told = "You return the argument: name the parameters that it covers."
+    told = "The argument is returned: return the names of the parameters that it covers."
     assert_equal(
         seen,
         {names: covered(names.split()) for names in orders},
@@ -115,34 +129,32 @@ def test_freeze_returns(student: Student) -> None:
             },
         },
     )
-    told = "Parameters that were frozen before are missing: they are covered as well."
+    told = "Parameters that were frozen before are missing: they are covered, too."
     check_names(freeze(student, ["norm"], frozen=SOME).value, ["norm"], {told: ["norm.weight"]})
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_freeze_covers")
 @pytest.mark.place("freeze")
 @pytest.mark.hint("parameter.grad = None beside parameter.requires_grad_(False).")
 def test_freeze_gradients(student: Student) -> None:
     """A frozen parameter has no .grad left, so that no optimizer moves it."""
-    names = ["encoder", "conv.weight"]
+    names = ["encoder.0.weight", "conv.weight", "conv.bias"]
     gradients = freeze(student, names, stale=True, frozen=SOME).gradients(0)
     left = [key for key in covered(names) if gradients.get(key) is not None]
     told = "is still there: an optimizer goes on moving the parameter by it"
     if set(left) <= set(SOME):
-        told = "is still there: no covered parameter keeps it, frozen before or not"
+        told = "is still there: every covered parameter loses it, frozen before or not"
     elif isinstance(grad := gradients[left[0]], Tensor) and not grad.any():
         told = "is zeros, not None: an optimizer still applies its weight decay"
     assert not left, f"After freeze the .grad of {left[0]} {told}. Set it to None."
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_freeze_covers")
 @pytest.mark.place("freeze")
 @pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
 def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
-    names, before = ["norm", "head.0"], ["table.weight", "encoder.0.bias"]
+    names, before = ["scales", "head.0.bias"], ["embedding.weight", "encoder.0.bias"]
     seen = freeze(student, names, frozen=before, stale=True)
     unfrozen = "Parameters that were frozen before learn again: freezing never unfreezes."
     right = [key for key in NAMES if key in (*before, *covered(names))]
@@ -156,18 +168,17 @@ def test_freeze_leaves_the_others(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_freeze_covers")
 @pytest.mark.place("freeze")
 @pytest.mark.hint("If a name covers no parameter: raise ValueError(f'{name!r} covers nothing').")
 def test_freeze_unknown(student: Student) -> None:
     """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
     bad = ["decoder", "enc", "encoder.1", "norm.running_mean", "steps", "encoder.weight", "weight"]
-    for names in (*([name] for name in bad), ["gain", "decoder", "norm"], ["Encoder", "table"]):
+    for names in (*([name] for name in bad), ["gain", "decoder", "norm"], ["Encoder", "embedding"]):
         unknown = next(name for name in names if not covered([name]))
         with must_raise(ValueError, mentions=unknown, call=f"freeze(model, {names})"):
             student.function("freeze")(student.made("network"), names)
     late: dict[str, Any] = {"raises": ValueError, "told": "Check all names before you freeze one."}
-    for given in (("gain", "encoder", "decoder"), ("norm", "enc", "table")):
+    for given in (("gain", "encoder", "decoder"), ("norm", "enc", "embedding")):
         laws.check_changes_nothing(student, "freeze", used_network(student), given, **late)
 
 
@@ -176,7 +187,9 @@ def test_freeze_unknown(student: Student) -> None:
 def test_freeze_changes_nothing_else(student: Student) -> None:
     """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""
     for names in (["encoder", "norm"], ["my.encoder", "gain", "encoder.0.weight"], [], ()):
-        allow, told = (("0.requires_grad", "0.grad"), "") if names else ((), "No name, no change.")
+        allow, told = (
+            (("0.requires_grad", "0.grad"), "") if names else ((), "Without names nothing changes.")
+        )
         how: dict[str, Any] = {"allow": allow, "told": told}
         value = laws.check_changes_nothing(student, "freeze", used_network(student), names, **how)
         check_names(value, names, {})
@@ -199,7 +212,7 @@ def test_groups_values(student: Student) -> None:
         groups = grouped(student, student.made("network"), weight_decay)
         keys = [sorted(map(str, entry(group, "keys", kind=list))) for group in groups]
         told = "Each group has exactly two keys, params and weight_decay"
-        assert keys == [["params", "weight_decay"]] * 2, f"{told}, yours have {keys}."
+        assert keys == [["params", "weight_decay"]] * 2, f"{told}; the keys are {keys}."
         values = [entry(group, "weight_decay") for group in groups]
         mistakes = {
             "The two values are swapped: the first group decays.": [0.0, weight_decay],
@@ -211,7 +224,6 @@ def test_groups_values(student: Student) -> None:
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_groups", "test_groups_values")
 @pytest.mark.place("parameter_groups")
 @pytest.mark.hint("parameters() gives a shared one once; leave out what does not require grad.")
 def test_groups_trainable(student: Student) -> None:
@@ -224,7 +236,7 @@ def test_groups_trainable(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("parameter_groups")
-@pytest.mark.hint("-0.01 would push the weights away from zero: raise ValueError first.")
+@pytest.mark.hint("-0.01 would push the weights away from zero: raise a ValueError.")
 def test_groups_negative(student: Student) -> None:
     """A negative weight_decay is a ValueError, 0 is fine."""
     network = student.made("network")
@@ -234,9 +246,8 @@ def test_groups_negative(student: Student) -> None:
     laws.check_errors(student, "parameter_groups", {"weight_decay": calls})
 
 
-@pytest.mark.requires("test_groups")
 @pytest.mark.place("parameter_groups")
-@pytest.mark.hint("Only sort: values, .grad and requires_grad stay.")
+@pytest.mark.hint("Only sort the parameters: leave values, .grad and requires_grad alone.")
 def test_groups_change_nothing(student: Student) -> None:
     """Sorting changes nothing of the model."""
     laws.check_changes_nothing(student, "parameter_groups", used_network(student), 0.1)
@@ -279,15 +290,22 @@ def frozen_names(seen: laws.Observation) -> list[str]:
     return [k for k in NAMES if seen.after(0, "parameters", k, "requires_grad") is False]
 
 
-def those(covers: Callable[[str, str], Any]) -> dict[str, list[str]]:
+def check_frozen(student: Student, cases: Cases) -> None:
+    seen = {", ".join(names): frozen_names(freeze(student, names)) for names in cases}
+    what = "the dict from names to the list of parameters that freeze(model, names) freezes"
+    mistakes = functools.partial(mistakenly_frozen, cases)
+    assert_equal(seen, those(is_covered, cases), what=what, mistakes=mistakes)
+
+
+def those(covers: Callable[[str, str], Any], cases: Cases) -> dict[str, list[str]]:
     """For each case the parameters that are frozen where a name covers what is said here."""
     return {
         ", ".join(names): [key for key in NAMES if any(covers(key, name) for name in names)]
-        for names in CASES
+        for names in cases
     }
 
 
-def mistakenly_frozen() -> dict[str, dict[str, list[str]]]:
+def mistakenly_frozen(cases: Cases) -> dict[str, dict[str, list[str]]]:
     """What the usual mistakes freeze in each case, by what to say of each."""
     alike = "Parameters whose names {} are frozen as well: {}."
     ends = 'the name of a module ends at a dot, compare with name + "."'
@@ -311,9 +329,12 @@ def mistakenly_frozen() -> dict[str, dict[str, list[str]]]:
             lambda key, name: name in (key, key.rpartition(".")[0])
         ),
     }
-    right, told = those(is_covered), "It is the wrong way around: the names are those to freeze."
+    right, told = (
+        those(is_covered, cases),
+        "It is the wrong way around: the names are those to freeze.",
+    )
     inverse = {case: [k for k in NAMES if k not in keys] for case, keys in right.items()}
-    return {**{told: those(rule) for told, rule in rules.items()}, told: inverse}
+    return {**{told: those(rule, cases) for told, rule in rules.items()}, told: inverse}
 
 
 def check_names(value: Any, names: Sequence[str], mistakes: dict[str, Any]) -> None:
@@ -325,10 +346,14 @@ def grouped(student: Student, model: Any, weight_decay: float) -> list[Any]:
     """The probe's reports of the two groups."""
     report = student.run("groups", model, weight_decay)
     kind, groups = entry(report, "type", kind=str), entry(report, "groups", kind=list)
-    assert kind in ("list", "tuple"), f"You return a {kind[:60]}, not a list of two dicts."
-    told = f"The list has {len(groups)} groups, not two: an empty one is there, too."
+    assert kind in ("list", "tuple"), (
+        f"The result is of type {kind[:60]}: return a list of two dicts."
+    )
+    told = f"The list has {len(groups)} groups, not two: keep an empty group, too."
     assert len(groups) == 2, told
-    assert all("keys" in entry(group, kind=dict) for group in groups), "Each group is to be a dict."
+    assert all("keys" in entry(group, kind=dict) for group in groups), (
+        "Each group has to be a dict."
+    )
     return list(groups)
 
 
@@ -337,7 +362,8 @@ def check_groups(student: Student, learning: Sequence[str], **setting: Any) -> N
     groups = grouped(student, student.made("network", **setting), 0.1)
     for group in groups:
         kind = entry(group, "type", kind=str)
-        assert kind == "list", f'"params" is of type {kind[:60]}: make it a list of Parameters.'
+        told = f'"params" is of type {kind[:60]}: make it a list of Parameters.'
+        assert kind in ("list", "tuple"), told
     assert_equal(
         [entry(group, "params", kind=list) for group in groups],
         split(is_matrix, learning),
@@ -352,15 +378,18 @@ def split(decays: Callable[[str], Any], names: Sequence[str]) -> list[list[str]]
 
 def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
     """The groups that the usual mistakes make, by what to say of each."""
-    right, norm = split(is_matrix, learning), ("norm", "plane")
+    right, norm = split(is_matrix, learning), ("norm", "layer_norm")
     rules: dict[str, Callable[[str], Any]] = {
-        "You decide by the name: parameter.dim() decides.": lambda n: "bias" not in n,
-        "You decide by the end of the name: dim() decides.": lambda n: n.endswith("weight"),
-        "You decide by the module: use dim().": lambda n: (
-            "bias" not in n and not n.startswith(norm)
+        "The name decides: parameter.dim() should.": lambda n: "bias" not in n,
+        "The end of the name decides: dim() should.": lambda n: n.endswith("weight"),
+        "The module decides: dim() should.": lambda n: "bias" not in n and not n.startswith(norm),
+        "Norms never decay here: use dim() alone.": lambda n: (
+            is_matrix(n) and not n.startswith(norm)
         ),
-        "You leave norms out: use dim() alone.": lambda n: is_matrix(n) and not n.startswith(norm),
-        "You leave biases out: use dim() alone.": lambda n: is_matrix(n) and "bias" not in n,
+        "Biases never decay here: use dim() alone.": lambda n: is_matrix(n) and "bias" not in n,
+        "Embeddings never decay here: use dim() alone.": lambda n: (
+            is_matrix(n) and "embedding" not in n
+        ),
         "Parameters of one dimension decay: two or more are needed.": lambda n: SHAPES[n] != (),
         "Only two dimensions decay: more of them do as well.": lambda n: len(SHAPES[n]) == 2,
     }
@@ -371,7 +400,7 @@ def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
         "Tied weights are listed twice: each parameter once.": [[*right[0], TIED], right[1]],
         **{told: split(rule, learning) for told, rule in rules.items()},
         **{
-            f"Your groups hold {told}: they have to hold the model's own Parameter objects.": [
+            f"The groups hold {told}: put the model's own Parameter objects into them.": [
                 [f"(a {kind})"] * len(names) for names in right
             ]
             for told, kind in instead.items()

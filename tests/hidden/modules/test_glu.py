@@ -1,4 +1,4 @@
-"""What the gated linear unit and gradient_flow promise, sentence by sentence."""
+"""Tests of the gated linear unit and gradient_flow."""
 
 from __future__ import annotations
 
@@ -121,34 +121,43 @@ def test_parameters_start_finite(student: Student) -> None:
 
 
 @pytest.mark.points(14)
-@pytest.mark.requires("test_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("Project to 2 * out_features, split in halves, and only the second is squashed.")
 def test_forward(student: Student) -> None:
     """The value half is multiplied by the sigmoid of the gate half."""
-    layer = student.module("GatedLinearUnit", 6, 5)
-    old = [tensor.detach().clone() for tensor in layer_parameters(layer, 6, 5)]
+    layer, weight, bias = random_layer(student)
     x = torch.randn(4, 6)
-    for mode, when in (
-        ("training", "when the layer was made"),
-        ("evaluation", "at an earlier call of forward"),
-    ):
-        weight, bias = randomize(layer, 6, 5)  # new values each time: nothing is to be kept
-        output = layer.train(mode == "training")(x)
+    for mode in (True, False):
+        output = layer.train(mode)(x)
         check_split(output, x)
-        kept = f"Your output uses the values that {{}} had {when}: use self.{{}} in forward."
         assert_close(
             output,
             gated(x, weight, bias),
-            what=f"the output in {mode} mode",
-            mistakes=lambda: {
-                **mistaken_outputs(x, weight.detach(), bias.detach()),
+            what=f"the output in {'training' if mode else 'evaluation'} mode",
+            mistakes=lambda: mistaken_outputs(x, weight.detach(), bias.detach()),
+        )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("GatedLinearUnit.forward")
+@pytest.mark.hint("Use self.weight and self.bias in forward, and keep no copy of them.")
+def test_current_values(student: Student) -> None:
+    """The current values of weight and bias count, as an optimizer has changed them."""
+    layer, x = student.module("GatedLinearUnit", 6, 5), torch.randn(4, 6)
+    for when in ("when the layer was made", "at an earlier call of forward"):
+        old = [tensor.detach().clone() for tensor in own_parameters(layer, 6, 5)]
+        weight, bias = randomize(layer, 6, 5)
+        kept = f"The output uses the values that {{}} had {when}: use self.{{}} in forward."
+        assert_close(
+            layer(x),
+            gated(x, weight, bias),
+            what="the output after weight and bias were changed",
+            mistakes={
                 kept.format("weight and bias", "weight and self.bias"): gated(x, old[0], old[1]),
                 kept.format("weight", "weight"): gated(x, old[0], bias),
                 kept.format("bias", "bias"): gated(x, weight, old[1]),
             },
         )
-        old = [tensor.detach().clone() for tensor in (weight, bias)]
 
 
 @pytest.mark.points(2)
@@ -163,7 +172,7 @@ def test_leading_dimensions(student: Student) -> None:
 
 @pytest.mark.requires("test_forward")
 @pytest.mark.place("GatedLinearUnit.forward")
-@pytest.mark.hint("Where no row comes in, no row goes out; F.linear and chunk know that.")
+@pytest.mark.hint("F.linear and chunk take inputs without rows as they are.")
 def test_empty_input(student: Student) -> None:
     """A leading dimension may be 0."""
     layer = student.module("GatedLinearUnit", 6, 5)
@@ -206,7 +215,7 @@ def test_saturated_gates(student: Student) -> None:
         laws.check_finite(output, what=what, why=why)
         value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
         clamped = {n: value * gate.clamp(-n, n).sigmoid() for n in (1, 5, 6, 10, 15, 20)}
-        told = "Your gates are clamped to {}, so that none closes fully."
+        told = "The gates are clamped to {}, so that none closes fully."
         mistakes = {told.format(n): output for n, output in clamped.items()}
         assert_close(output, gated(x, weight, bias), what=f"{what} in {dtype}", mistakes=mistakes)
 
@@ -279,7 +288,7 @@ def test_forward_changes_nothing(student: Student) -> None:
 def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
     right = reached_by(LEARNING)
-    also = "A buffer (offset) is{} in your answer: only parameters count."
+    also = "A buffer (offset) is{} in the answer: only parameters count."
     check_answer(
         flow(student),
         LEARNING,
@@ -288,14 +297,14 @@ def test_flow_tells_who_learns(student: Student) -> None:
             ".grad after the backward pass, not at requires_grad.": reached_by(NAMES),
             "Every parameter is False: look at .grad after the backward pass, and before anything "
             "clears it.": reached_by([]),
-            "Your answer is inverted: True means that a gradient arrived.": reached_by(CUT_OFF),
+            "The answer is inverted: True means that a gradient arrived.": reached_by(CUT_OFF),
             also.format(""): {**right, "offset": False},
             also.format(" True"): {**right, "offset": True},
-            "Only the module's own parameters are in your answer: named_parameters() also goes "
+            "Only the module's own parameters are in the answer: named_parameters() also goes "
             "into the submodules.": {"scale": True},
-            "Only the parameters that a gradient reaches are in your answer: the others belong "
+            "Only the parameters that a gradient reaches are in the answer: the others belong "
             "there too, as False.": dict.fromkeys(LEARNING, True),
-            "Only weights are in your answer: every named parameter belongs there.": {
+            "Only weights are in the answer: every named parameter belongs there.": {
                 name: reached for name, reached in right.items() if name.endswith("weight")
             },
         },
@@ -314,7 +323,7 @@ def test_flow_zero_gradient(student: Student) -> None:
         flow(student, torch.zeros(5, 4)),
         LEARNING,
         {
-            f"A gradient of zeros counts as none in your answer: {ask}": reached_by(
+            f"A gradient of zeros counts as none in the answer: {ask}": reached_by(
                 [name for name in LEARNING if name != "body.0.weight"]
             )
         },
@@ -357,13 +366,13 @@ def test_flow_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("A frozen parameter has no .grad after backward: leave requires_grad as it is.")
 def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
-    missing = "Frozen parameters are missing in your answer: they belong there, as False."
+    missing = "Frozen parameters are missing in the answer: they belong there, as False."
     right = reached_by([name for name in LEARNING if name not in FROZEN])
     check_answer(
         flow(student, frozen=FROZEN),
         [name for name in LEARNING if name not in FROZEN],
         {
-            "A frozen parameter is True in your answer.": reached_by(LEARNING),
+            "A frozen parameter is True in the answer.": reached_by(LEARNING),
             missing: {name: reached for name, reached in right.items() if name not in FROZEN},
         },
     )
@@ -374,14 +383,14 @@ def test_flow_frozen(student: Student) -> None:
 @pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("If the sum requires no gradient, there is nothing to go backward through.")
 def test_flow_all_frozen(student: Student) -> None:
-    """Where every parameter is frozen, everything is False."""
+    """If every parameter is frozen, everything is False."""
     seen = flow(student, frozen=NAMES)
     assert not isinstance(seen.error, (RuntimeError, ValueError)), (
-        f"Where all parameters are frozen gradient_flow raised {str(seen.error)[:200]}: there is "
-        "nothing to go backward through then, which is an answer, not an error."
+        f"When all parameters are frozen, gradient_flow raised {str(seen.error)[:200]}: there is "
+        "nothing to go backward through then, and that is an answer, not an error."
     )
-    empty = "Where all are frozen your answer is {}: every name belongs there, as False."
-    thawed = {"Frozen parameters are True in your answer.": reached_by(LEARNING)}
+    empty = "If all are frozen the answer is {}: every name belongs there, as False."
+    thawed = {"Frozen parameters are True in the answer.": reached_by(LEARNING)}
     check_answer(seen, [], {empty.format("empty"): {}, empty.format("None"): None, **thawed})
 
 
@@ -391,7 +400,7 @@ def test_flow_all_frozen(student: Student) -> None:
 @pytest.mark.word("the sandbox says which gradients there are")
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")
 def test_flow_stale_frozen(student: Student) -> None:
-    """The old gradient of a frozen parameter is cleared too."""
+    """The old gradient of a frozen parameter is cleared, too."""
     clear = "clear the gradients of the frozen parameters too"
     told = f"The old gradients of frozen parameters counted: {clear}."
     for frozen in (FROZEN, NAMES):
@@ -399,7 +408,7 @@ def test_flow_stale_frozen(student: Student) -> None:
         seen = flow(student, frozen=frozen, stale=NAMES)
         check_answer(seen, right, {told: reached_by([*right, *frozen])})
         left = [name for name in frozen if seen.gradients(0)[name] is not None]
-        assert not left, f"After it the frozen {left[0]} still has a .grad: {clear}, to None."
+        assert not left, f"Afterwards the frozen {left[0]} still has a .grad: {clear}, to None."
 
 
 @pytest.mark.points(2)
@@ -522,15 +531,22 @@ def layer_parameters(layer: nn.Module, n: int, m: int, call: str = "") -> list[T
     return parameters
 
 
+def own_parameters(layer: nn.Module, in_features: int, out_features: int) -> list[Tensor]:
+    """The weight and bias of a layer, or of a module inside: test_parameters says where they belong."""
+    own = {name.rpartition(".")[2]: tensor for name, tensor in layer.named_parameters()}
+    return [
+        assert_tensor(own.get(name), shape=shape, what=f"the layer's {name}")
+        for name, shape in shapes(2 * out_features, in_features).items()
+    ]
+
+
 def randomize(layer: nn.Module, in_features: int, out_features: int) -> tuple[Tensor, Tensor]:
     """Give the layer new values, so that nothing depends on how it starts: its weight and bias."""
+    weight, bias = own_parameters(layer, in_features, out_features)
     with torch.no_grad():
-        for name, shape in shapes(2 * out_features, in_features).items():
-            parameter = laws.parameter_named(layer, name)
-            assert_tensor(parameter, shape=shape, what=f"the layer's {name}")
-            parameter.copy_(torch.randn(shape, dtype=parameter.dtype))
-    named = dict(layer.named_parameters())
-    return named["weight"], named["bias"]
+        for parameter in (weight, bias):
+            parameter.copy_(torch.randn(parameter.shape, dtype=parameter.dtype))
+    return weight, bias
 
 
 def saturated(student: Student, dtype: torch.dtype) -> tuple[nn.Module, Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What fans, xavier_uniform_, kaiming_normal_ and init_weights promise, sentence by sentence."""
+"""Tests of fans, xavier_uniform_, kaiming_normal_ and init_weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 # At least 20,000 elements each, and fan_in, fan_out, kernel and sizes tell all formulas apart.
-SHAPES = [(120, 300), (400, 60), (30, 90, 8), (25, 60, 4, 5), (12, 20, 5, 4, 7)]
+MATRICES = [(120, 300), (400, 60), (150, 200)]
+KERNELS = [(30, 90, 8), (25, 60, 4, 5), (12, 20, 5, 4, 7)]
 MARK = 7.0
 SUBCLASSES = {"Adapter": "Linear", "Picture": "Conv2d", "Table": "Embedding", "Norm": "BatchNorm1d"}
 LAYERS: Any = [("Linear", 4, 3), ("Conv1d", 2, 3, 2), ("Conv2d", 2, 3, 2), ("Embedding", 5, 3)]
@@ -61,19 +62,31 @@ def test_fans_errors(student: Student) -> None:
     laws.check_errors(student, "fans", {"weight": calls}, fine=(torch.ones(1, 1),))
 
 
-@pytest.mark.points(8)
+@pytest.mark.points(7)
 @pytest.mark.place("xavier_uniform_")
 @pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)")
 def test_xavier(student: Student) -> None:
-    """xavier_uniform_ draws from U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
-    for i, shape in enumerate(SHAPES):
-        gain = (None, 1.0, 0.3, 5 / 3, 4.0)[i]
-        weight = torch.zeros(shape, dtype=(torch.float32, torch.float64)[i % 2])
-        arguments = (weight,) if gain is None else (weight, gain)
-        seen = laws.observe(student, "xavier_uniform_", *arguments).checked()
-        with_gain = f" with gain {gain:.4g}" if gain else ""
-        what = f"A weight of shape {shape} after xavier_uniform_{with_gain}"
-        check_uniform(seen.after(0, "values"), weight, gain or 1.0, what)
+    """xavier_uniform_ draws from U(-a, a), a = sqrt(6 / (fan_in + fan_out))."""
+    for shape in MATRICES:
+        check_xavier(student, torch.zeros(shape))
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("xavier_uniform_")
+@pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out))")
+def test_xavier_gain(student: Student) -> None:
+    """A gain multiplies the bound."""
+    for shape, gain in zip(MATRICES, (0.3, 5 / 3, 4.0), strict=True):
+        check_xavier(student, torch.zeros(shape), gain)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("xavier_uniform_")
+@pytest.mark.hint("Take fan_in and fan_out from fans, which know of the kernel.")
+def test_xavier_kernels(student: Student) -> None:
+    """For the weight of a convolution the bound follows from fans with the kernel in them."""
+    for shape in KERNELS:
+        check_xavier(student, torch.zeros(shape, dtype=torch.float64))
 
 
 @pytest.mark.points(8)
@@ -81,15 +94,21 @@ def test_xavier(student: Student) -> None:
 @pytest.mark.hint("weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.")
 def test_kaiming(student: Student) -> None:
     """kaiming_normal_ draws from N(0, std^2), std = sqrt(2 / fan_in)."""
-    for i, shape in enumerate(SHAPES):
-        weight = torch.zeros(shape, dtype=(torch.float64, torch.float32)[i % 2])
-        seen = laws.observe(student, "kaiming_normal_", weight).checked()
-        what = f"A weight of shape {shape} after kaiming_normal_"
-        check_kaiming(seen.after(0, "values"), weight, what)
+    for shape in MATRICES:
+        check_kaiming(filled(student, "kaiming_normal_", torch.zeros(shape)), torch.zeros(shape))
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("kaiming_normal_")
+@pytest.mark.hint("Take fan_in from fans, which know of the kernel.")
+def test_kaiming_kernels(student: Student) -> None:
+    """For the weight of a convolution the deviation follows from fan_in with the kernel in it."""
+    for shape in KERNELS:
+        weight = torch.zeros(shape, dtype=torch.float64)
+        check_kaiming(filled(student, "kaiming_normal_", weight), weight)
 
 
 @pytest.mark.points(5)
-@pytest.mark.requires("test_xavier")
 @pytest.mark.place("xavier_uniform_")
 @pytest.mark.hint("with torch.no_grad(): return weight.uniform_(-bound, bound)")
 def test_xavier_in_place(student: Student) -> None:
@@ -98,7 +117,6 @@ def test_xavier_in_place(student: Student) -> None:
 
 
 @pytest.mark.points(5)
-@pytest.mark.requires("test_kaiming")
 @pytest.mark.place("kaiming_normal_")
 @pytest.mark.hint("with torch.no_grad(): return weight.normal_(0, std)")
 def test_kaiming_in_place(student: Student) -> None:
@@ -113,8 +131,8 @@ def test_init_linear(student: Student) -> None:
     """Linear: Xavier for the weight, zero for the bias; subclasses too."""
     for kind, options in (("Linear", {}), ("Adapter", {}), ("Linear", {"bias": False})):
         after = initialized(student, kind, 300, 80, **options)
-        weight = torch.empty(80, 300)
-        check_uniform(after.get("weight"), weight, 1.0, f"The weight of {shown(kind)}(300, 80)")
+        what = f"The weight of {shown(kind)}(300, 80)"
+        check_by(student, "xavier_uniform_", after.get("weight"), (80, 300), what)
         check_constant(after, "bias", 0.0, kind)
 
 
@@ -132,7 +150,7 @@ def test_init_convolutions(student: Student) -> None:
             sizes = (shape[1] * groups, shape[0], kernel)
             after = initialized(student, kind, *sizes, groups=groups, bias=bias)
             what = f"The weight of {shown(kind)}{sizes} with groups={groups}"
-            check_kaiming(after.get("weight"), torch.empty(shape), what)
+            check_by(student, "kaiming_normal_", after.get("weight"), shape, what)
             check_constant(after, "bias", 0.0, kind)
 
 
@@ -146,8 +164,8 @@ def test_init_embedding(student: Student) -> None:
         weight = assert_tensor(after.get("weight"), shape=(700, 40), what="the Embedding's weight")
         others = [i for i in range(700) if index is None or i != index % 700]
         what = f"The weight of {shown(kind)}(700, 40, padding_idx={index}), but for that row,"
-        wrong = {"Your variance is 0.02: that is to be the standard deviation.": 0.02**0.5}
-        wrong["Your standard deviation is 1, as PyTorch's: it is to be 0.02."] = 1.0
+        wrong = {"The variance is 0.02: the standard deviation should be.": 0.02**0.5}
+        wrong["The standard deviation is 1, as PyTorch's: it should be 0.02."] = 1.0
         check_spread(weight[others], 0.02, wrong, what)
         told = f"The row of padding_idx={index} is not zero: set it to zero after the draw."
         assert index is None or not weight[index].any(), told
@@ -171,9 +189,8 @@ def test_init_norms(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_init_linear")
 @pytest.mark.place("init_weights")
-@pytest.mark.hint("Look at the module itself alone: apply comes to its children on its own.")
+@pytest.mark.hint("Look only at the module itself: apply visits its children, too.")
 def test_init_others(student: Student) -> None:
     """Children, and modules of all other classes, are left alone."""
     named: list[Any] = [("Bilinear", 2, 3, 4), ("PReLU",), ("EmbeddingBag", 5, 3), ("GRU", 2, 3)]
@@ -182,9 +199,7 @@ def test_init_others(student: Student) -> None:
         after = initialized(student, kind, *sizes)
         for name in sorted(after, key=lambda name: "." not in name):
             own = kind in SUBCLASSES and name in ("weight", "bias")
-            told = (
-                f"Your init_weights changes {name} of a module of the class {kind}: leave it alone."
-            )
+            told = f"init_weights changes {name} of a module of the class {kind}: leave it alone."
             if "." in name:
                 told = f"init_weights changes {name}, a child's parameter: apply calls it for each child."
             assert own or is_all(after[name], MARK), told
@@ -196,27 +211,24 @@ def test_init_others(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_init_linear")
 @pytest.mark.place("init_weights")
 @pytest.mark.hint("nn.init.zeros_(module.bias) fills it; an assignment puts another one there.")
 def test_init_keeps(student: Student) -> None:
-    """The Parameter objects, requires_grad, .grad and buffers stay, frozen ones are set; returns None."""
+    """The Parameter objects, requires_grad, .grad and buffers stay; frozen parameters are set, too."""
     for kind, *sizes in LAYERS:
         for frozen in (False, True):
             made = student.made("layer", kind, *sizes, frozen=frozen)
             allow = ("0.values", "random")
-            value = laws.check_changes_nothing(student, "init_weights", made, allow=allow)
-            assert value is None, "init_weights returns something: it is to return None."
+            laws.check_changes_nothing(student, "init_weights", made, allow=allow)
             seeded = laws.observe(student, "init_weights", made).was_seeded()
             assert not seeded, f"With an nn.{kind}, init_weights sets a seed: leave it alone."
         after = initialized(student, kind, *sizes, frozen=True, double=True)
         for name, values in after.items():
-            line = f"The {name} of a frozen nn.{kind} is passed over: set it as well."
+            line = f"The {name} of a frozen nn.{kind} is skipped: set it, too."
             assert not is_all(values, MARK), line
             assert_tensor(values, dtype=torch.float64, what=f"the {name} of a float64 nn.{kind}")
 
 
-@pytest.mark.requires("test_xavier")
 @pytest.mark.place("xavier_uniform_")
 @pytest.mark.hint("Work out the fans and the bound yourself; uniform_ and normal_ are fine.")
 def test_not_used(student: Student) -> None:
@@ -235,7 +247,38 @@ def scales(weight: Tensor) -> tuple[int, int, int, int]:
     return weight.shape[1] * kernel, weight.shape[0] * kernel, weight.shape[1], weight.shape[0]
 
 
-def check_uniform(values: Any, weight: Tensor, gain: float, what: str) -> None:
+def filled(student: Student, name: str, weight: Tensor, *gain: float) -> Tensor:
+    """What a call leaves in a weight."""
+    seen = laws.observe(student, name, weight, *gain).checked()
+    what = f"A weight of shape {tuple(weight.shape)} after {name}"
+    values = seen.after(0, "values")
+    values = assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what=what)
+    check_filled(values, what)
+    return values
+
+
+def check_by(student: Student, name: str, values: Any, shape: tuple[int, ...], what: str) -> None:
+    """The values are spread as by the student's own function, whose formula has its own test."""
+    tensor = assert_tensor(values, shape=shape, what=what)
+    check_filled(tensor, what)
+    own = filled(student, name, torch.zeros(shape))
+    spreads = tensor.std().item(), own.std().item()
+    line = f"{what} has the standard deviation {spreads[0]:.4g}, and not {spreads[1]:.4g}"
+    assert abs(spreads[0] / spreads[1] - 1) < 0.05, f"{line} as by {name}: call it."
+    largest = tensor.abs().max().item() / own.abs().max().item()
+    assert abs(largest - 1) < 0.3, f"{what} has another distribution than by {name}: call it."
+
+
+def check_xavier(student: Student, weight: Tensor, gain: float | None = None) -> None:
+    """xavier_uniform_ fills the weight as it should, with this gain."""
+    arguments = () if gain is None else (gain,)
+    values = filled(student, "xavier_uniform_", weight, *arguments)
+    with_gain = f" with gain {gain:.4g}" if gain else ""
+    what = f"A weight of shape {tuple(weight.shape)} after xavier_uniform_{with_gain}"
+    check_uniform(values, weight, gain or 1.0, what)
+
+
+def check_uniform(tensor: Tensor, weight: Tensor, gain: float, what: str) -> None:
     """The values are Xavier's uniform ones for such a weight."""
     fan_in, fan_out, n, m = scales(weight)
     total, bound = fan_in + fan_out, gain * math.sqrt(6 / (fan_in + fan_out))
@@ -246,43 +289,42 @@ def check_uniform(values: Any, weight: Tensor, gain: float, what: str) -> None:
         "The gain is ignored.": bound / gain,
         "The gain is under the root: it multiplies the root.": bound / gain**0.5,
         "The gain is squared.": bound * gain,
-        "You divide by the gain: multiply by it.": bound / gain**2,
+        "The bound is divided by the gain: multiply by it.": bound / gain**2,
         "The root is missing: a = gain * sqrt(6 / (fan_in + fan_out)).": gain * 6 / total,
         "The root is of 6 alone: it belongs to the whole quotient.": gain * 6**0.5 / total,
-        "You divide by fan_in alone: by fan_in + fan_out.": gain * math.sqrt(6 / fan_in),
-        "You divide by fan_out alone: by fan_in + fan_out.": gain * math.sqrt(6 / fan_out),
-        "Your root is sqrt(3 / ...), that of Kaiming or LeCun: 6.": bound / 2**0.5,
-        "Your bound is 1 / sqrt(fan_in), as PyTorch's Linear starts.": fan_in**-0.5,
+        "Divide by fan_in + fan_out, not by fan_in alone.": gain * math.sqrt(6 / fan_in),
+        "Divide by fan_in + fan_out, not by fan_out alone.": gain * math.sqrt(6 / fan_out),
+        "The root is sqrt(3 / ...), as for Kaiming or LeCun: it is sqrt(6 / ...).": bound / 2**0.5,
+        "The bound is 1 / sqrt(fan_in), as PyTorch's Linear starts.": fan_in**-0.5,
     }
-    tensor = assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what=what).double()
-    check_filled(tensor, what)
+    tensor = tensor.double()
     largest = tensor.abs().max().item()
     told = [line for line, other in wrong.items() if abs(largest / other - 1) < 0.005]
     told = told if abs(largest / bound - 1) > 0.005 else []
     assert 0.99 * bound < largest <= bound * (1 + 1e-6), " ".join(
-        [*told[:1], f"{what} lies within {largest:.5g}, the bound a is {bound:.5g}."]
+        [*told[:1], f"{what} lies within {largest:.5g}, and the bound a is {bound:.5g}."]
     )
     check_moments(tensor, bound, bound / 3**0.5, what)
 
 
-def check_kaiming(values: Any, weight: Tensor, what: str) -> None:
+def check_kaiming(tensor: Tensor, weight: Tensor) -> None:
     """The values are Kaiming's normal ones for such a weight."""
+    what = f"A weight of shape {tuple(weight.shape)} after kaiming_normal_"
     fan_in, fan_out, n, _ = scales(weight)
     std = math.sqrt(2 / fan_in)
     wrong = {
         "fan_in and fan_out are swapped: Kaiming divides by fan_in.": math.sqrt(2 / fan_out),
         "The kernel's sizes are left out of fan_in.": math.sqrt(2 / n),
         "That is the variance, 2 / fan_in: normal_ takes its root, the deviation.": 2 / fan_in,
-        "Your normal distribution is cut off at two deviations: draw from all of it.": 0.8796 * std,
-        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": (
+        "The normal distribution is cut off at two deviations: draw from all of it.": 0.8796 * std,
+        "Divide by fan_in alone, not by fan_in + fan_out as Xavier does.": (
             math.sqrt(2 / (fan_in + fan_out))
         ),
-        "You divide by the mean of both fans: by fan_in alone.": math.sqrt(4 / (fan_in + fan_out)),
+        "Divide by fan_in alone, not by the mean of both fans.": math.sqrt(4 / (fan_in + fan_out)),
         "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / fan_in),
-        "Your 6 belongs to a uniform distribution: it is 2 here.": math.sqrt(6 / fan_in),
+        "The 6 belongs to a uniform distribution: it is a 2 here.": math.sqrt(6 / fan_in),
         "The root is of 2 alone: it belongs to the whole quotient.": 2**0.5 / fan_in,
     }
-    tensor = assert_tensor(values, shape=weight.shape, dtype=weight.dtype, what=what)
     check_spread(tensor, std, wrong, what)
 
 
@@ -293,7 +335,7 @@ def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: s
     spread = tensor.std().item()
     told = [line for line, other in wrong.items() if abs(spread / other - 1) < 0.02]
     assert abs(spread / std - 1) < 0.05, " ".join(
-        [*told[:1], f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}."]
+        [*told[:1], f"{what} has the standard deviation {spread:.4g}, and should have {std:.4g}."]
     )
     check_moments(tensor, std, std, what)
     largest = tensor.abs().max().item()
@@ -303,14 +345,14 @@ def check_spread(tensor: Tensor, std: float, wrong: Mapping[str, float], what: s
 
 def check_filled(tensor: Tensor, what: str) -> None:
     assert tensor.any(), f"{what} is still zero: fill the weight itself, not a copy of it."
-    assert not is_all(tensor, MARK), f"{what} is as it was before: it is to be set."
+    assert not is_all(tensor, MARK), f"{what} is as it was before: set it."
 
 
 def check_moments(tensor: Tensor, scale: float, std: float, what: str) -> None:
     """Mean zero and this standard deviation, each within 5 % of the scale."""
     mean, spread = tensor.mean().item(), tensor.std().item()
-    assert abs(mean) < 0.05 * scale, f"{what} has the mean {mean:.4g}: it is to be 0."
-    line = f"{what} has the standard deviation {spread:.4g}, promised {std:.4g}"
+    assert abs(mean) < 0.05 * scale, f"{what} has the mean {mean:.4g}: it should be 0."
+    line = f"{what} has the standard deviation {spread:.4g}, and should have {std:.4g}"
     assert abs(spread - std) < 0.05 * scale, f"{line}: is the distribution another one?"
     told = f"{what} holds the same numbers many times: draw each element by itself, cut none off."
     assert tensor.unique().numel() > 0.95 * tensor.numel(), told
@@ -324,12 +366,9 @@ def check_in_place(student: Student, name: str) -> None:
             made = student.made("weight", kind, [80, 300], torch.empty(0, dtype=dtype))
             report = student.run("filled", name, made)
             shown = f"The weight, a {'transposed ' * (kind == 'view')}{kind}, after {name}"
-            values, weight = entry(report, "values"), torch.empty(80, 300, dtype=dtype)
-            if name == "xavier_uniform_":
-                check_uniform(values, weight, 1.0, shown)
-            else:
-                check_kaiming(values, weight, shown)
-            assert entry(report, "same") is True, f"{name} is to return the weight itself."
+            values = entry(report, "values")
+            check_filled(assert_tensor(values, shape=(80, 300), dtype=dtype, what=shown), shown)
+            assert entry(report, "same") is True, f"{name} has to return the weight itself."
             attached = f"{shown} is the result of operations: fill it under torch.no_grad()."
             assert entry(report, "grad_fn") is False or kind == "view", attached
             assert_equal(entry(report, "rest"), 0.0, what=f"the memory beside {shown}")
@@ -353,12 +392,12 @@ def initialized(student: Student, kind: str, *sizes: Any, **options: Any) -> dic
     made = student.made("layer", kind, *sizes, **options)
     seen = laws.observe(student, "init_weights", made)
     none = "NoneType" in str(seen.error) and False in options.values()
-    told = "A parameter that is None (bias=False, affine=False) is to be passed over"
-    assert not none, f"{told}. Your code raised {seen.error}."
+    told = "A parameter that is None (bias=False, affine=False) has to be skipped"
+    assert not none, f"{told}. The code raised {seen.error}."
     seen.checked()
     for name in entry(seen.after(0, "buffers"), kind=dict):
         values = seen.after(0, "buffers", name, "values")
-        assert is_all(values, MARK), f"The buffer {name} is changed: only parameters are to be set."
+        assert is_all(values, MARK), f"The buffer {name} is changed: set only parameters."
     facts = entry(seen.after(0, "parameters"), kind=dict)
     return {name: entry(fact, "values") for name, fact in facts.items()}
 

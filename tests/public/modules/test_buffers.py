@@ -12,7 +12,7 @@ from grader.judge.student import Student
 BATCHES = [torch.tensor([[1.0, 0.0, 1.0], [3.0, 0.0, 1.0]]), torch.tensor([[8.0, 6.0, 7.0]])]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 @pytest.mark.place("RunningCenter.__init__")
 @pytest.mark.hint("register_buffer for three tensors, with persistent=False for one of them.")
 def test_example_state(student: Student) -> None:
@@ -61,7 +61,7 @@ def test_example_forward(student: Student) -> None:
                 [0.98, 0.6, 0.79]
             ),
             "running_mean is the mean of the last batch.": torch.tensor([8.0, 6.0, 7.0]),
-            "running_mean is the mean of the first batch: one row counts, too.": torch.tensor(
+            "running_mean is the mean of the first batch: a single row counts, too.": torch.tensor(
                 [2.0, 0.0, 1.0]
             ),
         },
@@ -73,7 +73,7 @@ def test_example_forward(student: Student) -> None:
         "with running_mean from before the batch: update first": [first, second - first.mean(0)],
         "of x + running_mean": [first + first.mean(0), second + torch.tensor([4.0, 2.0, 3.0])],
     }
-    named = {f"Your result is that {words}.": values for words, values in wrong.items()}
+    named = {f"The result is that {words}.": values for words, values in wrong.items()}
     assert_close(entry(report, "results"), results, what="the list of both results", mistakes=named)
 
 
@@ -98,7 +98,7 @@ def test_example_forgotten(student: Student) -> None:
     names = sorted(map(str, entry(answer, kind=(list, tuple), told=told)))
     wrong = {
         "A buffer that is not saved still moves with the module.": ["1.mask", "1.scratch"],
-        "Your answer is empty: look at vars() of each submodule.": [],
+        "The answer is empty: look at vars() of each submodule.": [],
         "The names of submodules are missing.": ["mask"],
     }
     assert_equal(names, ["1.mask"], what="the answer of forgotten_tensors", mistakes=wrong)

@@ -19,10 +19,10 @@ def test_example_count(student: Student) -> None:
         (29, 25),
         what="the pair (total, trainable)",
         mistakes={
-            "You count tensors, not their elements: parameter.numel().": (5, 4),
-            "Buffers count in yours: they are no parameters.": (38, 25),
+            "These are the numbers of tensors: count their elements, parameter.numel().": (5, 4),
+            "Buffers are counted, too: they are not parameters.": (38, 25),
             "The two numbers are swapped: total first.": (25, 29),
-            "Your second number is that of the frozen elements.": (29, 4),
+            "The second number is that of the frozen elements.": (29, 4),
         },
     )
 
@@ -31,7 +31,7 @@ def test_example_count(student: Student) -> None:
 @pytest.mark.place("freeze")
 @pytest.mark.hint("encoder2.weight also begins with encoder, but not with encoder and a dot.")
 def test_example_freeze(student: Student) -> None:
-    """freeze(network, ["encoder"]) freezes encoder.0, not encoder2; "decoder" is a ValueError."""
+    """freeze(network, ["encoder"]) freezes encoder.0, and not encoder2."""
     seen = laws.observe(student, "freeze", student.made("network"), ["encoder"]).checked()
     right = ["encoder.0.weight", "encoder.0.bias"]
     alike = "encoder2 is frozen as well: the name of a module ends at a dot."
@@ -48,14 +48,22 @@ def test_example_freeze(student: Student) -> None:
         right,
         what="the result of freeze",
         mistakes={
-            "You return the argument: name the parameters that it covers.": ["encoder"],
+            "The argument is returned: return the names of the parameters that it covers.": [
+                "encoder"
+            ],
             "norm.bias was frozen before, and no name covers it: leave it out.": [
                 *right,
                 "norm.bias",
             ],
-            "Your names are in alphabetical order: they belong in the model's order.": right[::-1],
+            "The names are in alphabetical order: they belong in the model's order.": right[::-1],
         },
     )
+
+
+@pytest.mark.place("freeze")
+@pytest.mark.hint("Look for the parameters that each name covers before you freeze one.")
+def test_example_unknown_name(student: Student) -> None:
+    """A name that covers no parameter is a ValueError that contains it."""
     with must_raise(ValueError, mentions="decoder", call='freeze(network, ["decoder"])'):
         student.function("freeze")(student.made("network"), ["decoder"])
 
@@ -78,7 +86,7 @@ def test_example_groups(student: Student) -> None:
         what="the list of groups, each parameter shown by its name,",
         ordered=False,
         mistakes={
-            "You decide by the name: the weight of a norm has one dimension.": groups(
+            "The name decides: the weight of a norm has one dimension.": groups(
                 [*matrices, "norm.weight"], ["encoder.0.bias"], (0.1, 0.0)
             ),
             "norm.bias is frozen: leave it out.": groups(

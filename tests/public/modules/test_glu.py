@@ -18,7 +18,7 @@ WEIGHT = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
 def test_example_parameters(student: Student) -> None:
     """GatedLinearUnit(4, 3) has a weight of shape (6, 4) and a bias of shape (6,)."""
     layer = student.module("GatedLinearUnit", 4, 3)
-    shapes = {name: list(each.shape) for name, each in layer.named_parameters()}
+    shapes = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
     right, transposed = {"weight": [6, 4], "bias": [6]}, {"weight": [4, 6], "bias": [6]}
     assert_equal(
         shapes,
@@ -41,14 +41,20 @@ def test_example_parameters(student: Student) -> None:
 @pytest.mark.place("GatedLinearUnit.__init__")
 @pytest.mark.hint("out_features=None stands for in_features // 2, if there is such a half.")
 def test_example_halving(student: Student) -> None:
-    """GatedLinearUnit(6) makes 3 features out of 6, and GatedLinearUnit(5) is a ValueError."""
+    """GatedLinearUnit(6) makes 3 features out of 6."""
     layer = student.module("GatedLinearUnit", 6)
     named = dict(layer.named_parameters())
     assert "weight" in named, "The layer has no parameter named weight."
     assert_tensor(named["weight"], shape=(6, 6), what="the weight of GatedLinearUnit(6)")
+
+
+@pytest.mark.place("GatedLinearUnit.__init__")
+@pytest.mark.hint("Half of an odd number of features does not exist: raise a ValueError.")
+def test_example_odd(student: Student) -> None:
+    """GatedLinearUnit(5) is a ValueError, and GatedLinearUnit(5, 3) is fine."""
     with must_raise(ValueError, mentions="in_features", call="GatedLinearUnit(5)"):
         student.module("GatedLinearUnit", 5)
-    student.module("GatedLinearUnit", 5, 3)  # is fine
+    student.module("GatedLinearUnit", 5, 3)
 
 
 @pytest.mark.requires("test_example_parameters")
@@ -64,7 +70,6 @@ def test_example_start(student: Student) -> None:
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_example_parameters")
 @pytest.mark.place("GatedLinearUnit.forward")
 @pytest.mark.hint("value = x[0] + 2 * x[2] + 1 and gate = x[1] in this example; sigmoid(0) is 0.5.")
 def test_example_forward(student: Student) -> None:
@@ -108,7 +113,8 @@ def test_example_batches(student: Student) -> None:
         what="the output for x of shape (4, 2, 3)",
         mistakes={
             "Value and gate alternate; the value is the first half.": alternating,
-            "You split along dimension 1, not the last.": rows[:, :1] * rows[:, 1:].sigmoid(),
+            "The projection is split along dimension 1, not along the last one.": rows[:, :1]
+            * rows[:, 1:].sigmoid(),
         },
     )
 
@@ -127,7 +133,7 @@ def test_example_gradients(student: Student) -> None:
     output.sum().backward()
     # value = 2 and sigmoid(gate) = 0.75: by the value 0.75, by the gate 2 * 0.75 * 0.25 = 0.375.
     by_projection = torch.tensor([0.75, 0.375])
-    named = dict(layer.named_parameters())
+    named = {name.rpartition(".")[2]: tensor for name, tensor in layer.named_parameters()}
     assert_close(x.grad, by_projection[None] @ WEIGHT, what="x.grad")
     assert_close(named["bias"].grad, by_projection, what="bias.grad")
     assert_close(
@@ -150,9 +156,9 @@ def test_example_flow(student: Student) -> None:
     every = dict.fromkeys(right, True)
     for stale in (False, True):
         answer = student.run("flow", frozen=["first.weight"], stale=stale)
-        after = " where each parameter has a gradient from before" if stale else ""
+        after = " when each parameter has an old gradient" if stale else ""
         frozen = (
-            "first.weight is frozen, so it gets no gradient; clear the one of before, too."
+            "first.weight is frozen, so it gets no gradient; clear its old one, too."
             if stale
             else "first.weight is frozen, so it gets no gradient: leave it frozen, and look at .grad."
         )
@@ -166,7 +172,7 @@ def test_example_flow(student: Student) -> None:
                 "requires_grad.": {**right, "spare.weight": True},
                 frozen: {**right, "first.weight": True},
                 (
-                    "Every gradient of before counts: clear them first, to None."
+                    "Every old gradient counts: clear them first, to None."
                     if stale
                     else "Every parameter is True: look at .grad after the backward pass."
                 ): every,
@@ -191,7 +197,7 @@ def test_example_flow_left(student: Student) -> None:
 
 def set_parameters(layer: nn.Module, *, weight: Tensor, bias: Tensor) -> None:
     """Give the layer these values."""
-    named = dict(layer.named_parameters())
+    named = {name.rpartition(".")[2]: tensor for name, tensor in layer.named_parameters()}
     with torch.no_grad():
         for name, values in (("weight", weight), ("bias", bias)):
             assert_tensor(named.get(name), shape=tuple(values.shape), what=f"the layer's {name}")

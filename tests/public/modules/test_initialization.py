@@ -26,6 +26,12 @@ def test_example_fans(student: Student) -> None:
     }
     both = [student.function("fans")(torch.zeros(s)) for s in ((7, 2), (8, 3, 5, 5))]
     assert_equal(both, [(2, 7), (75, 200)], what="the list of the two pairs", mistakes=mistakes)
+
+
+@pytest.mark.place("fans")
+@pytest.mark.hint("Look at weight.dim() first.")
+def test_example_vector(student: Student) -> None:
+    """A weight of one dimension is a ValueError that names weight."""
     laws.check_errors(student, "fans", {"weight": [(torch.zeros(3),)]})
 
 
@@ -44,8 +50,8 @@ def test_example_xavier(student: Student) -> None:
             "The gain is ignored.": 1 / gain,
             "The gain is under the root.": gain**-0.5,
             "The gain is squared.": gain,
-            "You divide by fan_in alone: by fan_in + fan_out.": 3**0.5,
-            "You divide by fan_out alone: by fan_in + fan_out.": 1.5**0.5,
+            "Divide by fan_in + fan_out, not by fan_in alone.": 3**0.5,
+            "Divide by fan_in + fan_out, not by fan_out alone.": 1.5**0.5,
         }
         told = [line for line, factor in wrong.items() if abs(largest / bound / factor - 1) < 0.01]
         told = told if abs(largest / bound - 1) > 0.01 else []
@@ -61,21 +67,21 @@ def test_example_kaiming(student: Student) -> None:
     seen = laws.observe(student, "kaiming_normal_", torch.zeros(300, 200)).checked()
     values = assert_tensor(seen.after(0, "values"), shape=(300, 200), dtype=torch.float32)
     wrong = {
-        "You divide by fan_out: by fan_in.": math.sqrt(2 / 300),
-        "You divide by fan_in + fan_out, as Xavier does: by fan_in alone.": math.sqrt(2 / 500),
+        "Divide by fan_in, not by fan_out.": math.sqrt(2 / 300),
+        "Divide by fan_in alone, not by fan_in + fan_out as Xavier does.": math.sqrt(2 / 500),
         "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / 200),
         "That is the variance: normal_ takes its root.": 0.01,
     }
     std = values.std().item()
     told = [line for line, other in wrong.items() if abs(std / other - 1) < 0.05]
-    line = f"The standard deviation of the weight is {std:.4g}, promised 0.1."
+    line = f"The standard deviation of the weight is {std:.4g}, and should be 0.1."
     assert abs(std - 0.1) < 0.005, " ".join([*told[:1], line])
 
 
 @pytest.mark.place("init_weights")
 @pytest.mark.hint("Ask isinstance(module, nn.Linear), and whether module.bias is None.")
 def test_example_init_weights(student: Student) -> None:
-    """A Linear's bias becomes zero, also a LayerNorm's, whose weight is one; no bias is no error."""
+    """The biases of a Linear and a LayerNorm become zero, the LayerNorm's weight one; bias=False is fine."""
     seen = laws.observe(student, "init_weights", student.made("linear", 6, 4)).checked()
     bias = entry(seen.after(0, "parameters"), "bias", "values")
     what, mark = "the bias of a Linear(6, 4)", torch.full((4,), 7.0)

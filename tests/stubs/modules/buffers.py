@@ -1,15 +1,14 @@
 """State that is saved and moved, but not learned: buffers.
 
-A module's tensors are of three kinds. A parameter is learned. A buffer is not, but belongs to the module as
-well: `.double()` and `.to(device)` convert it, `state_dict()` saves it (unless it is registered with
+A module's tensors are of three kinds. A parameter is learned. A buffer is not, but belongs to the module,
+too: `.double()` and `.to(device)` convert it, `state_dict()` saves it (unless it is registered with
 `persistent=False`). A tensor that is a plain attribute is neither: `.to()` leaves it behind, a saved model
 forgets it, and nothing warns you.
 
 The layer here subtracts the mean of all rows that it has seen in training, and then scales, as batch norm
 does with its running statistics. The two functions tell what kinds of tensors any module has.
 
-What you are given stays as it is: the values, `.grad` and `requires_grad` of tensors, and modes. You neither
-seed the global random state nor draw from it.
+What you are given stays as it is: the values, `.grad` and `requires_grad` of tensors, and modes.
 
 Source: PyTorch documentation, "Modules: Module State"; Ioffe and Szegedy (2015), "Batch Normalization".
 """
@@ -21,7 +20,7 @@ from torch import nn
 class RunningCenter(nn.Module):
     """Subtract the mean of all rows seen in training mode so far, and scale: `(x - running_mean) * scale`.
 
-    The state of a new layer, and all of it:
+    A new layer has exactly this state:
 
     - the learnable parameter `scale` (num_features,), ones;
     - the buffers `running_mean` (num_features,), zeros, and `num_samples`, 0-d int64, zero: the mean and the
@@ -51,15 +50,13 @@ class RunningCenter(nn.Module):
 
         - `batch_mean` becomes the mean of these rows, and `num_samples` grows by their number;
         - `running_mean` becomes the mean of all rows seen in training mode so far. Every row counts the same,
-          whatever the sizes of the batches: it is neither the mean of the batch means nor a moving average.
-          After `load_state_dict` the layer goes on from the loaded state.
+          whatever the sizes of the batches. After `load_state_dict` the layer goes on from the loaded state.
 
-        Then, in both modes, the result is made with `running_mean`, not with the mean of the batch. In
-        evaluation mode nothing is updated, and neither by an `x` without rows, such as (0, num_features).
+        Then, in both modes, the result is made with `running_mean`. Nothing is updated in evaluation mode, nor
+        by an `x` without rows, such as (0, num_features).
 
-        For autograd the statistics are constants: buffers never require a gradient and are in no graph, so that
-        the gradient of `x` is that of `x * scale`. `x` may have any strides. Values are compared within 1e-5.
-        Whether buffers are changed in place or assigned anew is up to you.
+        For autograd the statistics are constants: buffers never require a gradient, and the gradient of `x` is
+        that of `x * scale`. `x` need not be contiguous. You may change buffers in place or assign them anew.
         """
         # TODO: update the statistics, subtract, scale.
         raise NotImplementedError("RunningCenter.forward: update the statistics, subtract, scale")
@@ -69,8 +66,7 @@ def state_kinds(module: nn.Module) -> dict[str, str]:
     """Return the kind of every parameter and buffer of `module`, by name: those of submodules are dotted.
 
     The names are those of `named_parameters()` and `named_buffers()`; the kinds are `"parameter"` (frozen ones
-    too), `"buffer"` (one that is in the state dict) and `"non-persistent buffer"`. Plain tensors and the extra
-    state of `get_extra_state` are none of these and not in the answer. In any order.
+    too), `"buffer"` (one that is in the state dict) and `"non-persistent buffer"`. In any order.
     """
     # TODO: name the parameters and buffers; which are saved?.
     raise NotImplementedError("state_kinds: name the parameters and buffers; which are saved?")
@@ -79,9 +75,9 @@ def state_kinds(module: nn.Module) -> dict[str, str]:
 def forgotten_tensors(module: nn.Module) -> list[str]:
     """Return the names of all tensors that `.to()` and `state_dict()` of `module` forget, dotted, in any order.
 
-    Those are the tensors that are plain attributes of the module or of one of its submodules, at any depth,
-    neither parameter nor buffer: `"table"`, `"encoder.0.mask"`. A tensor counts whatever its dtype, and whether
-    or not it requires a gradient. Tensors inside lists, dicts and other objects do not.
+    These are the tensors that are plain attributes of the module or of one of its submodules, at any depth,
+    neither parameter nor buffer: `"table"`, `"encoder.0.mask"`. Tensors of every dtype count, with or without
+    `requires_grad`. Tensors inside lists, dicts and other objects do not.
     """
     # TODO: look at the attributes of each submodule.
     raise NotImplementedError("forgotten_tensors: look at the attributes of each submodule")
