@@ -64,7 +64,6 @@ def test_states_come_back(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_states_come_back")
 @pytest.mark.place("fork_rng")
 @pytest.mark.hint("try: yield, finally: ...; an __exit__ that returns something true swallows it.")
 def test_exceptions_go_on(student: Student) -> None:
@@ -97,7 +96,6 @@ def test_inside(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_exceptions_go_on")
 @pytest.mark.place("fork_rng")
 @pytest.mark.hint("Each manager keeps its own states; nothing happens before the block is entered.")
 def test_nested(student: Student) -> None:
@@ -113,7 +111,6 @@ def test_nested(student: Student) -> None:
 
 
 @pytest.mark.points(1)
-@pytest.mark.requires("test_inside")
 @pytest.mark.place("fork_rng")
 @pytest.mark.hint("set_seed checks the seed already.")
 def test_fork_errors(student: Student) -> None:
@@ -160,7 +157,6 @@ def test_epochs(student: Student) -> None:
 
 
 @pytest.mark.points(6)
-@pytest.mark.requires("test_epochs")
 @pytest.mark.place("seeded_loader")
 @pytest.mark.hint("torch.Generator().manual_seed(seed), one for each loader and nothing else.")
 def test_orders(student: Student) -> None:
@@ -184,7 +180,6 @@ def test_orders(student: Student) -> None:
 
 
 @pytest.mark.points(6)
-@pytest.mark.requires("test_orders")
 @pytest.mark.place("seeded_loader")
 @pytest.mark.hint("num_workers=num_workers and a generator: torch seeds each worker from it.")
 def test_workers(student: Student) -> None:
@@ -211,7 +206,6 @@ def test_workers(student: Student) -> None:
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_workers")
 @pytest.mark.place("seeded_loader")
 @pytest.mark.hint("A loader without a generator draws from the global one, without shuffle too.")
 def test_global_state(student: Student) -> None:
@@ -279,7 +273,7 @@ def ids(report: Any) -> list[list[float]]:
 def check_draws(actual: Any, right: Any, when: str, report: Any = None) -> None:
     """The generators draw what they should; the usual mistakes have names."""
     for library in LIBRARIES:
-        kept = "normal numbers: that kept in hand is part of the state"
+        kept = "normal numbers: the one kept for the next call is part of the state"
         for i, kind in enumerate(("numbers", kept)):
             draws = entry(actual, library, i)
             same = laws.same(draws, entry(right, library, i))
