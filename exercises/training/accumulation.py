@@ -13,9 +13,8 @@ which most training loops on the internet go wrong.
 
 Rules for both functions: `loss_fn(model(inputs), targets)` is the mean over the rows of a batch, and a batch
 has at least one row. The rows are counted by the first dimension of `inputs`: batches may have different
-numbers of them, and other dimensions may differ from batch to batch, too. The model has neither batch
-statistics nor dropout; it may be float32 or float64, and some of its parameters may be frozen. Batches are
-left as they are, and you neither seed the global random state nor draw from it.
+numbers of them, and other dimensions, such as the length of sequences, may differ from batch to batch, too.
+The model has neither batch statistics nor dropout; some of its parameters may be frozen.
 
 Source: Ott et al. (2018), "Scaling Neural Machine Translation", section 3.
 """
@@ -36,8 +35,8 @@ def accumulate_gradients(
     `batches` is a list or tuple of `(inputs, targets)`. Added is the gradient of the mean loss over all rows of
     all batches, and that mean loss, a Python float, is the result.
 
-    - As `backward` does, you add: you zero nothing, and a gradient that was there before stays in the sum, as
-      it was. Frozen parameters, and those that the loss does not depend on, keep the `.grad` that they have.
+    - As `backward` does, you add: a gradient that was there before stays in the sum. Frozen parameters, and
+      those that the loss does not depend on, keep the `.grad` that they have.
     - `model(inputs)` is called once for each batch, in order, on that batch alone (call the model itself, not
       its `forward`, which leaves out hooks).
     - The backward pass of a batch (`backward` or `torch.autograd.grad`) is done before the next forward pass
@@ -63,7 +62,7 @@ def train_epoch(
     `accumulation_steps` consecutive batches of `loader` are a group; the last group may have fewer. For each
     group:
 
-    1. Gradients from before do not count.
+    1. Gradients of the groups before do not count.
     2. The gradient of the mean loss over all rows of the group is accumulated, one batch at a time, as
        `accumulate_gradients` does it.
     3. With a `max_norm`, a positive number, the accumulated gradient is clipped, once for the group:
@@ -75,9 +74,8 @@ def train_epoch(
     group, with the weights before its step. A loader that yields nothing: no step, and [].
 
     `loader` is iterated once, and may be a generator without a length. The model is trained, and left, in
-    training mode, all of its submodules too. The optimizer holds all parameters of the model. Up to you: how
-    many batches of data you hold, whether `zero_grad` comes before the group or after the step, what `.grad`
-    holds in the end, and whether you hand the optimizer a closure.
+    training mode, all of its submodules too. The optimizer holds all parameters of the model, which have no
+    gradients yet. Whether `zero_grad` comes before the group or after the step is up to you.
 
     Raises ValueError that names `accumulation_steps` if it is below 1, before anything changes.
     """

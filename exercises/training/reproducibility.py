@@ -1,17 +1,17 @@
 """Reproducibility: seeds, and code that leaves the random state alone.
 
-Three libraries draw from a global generator each: Python's `random`, NumPy (`np.random.rand`,
-`np.random.randn` and the like) and torch. `random.seed`, `np.random.seed` and `torch.manual_seed` seed them;
-a generator of one's own, as `np.random.default_rng(seed)` makes it, is another one. Normal numbers are made
-two at a time: `random.gauss` and `np.random.randn` keep the second one in hand, and it is part of the state.
+Three libraries have a global generator each: Python's `random`, NumPy (`np.random.rand`, `np.random.randn`
+and the like) and torch. `random.seed`, `np.random.seed` and `torch.manual_seed` seed them;
+`np.random.default_rng(seed)` makes another generator instead. Normal numbers are made two at a time:
+`random.gauss` and `np.random.randn` keep the second one for the next call, and it is part of the state.
 
-Code that draws for itself, to split data or to draw a picture, should leave these generators as they were.
-Else a training has other results because somebody looked at it.
+Code that draws random numbers for itself, to split data or to plot a few examples, should leave these
+generators as they were. Otherwise a training has other results because somebody looked at it.
 
-A `DataLoader` with workers forks processes, each with its own three generators. In a worker,
-`torch.initial_seed()` is a base seed that the loader draws once an epoch, plus the worker's number. The
-loader draws it, as it draws its orders, from the generator that it was given, and from torch's global one if
-it was given none, also without workers and without shuffling.
+A `DataLoader` with workers starts processes, each with its own three generators. In a worker,
+`torch.initial_seed()` is a base seed that the loader draws once an epoch, plus the worker's number. The loader
+draws this seed, and the orders, from the generator that it was given, or else from torch's global one, even
+without workers and without shuffling.
 
 Source: the notes "Reproducibility" and "torch.utils.data" in PyTorch's documentation.
 """
@@ -38,15 +38,15 @@ def set_seed(seed: int) -> None:
 
 @contextmanager
 def fork_rng(seed: int | None = None) -> Iterator[Any]:
-    """Make a context manager: whatever its block draws or seeds, the three global generators are unharmed.
+    """Make a context manager whose block may draw and seed without a trace in the three global generators.
 
-    On leaving the block their states are exactly what they were when it was entered (not when the manager was
-    made), the normal numbers in hand included. So they are after an exception, too, and after Ctrl-C; both go
-    on.
+    After the block their states are exactly what they were when it was entered (not when the manager was
+    made), the normal numbers kept for the next call included. That also holds after an exception, Ctrl-C
+    among them, which goes on.
 
-    With a `seed`, of which 0 is one, the generators are in the block as after `set_seed(seed)`; without one
-    they go on from where they were. Blocks may be nested. Making the manager changes nothing. Up to you: what
-    `as` gives, use as a decorator or a second time, and whether the cuDNN flags come back.
+    With a `seed`, 0 for instance, the generators are in the block as after `set_seed(seed)`; without one they
+    go on from where they were. Blocks may be nested. Making the manager changes nothing. Whether the cuDNN
+    flags come back is up to you.
 
     Raises ValueError that names `seed` if it is outside 0..2**32 - 1, when the manager is made or when the
     block is entered.
@@ -62,7 +62,7 @@ def seed_worker(worker_id: int) -> None:
     """Seed `random` and NumPy by torch's seed, as a `worker_init_fn` does in a new worker of a loader.
 
     Both are then as after seeding with `torch.initial_seed() % 2**32`, whatever `worker_id` is: in a worker
-    it is part of that seed already. torch's own generator stays as it is. Works in any process.
+    it is part of that seed already. torch's own generator stays as it is. The function works in any process.
     """
     # TODO: seed the two.
     raise NotImplementedError("seed_worker: seed the two")
@@ -84,13 +84,11 @@ def seeded_loader(
     - Order: without `shuffle` that of the dataset. With it every epoch has another order, which depends on
       `seed` alone: two loaders with one seed give the same first, second, third epoch, whatever happens
       meanwhile to the global generators and in other loaders. Other seeds give other orders.
-    - The global generators are left alone, by making the loader and by iterating it (each epoch to its end),
-      with and without `shuffle` and workers. What the dataset itself draws in this process does not count.
+    - Making the loader and iterating it (each epoch to its end) leaves the global generators as they were,
+      with and without `shuffle` and workers.
     - With `num_workers` there are that many worker processes. What the items draw there from the three global
       generators depends on `seed`, `num_workers` and the epoch alone; it differs between the workers, between
-      epochs and between seeds. Without workers, what items draw is up to you.
-
-    Persistent workers, samplers and `worker_init_fn` are up to you.
+      epochs and between seeds. Without workers, what items draw does not matter.
     """
     # TODO: a loader with a generator of its own.
     raise NotImplementedError("seeded_loader: a loader with a generator of its own")

@@ -21,10 +21,10 @@ class AdamW(torch.optim.Optimizer):
     The five options are keys of the parameter groups, under the names that they have below. A group may bring
     its own: `AdamW([{"params": weights}, {"params": biases, "weight_decay": 0.0}], lr=1e-3)`.
 
-    A new AdamW over equal parameters that loads a saved `state_dict()` goes on exactly, bit for bit, as this one
-    would have. `torch.optim.Optimizer` saves and loads the groups and what stands in `self.state[parameter]`,
-    and nothing else. What you keep there is up to you, as long as `torch.load(..., weights_only=True)` reads it:
-    tensors, numbers and other plain data.
+    A new AdamW over equal parameters that loads a saved `state_dict()` goes on exactly, bit for bit, as this
+    one would have. `torch.optim.Optimizer` saves and loads the groups and what stands in
+    `self.state[parameter]`, and nothing else. What you keep there is up to you, as long as
+    `torch.load(..., weights_only=True)` reads it: tensors, numbers and other plain data.
 
     Not allowed: PyTorch's own `Adam` and `AdamW`, their functions (`torch.optim.adamw.adamw`, ...) and fused
     operators, called or subclassed. `torch._foreach_add_` and its like are allowed.

@@ -13,7 +13,7 @@ Rules for all three functions:
   scores of C classes, and targets (n,), the numbers of the right classes.
 - `train_epoch` and `evaluate` pass over their loader once, and each batch goes through the model once. The
   model is called as `model(inputs)`, since `model.forward(inputs)` leaves out hooks.
-- The numbers that are returned are Python floats. Batches and the global random state are left as they are.
+- The numbers that are returned are Python floats.
 
 Source: Prechelt (1998), "Early Stopping - But When?"; PyTorch's tutorial "Quickstart" has such a loop.
 """
@@ -49,10 +49,8 @@ def train_epoch(
     """Train `model` for one epoch, and return the mean of the batch losses, a float.
 
     The model trains in training mode, all of its submodules too; the mode is set at each call. For each
-    batch: clear the gradients, forward, backward, one optimizer step. Gradients from before the call do not
-    count.
-
-    Up to you: whether the mean weighs the batches by their rows.
+    batch: clear the gradients, forward, backward, one optimizer step. Whether the mean weighs the batches by
+    their rows is up to you.
     """
     # begin solution: training mode, then four lines for each batch
     model.train()
@@ -75,10 +73,9 @@ def evaluate(model: nn.Module, loader: Loader, loss_fn: LossFn) -> tuple[float, 
     - The accuracy is the fraction, from 0 to 1, of the samples whose argmax over dimension 1 of the outputs
       is the target.
 
-    The model runs in evaluation mode, all of its submodules too, and without autograd: no graph is built. No
-    weight, buffer, `.grad` or `requires_grad` is changed, and autograd is afterwards on or off as before.
-
-    Up to you: the mode in which the model is left.
+    The model runs in evaluation mode, all of its submodules too, and without autograd: no graph is built.
+    Afterwards autograd is on again, and no weight, buffer, `.grad` or `requires_grad` is changed. The mode in
+    which the model is left is up to you.
     """
     # begin solution: evaluation mode, no graph, sums over samples
     model.eval()
@@ -108,8 +105,8 @@ def fit(
     An epoch is `train_epoch` on `train_loader`, then `evaluate` on `val_loader`. If there is a `scheduler`,
     its `step()` is called, without arguments, once an epoch after the epoch's optimizer steps.
 
-    - An epoch improves if its validation loss is strictly below the lowest one so far. A loss that is not
-      finite (NaN, inf, -inf) never improves.
+    - An epoch improves if its validation loss is strictly below the lowest one so far. A loss of NaN or inf
+      never improves.
     - Training stops after `patience` epochs in a row that did not improve.
     - Afterwards `model` itself holds the weights and the buffers (all of its state dict) of its best epoch,
       the one that improved last, also where training did not stop early. Where no epoch improved, it holds
@@ -119,7 +116,7 @@ def fit(
     for each epoch that ran, the last one included.
 
     Up to you: whether the scheduler steps before or after the evaluation, and whether also in the last epoch;
-    modes, gradients and the optimizer's state afterwards; what you print.
+    modes, gradients and the optimizer's state afterwards.
 
     Raises ValueError, before anything is trained, that names `epochs` or `patience` if it is below 1.
     """
@@ -137,8 +134,8 @@ def fit(
         history["val_acc"].append(val_acc)
         if scheduler is not None:
             scheduler.step()
-        # Comparisons with NaN are False, but -inf is below all numbers.
-        if math.isfinite(val_loss) and val_loss < lowest:
+        # Comparisons with NaN are False.
+        if val_loss < lowest:
             # A state dict refers to the weights themselves: without a copy, training would go on in it.
             lowest, best, waited = val_loss, copy.deepcopy(model.state_dict()), 0
         else:

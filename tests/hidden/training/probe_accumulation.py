@@ -29,9 +29,6 @@ class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
-        self.body.bias.requires_grad_(False)
-        # The head's weight has a second name: it is one parameter all the same.
-        self.unused = nn.ParameterList([torch.zeros(2), self.head.weight])
         self.register_buffer("steps", torch.tensor(3.0))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -72,17 +69,33 @@ def vector(tensors: Iterable[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
-def model(module: Any, weights: Tensor, grads: Any = None, training: Any = ()) -> Network:
-    """A Network of these weights and gradients, whose hook doubles the output."""
+def model(
+    module: Any, weights: Tensor, grads: Any = None, training: Any = (), whole: bool = True,
+    hook: bool = False,
+) -> Network:  # fmt: skip
+    """A Network of these weights and gradients; unless it is `whole`, a bias is frozen and a parameter unused.
+
+    With `hook` one doubles the output.
+    """
     made = Network().to(weights.dtype)
     nn.utils.vector_to_parameters(weights, made.parameters())
-    for parameter in made.parameters() if grads is not None else ():
+    if not whole:
+        made.body.bias.requires_grad_(False)
+        made.register_parameter("unused", nn.Parameter(weights.new_zeros(2)))
+    for parameter in sorted_parameters(made) if grads is not None else ():
         part, grads = grads[: parameter.numel()], grads[parameter.numel() :]
         parameter.grad = part.reshape(parameter.shape).clone()
     for name, part in made.named_modules():
         part.training = name in training
-    made.register_forward_hook(doubled)
+    if hook:
+        made.register_forward_hook(doubled)
     return made
+
+
+def sorted_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Those of body and head, then the unused one."""
+    own = [p for name, p in model.named_parameters() if name == "unused"]
+    return [p for name, p in model.named_parameters() if name != "unused"] + own
 
 
 def doubled(_: nn.Module, __: Any, output: Tensor) -> Tensor:
@@ -95,7 +108,12 @@ def optimizer(module: Any, model: nn.Module) -> Descent:
 
 
 def loader(module: Any, batches: list[Any], generator: bool = False) -> Any:
+    """A loader with a length, or a generator, which has none."""
+
     class Loader:
+        def __len__(self) -> int:
+            return len(batches)
+
         def __iter__(self) -> Iterator[Any]:
             LOG.append({"event": "pass"})
             yield from batches
@@ -108,8 +126,8 @@ def accumulated(module: Any, model: Network, batches: Any) -> dict[str, Any]:
     LOG.clear()
     SAVED.clear()
     value = module.accumulate_gradients(model, batches, loss_fn)
-    without = [parameter.grad is None for parameter in model.parameters()]
-    left = gradient(model.parameters())
+    without = [parameter.grad is None for parameter in sorted_parameters(model)]
+    left = gradient(sorted_parameters(model))
     return {"value": value, "log": list(LOG), "gradient": left, "without": without}
 
 

@@ -31,9 +31,10 @@ def loader(module: Any, batches: list[Any]) -> Loader:
 
 
 class Scripted(nn.Module):
-    """A model whose first output, the loss, falls with each step in training, and else is that of the epoch.
+    """A model whose loss is that of the epoch, and is higher in training, where it falls with each step.
 
-    Rows are (number, target, the epoch from which on they are classified rightly, what is added to their loss).
+    Its gradient is -1 in either mode, so that a wrong mode shows in losses and in the buffer alone. Rows are
+    (number, target, the epoch from which on they are classified rightly, what is added to their loss).
     """
 
     def __init__(self, losses: list[float], steps: int) -> None:
@@ -47,10 +48,15 @@ class Scripted(nn.Module):
         modes = [part.training for part in self.modules()]
         CALLS.append([*modes, int(rows[0, 0])])
         self.counter += all(modes)
-        epoch = round(self.weight.item()) // self.steps
+        step = round(self.weight.item())
+        epoch = step // self.steps
         loss = self.losses[epoch] if 0 <= epoch < len(self.losses) else 99.0
         total = self.weight + self.rate
-        first = -total.expand(len(rows)) if all(modes) else rows[:, 3] + loss + 0 * total
+        slope = total.detach() - total
+        first = slope + rows[:, 3] + loss
+        if all(modes):
+            first = slope + torch.full((len(rows),), loss).nan_to_num(50.0, 50.0, 50.0)
+            first = first + 8.0 - 2 * (step % self.steps)
         labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], rows[:, 1] % 3 + 1).long()
         return torch.cat([first.unsqueeze(1), 999.0 * F.one_hot(labels, 4)[:, 1:]], dim=1)
 
@@ -81,12 +87,12 @@ def scheduler(module: Any, optimizer: Any) -> LambdaLR:
 
 
 def seen(module: Any, calls: list[str], model: Scripted, *arguments: Any, **options: Any) -> Any:
-    """What calls give and leave, the model in evaluation mode between them, autograd off around evaluate."""
+    """What calls give and leave, the model in evaluation mode between them."""
     CALLS.clear()
     PASSES.clear()
     values, grads = [], []
     for call in calls:
-        with torch.set_grad_enabled(call != "evaluate"):
+        with torch.enable_grad():
             values.append(getattr(module, call)(model, *arguments, **options))
             grads.append(torch.is_grad_enabled())
         model.eval()

@@ -78,7 +78,6 @@ def test_states_come_back(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_states_come_back")
 @pytest.mark.place("fork_rng")
 @pytest.mark.word("the sandbox says which exception came out")
 @pytest.mark.hint("try: yield, finally: ...; an __exit__ that returns something true swallows it.")
@@ -111,7 +110,6 @@ def test_inside(student: Student) -> None:
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_exceptions_go_on")
 @pytest.mark.place("fork_rng")
 @pytest.mark.hint("Each manager keeps its own states; nothing happens before the block is entered.")
 def test_nested(student: Student) -> None:
@@ -131,7 +129,6 @@ def test_nested(student: Student) -> None:
 
 
 @pytest.mark.points(1)
-@pytest.mark.requires("test_inside")
 @pytest.mark.place("fork_rng")
 @pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("set_seed checks the seed already.")
@@ -404,7 +401,7 @@ def tables(report: Any) -> list[Tensor]:
 
 def check_draws(actual: Any, right: Any, when: str) -> None:
     """The generators draw what they should."""
-    normal = "normal numbers: that kept in hand is part of the state"
+    normal = "normal numbers: the one kept for the next call is part of the state"
     for library in LIBRARIES:
         for i, kind in enumerate(("numbers", normal)):
             same = laws.same(entry(actual, library, i), entry(right, library, i))

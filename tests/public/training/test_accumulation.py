@@ -38,10 +38,16 @@ def test_example_gradients(student: Student) -> None:
     assert_close(grad, tensor(5.5, 4.0), what="the gradient of the weight", mistakes=mistakes)
     mean = {"That is the plain mean of 3 and 16: weigh each by its rows.": 9.5}
     assert_close(seen.value, 6.25, what="the result", mistakes=mean)
-    with must_raise(
-        ValueError, mentions="batches", call="accumulate_gradients(model, [], loss_fn)"
-    ):
-        student.function("accumulate_gradients")(model, [], student.made("loss"))
+
+
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("if not batches: raise ValueError(...), whose message names batches.")
+def test_example_no_batches(student: Student) -> None:
+    """No batch at all is a ValueError that names batches."""
+    given = student.made("model"), [], student.made("loss")
+    call = "accumulate_gradients(model, [], loss_fn)"
+    with must_raise(ValueError, mentions="batches", call=call):
+        student.function("accumulate_gradients")(*given)
 
 
 @pytest.mark.points(3)
