@@ -41,8 +41,7 @@ class LRRangeTest(NamedTuple):
     """What a range test measured, one entry for each step that was run (given).
 
     `losses[i]` is the loss of the i-th mini-batch, before the step that was taken with the rate
-    `learning_rates[i]`. Both are float64 tensors of shape `(n,)`, where `n` is the number of
-    losses that were recorded: `steps`, or fewer if the test stopped early.
+    `learning_rates[i]`. Both are float64 tensors of shape `(n,)`.
     """
 
     learning_rates: Tensor
@@ -53,17 +52,10 @@ def exponential_lrs(lr_min: float = 1e-6, lr_max: float = 10.0, steps: int = 100
     """Return `steps` learning rates from `lr_min` to `lr_max`, evenly spaced in log(lr).
 
     Every rate is the one before it times the same constant. The first is `lr_min` and the last
-    is `lr_max`, both up to rounding, and there are exactly `steps` of them. For example,
-    `exponential_lrs(0.01, 1.0, 3)` is `[0.01, 0.1, 1.0]`.
-
-    Args:
-        lr_min: the smallest rate, above 0.
-        lr_max: the largest rate, above `lr_min`.
-        steps: the number of rates, at least 2.
+    is `lr_max`. For example, `exponential_lrs(0.01, 1.0, 3)` is `[0.01, 0.1, 1.0]`.
 
     Returns:
-        A tensor `(steps,)`, float64 and computed in float64: in float32 the rates would be off
-        in the seventh digit.
+        A tensor `(steps,)`, float64 and computed in float64.
 
     Raises:
         ValueError: if `lr_min <= 0` (the message names `lr_min`), `lr_max <= lr_min` (it names
@@ -89,38 +81,35 @@ def lr_range_test(
 
     1. set the learning rate of *every* parameter group of the optimizer to the i-th rate of
        `exponential_lrs(lr_min, lr_max, steps)`;
-    2. take the next mini-batch. Where the loader has run out, iterate over it again from its
+    2. take the next mini-batch. When the loader has run out, iterate over it again from its
        start, so that it may shuffle anew: do not keep the batches of its first pass;
     3. zero the gradients, so that this batch alone counts (also at the first step: the model may
        come with gradients from before the test);
     4. compute the loss, `loss_fn(model(inputs), targets)`, and record it, detached from the graph;
-    5. backward, and a step of the optimizer that you were given.
+    5. run the backward pass, and take a step of the optimizer that you were given.
 
-    The test stops early, after recording it, at a loss that is not finite (NaN or infinite), or
-    that is more than 4 times the lowest loss before it. The first loss has none before it;
-    exactly 4 times the lowest does not stop the test. Whether the step that follows such a loss
-    is still taken makes no difference: it is undone like all the others.
+    The test stops early, after recording it, at a loss that is not finite, or that is more than 4
+    times the lowest loss before it (exactly 4 times does not stop it). Whether the step that
+    follows such a loss is still taken makes no difference: it is undone like all the others.
 
     When the function returns, however the test ended, these are exactly what they were:
 
     - every parameter of the model: the same `Parameter` objects with the same values and the same
       `requires_grad`, so that the optimizer still trains them;
-    - every buffer of the model: the running statistics of a batch norm and its counter of
-      batches, and also buffers that are registered with `persistent=False`, which the state dict
-      does not hold;
+    - every buffer of the model: the running statistics of a batch norm, and also buffers that are
+      registered with `persistent=False`, which the state dict does not hold;
     - the training mode of every submodule: some may have been in eval mode while others were not;
     - the optimizer's state dict: the learning rate and the other options of each group, and the
       state of each parameter, such as its momentum. State that did not exist before does not
       exist afterwards.
 
-    What the parameters' `.grad` hold afterwards is free. The function itself neither seeds the
-    global random state nor draws from it (the loader and the model may draw).
+    The parameters' `.grad` may hold anything afterwards. The function does not seed the global
+    random state.
 
     Args:
         model: any module, in any mixture of modes.
-        optimizer: an optimizer over the model's parameters, with one group or several, new or
-            used.
-        loss_fn: called with the model's outputs and the targets, returns a scalar tensor.
+        optimizer: an optimizer over the model's parameters, with one group or several.
+        loss_fn: takes the model's outputs and the targets, and returns a scalar tensor.
         loader: has a length, can be iterated again, and yields pairs `(inputs, targets)`: a
             `DataLoader`, a list of pairs.
         lr_min: the first rate.
@@ -142,20 +131,14 @@ def suggest_lr(result: LRRangeTest, factor: float = 4.0) -> float:
     """Suggest a learning rate: one decade below the rate at which the loss begins to diverge.
 
     Divergence begins at the first i whose loss is not finite (NaN or infinite), or is above
-    `factor` times the lowest loss before it (exactly `factor` times is not yet above). The
-    suggestion is `result.learning_rates[i] / 10`. The first loss has no loss before it, so it
-    diverges only if it is not finite.
-
-    For example, the losses `[2, 1, 3, 5]` diverge at the last one: 3 is not above 4 * 1, but
-    5 is.
+    `factor` times the lowest loss before it. The suggestion is `result.learning_rates[i] / 10`, a
+    Python float. For example, the losses `[2, 1, 3, 5]` diverge at the last one: 3 is not above
+    4 * 1, but 5 is.
 
     Args:
-        result: of a range test, with one entry at least. Its finite losses are positive. It is
+        result: of a range test, with at least one entry. Its finite losses are positive. It is
             left as it is.
         factor: how many times the lowest loss so far is too much, above 1.
-
-    Returns:
-        A Python float.
 
     Raises:
         ValueError: if the losses never diverge; the message names `result` or its `losses`.
@@ -167,22 +150,17 @@ def suggest_lr(result: LRRangeTest, factor: float = 4.0) -> float:
 def plot_lr_range_test(result: LRRangeTest, suggestion: float | None = None) -> Figure:
     """Plot the loss over the learning rate, and mark the suggestion, if there is one.
 
-    The figure has one Axes, with the recorded losses (all that are finite, at least, as they
-    are) over their learning rates, a logarithmic x axis, and a label on both axes. If a
-    suggestion is given, there is a vertical line at that x (`axvline`, `vlines` or a plotted
-    line). `None` means that there is no suggestion, and then no vertical line; any number is one,
-    0.0 too.
+    The figure has one Axes, with the recorded losses (at least those that are finite) over their
+    learning rates, a logarithmic x axis, and a label on both axes. If a suggestion is given, there
+    is a vertical line at that x (`axvline`, `vlines` or a plotted line).
 
     The function opens no window. It leaves no figure of its own open in pyplot's registry
-    (`plt.get_fignums()` is the same before and after), and leaves the figures that its caller has
-    open alone: it neither closes them nor draws on them.
+    (`plt.get_fignums()` is the same before and after), and it neither closes nor changes the
+    figures that its caller has open.
 
     Args:
         result: of a range test. It is left as it is.
         suggestion: the learning rate to mark, if any.
-
-    Returns:
-        A `matplotlib.figure.Figure`, for the caller to show or save.
     """
     # TODO: draw the losses on a figure that pyplot does not keep.
     raise NotImplementedError("plot_lr_range_test: plot the loss over a logarithmic learning rate")

@@ -74,6 +74,7 @@ def test_smoothing(student: Student) -> None:
             check(student, new_case((6, 4), DTYPES[kind], weight=weight, smoothing=smoothing))
     for smoothing in (0.0, 0.4):
         check(student, new_case((3, 1), weight=True, smoothing=smoothing))
+    check_gradients(student, new_case((7, 4), weight=True, smoothing=0.3))
 
 
 @pytest.mark.points(6)
@@ -130,20 +131,18 @@ def test_large_logits(student: Student) -> None:
     for dtype in DTYPES:
         loose: Any = {"rtol": 1e-3, "atol": 1e-3} if dtype == torch.float32 else {}
         for name, (rows, targets) in batches.items():
-            for smoothing in (0.0, 0.1)[: 1 + ("150" in name or "far" in name)]:
-                x = torch.tensor(rows, dtype=dtype, requires_grad=True)
-                case = Case(x, torch.tensor(targets), label_smoothing=smoothing)
-                what = f"{case.words}, {name},"
-                output = result(student, case, what)
-                laws.check_large_inputs(output, {"logits": x}, what=what, why=why)
-                wide: Any = case._replace(logits=x.detach().double().requires_grad_())
-                mistakes = functools.partial(kept_from_zero, wide, dtype)
-                value = right(wide).detach().to(dtype)
-                assert_close(output.detach(), value, what=what, mistakes=mistakes, **loose)
-                right(wide).backward()
-                assert_close(
-                    x.grad, wide.logits.grad.to(dtype), what=f"the gradient of {what}", **loose
-                )
+            x = torch.tensor(rows, dtype=dtype, requires_grad=True)
+            case = Case(x, torch.tensor(targets))
+            what = f"{case.words}, {name},"
+            output = result(student, case, what)
+            laws.check_large_inputs(output, {"logits": x}, what=what, why=why)
+            wide: Any = case._replace(logits=x.detach().double().requires_grad_())
+            mistakes = functools.partial(kept_from_zero, wide, dtype)
+            value = right(wide).detach().to(dtype)
+            assert_close(output.detach(), value, what=what, mistakes=mistakes, **loose)
+            right(wide).backward()
+            what = f"the gradient of {what}"
+            assert_close(x.grad, wide.logits.grad.to(dtype), what=what, **loose)
 
 
 @pytest.mark.points(6)
@@ -152,24 +151,14 @@ def test_large_logits(student: Student) -> None:
 @pytest.mark.hint("Stay in the graph: no detach, no .item(), no NumPy, no tensor made of numbers.")
 def test_gradients(student: Student) -> None:
     """Gradients reach the logits, and are zero in the ignored rows."""
-    for weight, smoothing, ignore in ((False, 0.0, -100), (True, 0.3, 2), (True, 0.0, -1)):
-        case = new_case((7, 4), weight=weight, smoothing=smoothing)
+    for weight, ignore in ((False, -100), (True, 2), (True, -1)):
+        case = new_case((7, 4), weight=weight)
         targets = case.targets.clone()
         targets[[0, 5]] = ignore
-        case = case._replace(targets=targets, ignore_index=ignore)
-        case.logits.requires_grad_()
-        told = "The gradient is that of the probabilities taken for logits: one softmax too many."
-        laws.check_gradients(
-            result(student, case, case.words),
-            {"logits": case.logits},
-            lambda x, case=case: right(case._replace(logits=x)),
-            mistakes={told: lambda x, case=case: right(case._replace(logits=x.softmax(1)))},
-            what=case.words,
-        )
+        check_gradients(student, case._replace(targets=targets, ignore_index=ignore))
 
 
 @pytest.mark.points(5)
-@pytest.mark.requires("test_values")
 @pytest.mark.place("cross_entropy")
 @pytest.mark.hint("Targets left after ignore_index are in 0..C-1, label_smoothing is in [0, 1].")
 def test_errors(student: Student) -> None:
@@ -195,7 +184,7 @@ def test_errors(student: Student) -> None:
 @pytest.mark.place("cross_entropy")
 @pytest.mark.hint("Make new tensors: targets[ignored] = 0 writes into the caller's.")
 def test_laws(student: Student) -> None:
-    """The loss has the dtype of the logits, which may lie in memory in any way; nothing is changed."""
+    """The loss is 0-d and of the dtype of the logits, which may have any strides; nothing is changed."""
     for dtype in DTYPES:
         logits, targets, weight, *_ = new_case((6, 4), dtype, weight=True)
         ignored = targets.clone()
@@ -205,9 +194,13 @@ def test_laws(student: Student) -> None:
             laws.check_changes_nothing(student, "cross_entropy", x, *more)
     laws.check_dtypes(student, "cross_entropy", logits, targets, what="the loss")
     laws.check_layouts(student, "cross_entropy", logits, targets, what="the loss")
-    logits = logits.double()
+    wide = new_case((6, 4), weight=True, smoothing=0.3)
+    logits = wide.logits
     loss = student.function("cross_entropy")(logits, targets)
+    assert_tensor(loss, shape=(), what="the loss")
     laws.check_float64(loss, F.cross_entropy(logits, targets), what="the loss")
+    for case in (wide, wide._replace(weight=None, label_smoothing=0.0)):
+        check_smooth(student, case)
 
 
 # --- looks_like_probabilities -----------------------------------------------------------------------
@@ -327,12 +320,39 @@ def result(student: Student, case: Case, what: str) -> Tensor:
     more |= {} if not smoothing else {"label_smoothing": smoothing}
     weights = () if weight is None else (weight,)
     value = student.function("cross_entropy")(logits, targets, *weights, **more)
-    return assert_tensor(value, shape=(), dtype=logits.dtype, what=what)
+    value = assert_tensor(value, dtype=logits.dtype, what=what)
+    return value.reshape(()) if value.shape == (1,) else value  # its shape has tests of its own
 
 
 def check(student: Student, case: Case) -> None:
     value = result(student, case, case.words).detach()
     assert_close(value, right(case), what=case.words, mistakes=lambda: mistakes_of(case))
+
+
+def check_gradients(student: Student, case: Case) -> None:
+    case.logits.requires_grad_()
+    told = "The gradient is that of the probabilities taken for logits: one softmax too many."
+    laws.check_gradients(
+        result(student, case, case.words),
+        {"logits": case.logits},
+        lambda x: right(case._replace(logits=x)),
+        mistakes={told: lambda x: right(case._replace(logits=x.softmax(1)))},
+        what=case.words,
+    )
+
+
+def check_smooth(student: Student, case: Case) -> None:
+    """Along a direction, the loss in float64 follows its slope."""
+    direction = torch.rand_like(case.logits)
+    x = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    right(case._replace(logits=case.logits + x * direction)).backward()
+    assert x.grad is not None
+
+    def loss(x: Tensor) -> Tensor:
+        moved = case._replace(logits=case.logits + x * direction)
+        return result(student, moved, case.words).detach()
+
+    laws.check_smooth(loss, x.grad, x.detach(), what="the loss")
 
 
 def right(case: Case) -> Tensor:

@@ -23,7 +23,7 @@ def entry(reported: Any, name: str) -> Any:
     return reported[name]
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.place("exponential_lrs")
 @pytest.mark.hint("Space the exponents evenly: here they are -2, -1 and 0.")
 def test_three_rates(student: Student) -> None:
@@ -39,6 +39,12 @@ def test_three_rates(student: Student) -> None:
             "Your rates stop one step short of lr_max.": (0.01 * 100 ** numbers(0, 1 / 3, 2 / 3)),
         },
     )
+
+
+@pytest.mark.place("exponential_lrs")
+@pytest.mark.hint("Check the arguments first: lr_min <= 0, lr_max <= lr_min, steps < 2.")
+def test_bad_rates(student: Student) -> None:
+    """An lr_min of 0, an lr_max that is not above lr_min, or a single step is a ValueError."""
     table = {"lr_min": [(0.0, 1.0, 3)], "lr_max": [(1.0, 1.0, 3)], "steps": [(0.01, 1.0, 1)]}
     laws.check_errors(student, "exponential_lrs", table)
 
@@ -135,7 +141,7 @@ def test_five_batches(student: Student) -> None:
         )
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 @pytest.mark.place("suggest_lr")
 @pytest.mark.hint("The lowest loss before is 1, so 3 is not yet divergence and 5 is.")
 def test_four_losses(student: Student) -> None:
@@ -166,8 +172,14 @@ def test_four_losses(student: Student) -> None:
             "factor is ignored: 4 is its default, not its value.": [0.002, 0.1],
         },
     )
+
+
+@pytest.mark.place("suggest_lr")
+@pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
+def test_no_divergence(student: Student) -> None:
+    """The losses 2, 1, 3, 3 never diverge: a ValueError."""
     with must_raise(ValueError, call="suggest_lr for 2, 1, 3, 3"):
-        student.run("suggestion", rates, numbers(2, 1, 3, 3))
+        student.run("suggestion", numbers(0.001, 0.02, 0.3, 1.0), numbers(2, 1, 3, 3))
 
 
 @pytest.mark.points(3)

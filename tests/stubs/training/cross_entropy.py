@@ -30,9 +30,9 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean cross-entropy of the rows of `logits`: a 0-d tensor of their dtype.
 
-    `logits` is (N, C), of finite numbers, float32 or float64, in memory in any way; `targets` is (N,), int64;
-    `weight`, if given, is (C,), of the dtype of `logits`, has no negative entry, and is not 0 for all targets
-    that count. The result is that of `F.cross_entropy` with these arguments:
+    `logits` is (N, C), of finite numbers, float32 or float64, with any strides; `targets` is (N,), int64;
+    `weight`, if given, is (C,), of the dtype of `logits`, without negative entries. The result is that of
+    `F.cross_entropy` with these arguments:
 
     - With p = softmax of a row over its C classes, the row costs
 
@@ -40,23 +40,22 @@ def cross_entropy(
 
       where q_c is `label_smoothing / C` for every class, the target included, and the target has
       `1 - label_smoothing` on top of it.
-    - A row whose target is `ignore_index` is not kept: it adds nothing and its logits get no gradient. Any
-      number may be the `ignore_index`, that of a class too. It only picks rows: in the other rows all C classes
-      take part as ever.
-    - The sum of the kept rows' costs is divided by the sum of the weights of their targets (without `weight`,
-      by the number of kept rows). Where no row is kept (all are ignored, or N = 0), the result is NaN.
+    - A row whose target is `ignore_index` is left out: it adds nothing and its logits get no gradient.
+      `ignore_index` may be any number, also that of a class. It only picks rows: in the other rows all C
+      classes take part.
+    - The sum of the other rows' costs is divided by the sum of the weights of their targets (without `weight`,
+      by the number of these rows). If there are none, the result is NaN.
 
-    Gradients reach `logits`. Value and gradient are finite and exact for logits up to 1e4 in magnitude, whether
-    the numbers of a row are alike or far apart, and also where one row of the batch is huge and another one
-    small. (For float32 logits above 100, to within 1e-3: logsumexp itself rounds there.)
+    Value and gradient are finite and exact for logits up to 1e4 in magnitude, also where one row of the batch
+    is huge and another one small. (For float32 logits above 100, to within 1e-3: logsumexp itself rounds
+    there.)
 
-    You leave the arguments as they are, and neither seed the global random state nor draw from it. In
-    here PyTorch's operators cross_entropy, nll_loss and log_softmax are not allowed, however you reach them
-    (`F.cross_entropy`, `nn.CrossEntropyLoss`, `nn.LogSoftmax`, ...); `torch.logsumexp`, `softmax` and `gather`
-    are.
+    The arguments stay as they are. PyTorch's operators cross_entropy, nll_loss and log_softmax are not allowed
+    here, however you reach them (`F.cross_entropy`, `nn.CrossEntropyLoss`, `nn.LogSoftmax`, ...);
+    `torch.logsumexp`, `softmax` and `gather` are.
 
     Raises ValueError that names `targets` if a target is neither `ignore_index` nor in 0..C-1 (a negative one
-    must not count from the end), and ValueError that names `label_smoothing` if that is outside [0, 1].
+    does not count from the end), and ValueError that names `label_smoothing` if that is outside [0, 1].
     """
     # TODO: log p by logsumexp, then the weighted mean.
     raise NotImplementedError("cross_entropy: log p by logsumexp, then the weighted mean")
@@ -66,11 +65,11 @@ def looks_like_probabilities(outputs: Tensor) -> bool:
     """Tell whether the outputs of a model, (N, C), have been through a softmax: True or False.
 
     They have if no entry is below 0 and every row sums to 1, to within 1e-4. Then a loss that takes logits
-    would take a second softmax of them. Logits have not, nor outputs of a sigmoid, nor anything with a NaN. Nor
-    have log-probabilities, with which nothing is wrong: a second log-softmax leaves them as they are. Without
-    rows (N = 0) there is nothing to see: False.
+    would take a second softmax of them. Logits and outputs of a sigmoid have not, nor has anything with a NaN.
+    Log-probabilities have not either, and nothing is wrong with them: a second log-softmax leaves them as they
+    are. Without rows (N = 0) the answer is False.
 
-    `outputs`, float32 or float64, and the global random state stay as they are.
+    `outputs`, float32 or float64, stays as it is.
     """
     # TODO: look at signs and sums.
     raise NotImplementedError("looks_like_probabilities: look at signs and sums")
