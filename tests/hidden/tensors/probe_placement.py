@@ -20,16 +20,6 @@ Pair = namedtuple("Pair", ["first", "second"])
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool", "complex64"]
 
 
-class Mover:
-    """An object that is no tensor and no container, and can be told to move."""
-
-    def to(self, *_: Any, **__: Any) -> Mover:
-        """Return another object."""
-        return Mover()
-
-    items, _fields = to, ("first",)
-
-
 def batch(kind: str) -> Any:
     """A batch of this kind, new each time."""
     x, y = torch.linspace(-2, 3, 6).reshape(2, 3), torch.arange(4)
@@ -52,7 +42,7 @@ def batch(kind: str) -> Any:
         "NamedTuple": Sample(x, y),
         "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
         "dtypes": {d: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, d)) for d in DTYPES},
-        "others": [None, 3, 2.5, "text", True, b"raw", object(), Mover(), nn.Linear(1, 1), x],
+        "others": [None, 3, 2.5, "text", True, b"raw", object(), x],
         "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
     }
     batches |= {"tensor": x, "labels": y, "array": x.numpy()}
@@ -69,8 +59,7 @@ def words(value: Any, path: str = "batch") -> list[dict[str, Any]]:
         return [{**facts, **seen, "kind": "Tensor", "values": kept}]
     names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
     if names is None and type(value) not in (dict, list, tuple):
-        inside = value.parameters() if isinstance(value, nn.Module) else ()
-        return [{**facts, "inside": [f"{p.dtype} on {p.device}" for p in inside]}]
+        return [facts]
     if names is not None:
         facts["kind"] = f"NamedTuple {type(value).__name__}"
     keys = value if isinstance(value, dict) else range(len(value))
@@ -103,38 +92,44 @@ class Elsewhere(Tensor):
 
 
 class Encoder(nn.Module):
-    """Every kind of tensor that a module can hold, and what is none."""
+    """Parameters and a buffer; if simple, a plain tensor, too; if full, tensors of every other kind."""
 
-    middle = property(lambda self: self.mean)
+    middle = property(lambda self: getattr(self, "cache", None))
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__()
         self.linear = nn.Linear(2, 2)
         self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
         self.register_buffer("mean", torch.ones(2))
-        self.register_buffer("cache", torch.ones(2), persistent=False)
-        self.table = torch.arange(3)
-        self._hidden = torch.ones(3)
+        if kind != "registered":
+            self.table = torch.ones(3)
+        if kind == "full":
+            self.register_buffer("cache", torch.ones(2), persistent=False)
+            self.index = torch.arange(3)
+            self._hidden = torch.ones(3)
 
 
 class Model(nn.Module):
-    """Encoders inside, and tensors at the root."""
+    """Encoders inside, and a parameter at the root; if full, plain tensors there, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         super().__init__()
-        self.scale, self.Void = torch.tensor(2.0), torch.ones(0)
-        self.trained = torch.ones(2, requires_grad=True)
         self.weight = nn.Parameter(torch.ones(2))
-        self.register_parameter("bias", None)
-        self.register_buffer("nothing", None)
-        self.encoder = Encoder()
-        self.layers = nn.Sequential(nn.ReLU(), Encoder())
-        self.names, self.count, self.missing = ["a"], 3, None
+        self.encoder = Encoder(kind)
+        self.layers = nn.Sequential(nn.ReLU(), Encoder(kind))
+        if kind == "full":
+            self.scale, self.void = torch.tensor(2.0), torch.ones(0)
+            self.trained = torch.ones(2, requires_grad=True)
+            self.register_parameter("bias", None)
+            self.register_buffer("nothing", None)
+            self.names, self.count, self.missing = ["a"], 3, None
 
 
-def model(module: Any, on_meta: list[str] | None = None, gpu: list[str] | None = None) -> nn.Module:
-    """A Model whose tensors of these names are on meta, and on a second GPU."""
-    made = Model()
+def model(
+    module: Any, kind: str, on_meta: list[str] | None = None, gpu: list[str] | None = None
+) -> nn.Module:
+    """A Model of this kind whose tensors of these names are on meta, and on a second GPU."""
+    made = Model(kind)
     for name in [*(on_meta or []), *(gpu or [])]:
         path, _, attribute = name.rpartition(".")
         owner = made.get_submodule(path)

@@ -12,11 +12,17 @@ from grader.judge.checks.laws.observation import same
 from grader.judge.student import Student
 
 
+def without(names: list[str], left_out: list[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
+
+
 @pytest.mark.points(8)
 @pytest.mark.place("to_device")
-@pytest.mark.hint("A tensor moves with .to(device); a container is built anew of moved entries.")
+@pytest.mark.hint(
+    "tensor.to(device) moves a tensor; for a container, build a new one of the moved entries."
+)
 def test_moves(student: Student) -> None:
-    """Every tensor of a tensor, dict, list or tuple is moved, and the kind of container stays."""
+    """A tensor, and every tensor in a dict, list or tuple, is moved; containers keep their kind."""
     for kind in ("tensor", "labels", "dict", "list", "tuple", "one"):
         check_moved(student, kind, "meta")
     check_moved(student, "dict", "meta", live=True)
@@ -36,7 +42,7 @@ def test_nested(student: Student) -> None:
 @pytest.mark.points(6)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("type(batch)(*values) builds a NamedTuple, which alone has _fields.")
+@pytest.mark.hint("A tuple with _fields is a NamedTuple, and type(batch)(*values) builds one.")
 def test_named_tuples(student: Student) -> None:
     """A NamedTuple comes back as one of the same type."""
     for kind in ("NamedTuple", "namedtuples"):
@@ -47,7 +53,7 @@ def test_named_tuples(student: Student) -> None:
 @pytest.mark.points(36)
 @pytest.mark.requires("test_nested")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("dtype only where tensor.is_floating_point(); a label has to stay an integer.")
+@pytest.mark.hint("Cast only where tensor.is_floating_point(): a label has to stay an integer.")
 def test_dtype(student: Student) -> None:
     """Floating-point tensors are cast to dtype; integer, bool and complex ones keep theirs."""
     for dtype in ("float64", "float16", "bfloat16", "float32"):
@@ -68,16 +74,16 @@ def test_no_dtype(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("isinstance(batch, Tensor), not hasattr(batch, 'to'); return all else as it is.")
+@pytest.mark.hint("Return the batch itself where it is neither a tensor nor one of the containers.")
 def test_other_values(student: Student) -> None:
-    """None, numbers, strings and any object are passed on as the same object."""
+    """None, numbers, strings and anything else are passed on as the same object."""
     for kind in ("others", "None", "text", "array"):
         check_moved(student, kind, "meta", "float64")
 
 
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("An empty container is a container: build an empty one of its kind.")
+@pytest.mark.hint("Build an empty container of the same kind.")
 def test_empty(student: Student) -> None:
     """Containers and tensors may be empty."""
     for kind in ("empty", "empty dict", "empty list", "empty tuple"):
@@ -87,7 +93,7 @@ def test_empty(student: Student) -> None:
 @pytest.mark.points(5)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
-@pytest.mark.hint("Build new containers: no batch[key] = ..., no in-place cast.")
+@pytest.mark.hint("Build new containers; neither assign to batch[key] nor cast a tensor in place.")
 def test_leaves_batch(student: Student) -> None:
     """The batch itself stays as it is: its containers, and the tensors in them."""
     for kind in ("dict", "list", "nested", "dtypes"):
@@ -100,11 +106,11 @@ def test_leaves_batch(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("to_device")
-@pytest.mark.hint("dtype.is_floating_point, before anything else.")
+@pytest.mark.hint("Ask dtype.is_floating_point before you cast.")
 def test_bad_dtype(student: Student) -> None:
     """A dtype that is not floating-point is a ValueError that names dtype."""
     dtype = laws.shipped(student, "value")
-    values: list[Any] = [torch.ones(2), {"x": torch.arange(3)}, [], None]
+    values: list[Any] = [torch.ones(2), {"x": torch.ones(3)}]
     names = ("int64", "bool", "complex64", "uint8", "int32")
     bad = [(x, "cpu", dtype.made(f"torch.{name}")) for name in names for x in values]
     fine = (torch.ones(2), "cpu", dtype.made("torch.float64"))
@@ -113,57 +119,76 @@ def test_bad_dtype(student: Student) -> None:
 
 # --- unregistered ---------------------------------------------------------------------------------
 
-INSIDE = ["_hidden", "cache", "frozen", "linear.bias", "linear.weight", "mean", "table"]
-ALL = sorted(
-    [f"{path}.{name}" for path in ("encoder", "layers.1") for name in INSIDE]
-    + ["Void", "scale", "trained", "weight"]
-)
-PLAIN = [name for name in ALL if name.endswith(("table", "_hidden", "Void", "scale", "trained"))]
-DEEP = [name for name in PLAIN if "." in name]
-BUFFERS = [name for name in ALL if name.endswith(("mean", "cache"))]
-CACHES = [name for name in ALL if name.endswith("cache")]
-PROPERTIES = ["encoder.middle", "layers.1.middle"]
-FROZEN = [name for name in ALL if name.endswith("frozen")]
-PARAMETERS = [name for name in ALL if name not in PLAIN + BUFFERS]
+# A model of each kind, by the names of its tensors.
+ENCODERS = ("encoder", "layers.1")
+INSIDE = ("frozen", "linear.bias", "linear.weight", "mean")
+REGISTERED = sorted(["weight", *(f"{path}.{name}" for path in ENCODERS for name in INSIDE)])
+TABLES = [f"{path}.table" for path in ENCODERS]
+SIMPLE = sorted(REGISTERED + TABLES)
+CACHES = [f"{path}.cache" for path in ENCODERS]
+HIDDEN = [f"{path}._hidden" for path in ENCODERS]
+INDICES = [f"{path}.index" for path in ENCODERS]
+ROOT = ["scale", "trained", "void"]
+PLAIN = sorted(TABLES + HIDDEN + INDICES + ROOT)
+ALL = sorted(REGISTERED + CACHES + PLAIN)
+BUFFERS = [f"{path}.mean" for path in ENCODERS]
+FROZEN = [f"{path}.frozen" for path in ENCODERS]
+PARAMETERS = without(REGISTERED, BUFFERS)
 
 
-@pytest.mark.points(12)
+@pytest.mark.points(8)
 @pytest.mark.place("unregistered")
-@pytest.mark.hint("for path, sub in module.named_modules(): what in vars(sub) is a Tensor?")
+@pytest.mark.hint(
+    "For each path, submodule of named_modules(): which values of vars(submodule) are tensors?"
+)
 def test_unregistered(student: Student) -> None:
-    """All tensors that are plain attributes of the module or a submodule are named, and no other."""
-    names = student.function("unregistered")(student.made("model"))
-    last = sorted(name.rpartition(".")[2] for name in PLAIN)
-    dotted = sorted(name if "." in name else f".{name}" for name in PLAIN)
+    """Tensors that are plain attributes of a submodule are named, parameters and buffers are not."""
+    names = student.function("unregistered")(student.made("model", "simple"))
     mistakes = {
-        "Only the module itself is searched: go through named_modules().": without(PLAIN, DEEP),
-        "Only the submodules are searched: the root is a module, too.": DEEP,
-        "Names lack the path of the submodule: encoder.table.": last,
-        "Buffers are named, too: .to() moves them.": sorted(PLAIN + BUFFERS),
+        "Only the module itself is searched: go through named_modules().": [],
+        "The names lack the path of the submodule: encoder.table.": ["table"] * 2,
+        "Buffers are named, too: .to() moves them.": sorted(TABLES + BUFFERS),
+        "Parameters are named, too: .to() moves them.": sorted(TABLES + PARAMETERS),
+    }
+    check_names(names, TABLES, "unregistered", mistakes)
+
+
+@pytest.mark.points(5)
+@pytest.mark.requires("test_unregistered")
+@pytest.mark.place("unregistered")
+@pytest.mark.hint("vars(submodule), of the module itself, too; every torch.Tensor in it counts.")
+def test_unregistered_of_any_kind(student: Student) -> None:
+    """All plain tensors of the module and its submodules are named, whatever their dtype and name."""
+    names = student.function("unregistered")(student.made("model", "full"))
+    dotted = sorted(name if "." in name else f".{name}" for name in PLAIN)
+    properties = [f"{path}.middle" for path in ENCODERS]
+    mistakes = {
+        "Only the submodules are searched: the root is a module, too.": without(PLAIN, ROOT),
         "Buffers that are not persistent are named, too: .to() moves them.": sorted(PLAIN + CACHES),
-        "Parameters are named, too: .to() moves them.": sorted(PLAIN + PARAMETERS),
-        "Names that begin with _ are left out.": [n for n in PLAIN if "_" not in n],
-        "Tensors of integers are left out.": [n for n in PLAIN if "table" not in n],
-        "A tensor without elements is left out.": without(PLAIN, ["Void"]),
+        "Names that begin with _ are left out.": without(PLAIN, HIDDEN),
+        "Tensors of integers are left out.": without(PLAIN, INDICES),
+        "A tensor without elements is left out.": without(PLAIN, ["void"]),
         "A plain tensor that requires a gradient is left out.": without(PLAIN, ["trained"]),
         "A name at the root begins with a dot: it is scale.": dotted,
-        "A property is named, too: look in vars(submodule).": sorted(PLAIN + PROPERTIES),
+        "A property is named, too: look in vars(submodule).": sorted(PLAIN + properties),
     }
     check_names(names, PLAIN, "unregistered", mistakes)
 
 
 @pytest.mark.points(3)
-@pytest.mark.requires("test_unregistered")
 @pytest.mark.place("unregistered")
-@pytest.mark.hint("Where no plain attribute is a tensor, the list is empty; change nothing.")
+@pytest.mark.hint(
+    "Where no plain attribute is a tensor, the list is empty. Look only; move nothing."
+)
 def test_all_registered(student: Student) -> None:
     """Where nothing is left behind the list is empty; tensors on meta count; nothing is changed."""
-    laws.check_changes_nothing(student, "unregistered", student.made("model"))
+    laws.check_changes_nothing(student, "unregistered", student.made("model", "simple"))
     for kind in ("linear", "norm", "nothing", "bare"):
         right = ["table"] if kind == "bare" else []
         check_names(student.function("unregistered")(student.made("plain", kind)), right, kind)
-    module = student.made("model", ["scale", "encoder.table", "weight"])
-    check_names(student.function("unregistered")(module), PLAIN, "a model partly on meta")
+    module = student.made("model", "simple", ["encoder.table", "weight"])
+    names = ends(student.function("unregistered")(module))
+    check_names(names, ["table"] * 2, "a model partly on meta (without their paths)")
 
 
 # --- misplaced ------------------------------------------------------------------------------------
@@ -171,25 +196,21 @@ def test_all_registered(student: Student) -> None:
 
 @pytest.mark.points(12)
 @pytest.mark.place("misplaced")
-@pytest.mark.hint("named_parameters(), named_buffers(), the plain attributes: three sources.")
+@pytest.mark.hint("named_parameters() and named_buffers(): compare the device of each tensor.")
 def test_misplaced(student: Student) -> None:
-    """Every tensor that is not on the device is named: parameters, buffers, plain attributes."""
-    some = ["encoder.cache", "encoder.frozen", "encoder.table", "layers.1.linear.bias"]
-    some += ["layers.1.mean", "scale", "layers.1._hidden", "weight"]
-    for on_meta in (ALL, sorted(some), ["encoder.table"], ["layers.1.cache"], []):
+    """Every parameter and every buffer that is not on the device is named."""
+    some = ["encoder.frozen", "encoder.mean", "layers.1.linear.bias", "weight"]
+    for on_meta in (REGISTERED, some, ["layers.1.mean"], []):
         for device in ("cpu", "meta"):
-            right = on_meta if device == "cpu" else without(ALL, on_meta)
-            names = student.function("misplaced")(student.made("model", on_meta), device)
+            right = on_meta if device == "cpu" else without(REGISTERED, on_meta)
+            module = student.made("model", "registered", on_meta)
+            names = student.function("misplaced")(module, device)
             mistakes = {
-                "Plain attributes are forgotten.": without(right, PLAIN),
                 "Buffers are forgotten.": without(right, BUFFERS),
-                "Buffers that are not persistent are forgotten.": without(right, CACHES),
                 "Frozen parameters are forgotten.": without(right, FROZEN),
                 "Parameters are forgotten.": without(right, PARAMETERS),
-                "Buffers and plain attributes are forgotten.": without(right, PLAIN + BUFFERS),
-                "Plain attributes of submodules are forgotten.": without(right, DEEP),
-                "What is on the device is named, not what is not.": without(ALL, right),
-                "All is named where the first parameter is elsewhere: ask each tensor.": ALL,
+                "You name what is on the device, not what is not.": without(REGISTERED, right),
+                "All is named where the first parameter is elsewhere: look at each tensor.": REGISTERED,
             }
             check_names(names, right, f'what is not on "{device}"', mistakes)
 
@@ -197,21 +218,60 @@ def test_misplaced(student: Student) -> None:
 @pytest.mark.points(6)
 @pytest.mark.requires("test_misplaced")
 @pytest.mark.place("misplaced")
-@pytest.mark.hint("Compare device.type; the index only where one is asked for and it is no cpu.")
+@pytest.mark.hint(
+    "Plain attributes are the third source of tensors, beside parameters and buffers."
+)
+def test_misplaced_plain(student: Student) -> None:
+    """Plain attributes that are not on the device are named, too."""
+    for on_meta in (SIMPLE, ["encoder.table"], ["weight"], without(SIMPLE, TABLES)):
+        for device in ("cpu", "meta"):
+            right = on_meta if device == "cpu" else without(SIMPLE, on_meta)
+            names = student.function("misplaced")(student.made("model", "simple", on_meta), device)
+            mistakes = {"Plain attributes are forgotten.": ends(without(right, TABLES))}
+            what = f'what is not on "{device}" (without their paths)'
+            check_names(ends(names), ends(right), what, mistakes)
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_misplaced_plain")
+@pytest.mark.place("misplaced")
+@pytest.mark.hint(
+    "The state dict lacks some buffers; unregistered(module) has every plain attribute."
+)
+def test_misplaced_of_any_kind(student: Student) -> None:
+    """Tensors of any kind count: buffers that are not persistent, plain ones of any dtype."""
+    some = ["encoder._hidden", "encoder.cache", "encoder.index", "scale", "void", "weight"]
+    for on_meta in (ALL, some):
+        for device in ("cpu", "meta"):
+            right = on_meta if device == "cpu" else without(ALL, on_meta)
+            names = student.function("misplaced")(student.made("model", "full", on_meta), device)
+            told = "Buffers that are not persistent are forgotten."
+            mistakes = {told: ends(without(right, CACHES))}
+            what = f'what is not on "{device}" (without their paths)'
+            check_names(ends(names), ends(right), what, mistakes)
+
+
+@pytest.mark.points(6)
+@pytest.mark.requires("test_misplaced")
+@pytest.mark.place("misplaced")
+@pytest.mark.hint(
+    "Compare device.type; compare the index only where one is given, and not for the CPU."
+)
 def test_devices(student: Student) -> None:
     """A device without an index stands for any index of its type, and cpu:0 is cpu."""
-    gpu, rest = ["encoder.mean", "layers.1.table"], without(ALL, ["encoder.mean", "layers.1.table"])
-    cases = [("cpu:0", gpu), ("cpu", gpu), ("cuda", rest), ("cuda:1", rest), ("cuda:0", ALL)]
-    for name, right in [*cases, ("meta", ALL), ("mps", ALL)]:
+    gpu = ["encoder.mean", "weight"]
+    rest = without(REGISTERED, gpu)
+    cases = [("cpu:0", gpu), ("cpu", gpu), ("cuda", rest), ("cuda:1", rest), ("cuda:0", REGISTERED)]
+    for name, right in [*cases, ("meta", REGISTERED), ("mps", REGISTERED)]:
         for device in (name, student.made("device", name)):
-            module = student.made("model", [], gpu)
+            module = student.made("model", "registered", [], gpu)
             names = student.function("misplaced")(module, device)
             mistakes = {
-                f"{name} is compared as it is written: it names the same device.": ALL,
+                f"{name} is compared as it is written: it names the same device.": REGISTERED,
                 "The index of a device is ignored: cuda:0 is not cuda:1.": rest,
             }
-            told = f'what is not on "{name}" (encoder.mean and layers.1.table are on cuda:1)'
-            check_names(names, right, told, mistakes)
+            what = f'what is not on "{name}" (encoder.mean and weight are on cuda:1)'
+            check_names(names, right, what, mistakes)
 
 
 @pytest.mark.points(2)
@@ -219,9 +279,10 @@ def test_devices(student: Student) -> None:
 @pytest.mark.place("misplaced")
 @pytest.mark.hint("Only look at the tensors: module.to(device) moves them.")
 def test_misplaced_changes_nothing(student: Student) -> None:
-    """Asking changes nothing, and a module without tensors has none elsewhere."""
+    """Nothing is changed, and a module without tensors gives an empty list."""
     for device in ("cpu", "meta", "cuda:3"):
-        laws.check_changes_nothing(student, "misplaced", student.made("model"), device)
+        module = student.made("model", "registered")
+        laws.check_changes_nothing(student, "misplaced", module, device)
         names = student.function("misplaced")(student.made("plain", "nothing"), device)
         check_names(names, [], "a module without tensors")
 
@@ -229,17 +290,21 @@ def test_misplaced_changes_nothing(student: Student) -> None:
 # --- what is right --------------------------------------------------------------------------------
 
 
-def without(names: list[str], left_out: list[str]) -> list[str]:
-    return [name for name in names if name not in left_out]
+def ends(names: Any) -> Any:
+    """The last parts of dotted names, sorted; anything else as it is."""
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        return names
+    return sorted(name.rpartition(".")[2] for name in names)
 
 
 def check_names(
     names: Any, right: list[str], what: str, mistakes: dict[str, list[str]] | None = None
 ) -> None:
     """Compare a list of names, and say which are missing, too many or in another order."""
-    entry(names, kind=list, told="Return a list of names: what came back is none.")
-    if all(isinstance(name, str) for name in names) and names != right:
-        assert sorted(names) != right, "The names are right, but not sorted."
+    if isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
+        assert list(names) == right or sorted(names) != right, (
+            "The names are right, but not sorted."
+        )
     assert_equal(names, right, what=f"the list of names of {what}", mistakes=mistakes)
 
 
@@ -252,7 +317,7 @@ def check_moved(
     count = len(entry(before, kind=list))
     for was, now in zip(before, entry(result, kind=list), strict=False):
         check_entry(was, now, device, cast)
-    assert len(result) == count, "The batch came back with another number of entries."
+    assert len(result) == count, "The batch came back with a different number of entries."
 
 
 def check_entry(before: Any, result: Any, device: str, cast: torch.dtype | None) -> None:
@@ -265,15 +330,13 @@ def check_entry(before: Any, result: Any, device: str, cast: torch.dtype | None)
         return
     what = f"{path}, of type {was}, came back as {now[:60]}"
     if "keys" not in before:
-        told = f"{what}, another object: pass on what is no tensor as it is."
+        told = f"{what}, another object: pass on anything else as it is."
         assert same(entry(result, "id"), entry(before, "id")), told
-        told = f"{path}, of type {was}, was moved itself: pass on what is no tensor as it is."
-        assert same(entry(result, "inside"), entry(before, "inside")), told
         return
     types = [entry(facts, "type", default=None) for facts in (before, result)]
     assert was == now, f"{what}."
     assert same(types[1], types[0]), f"{what} of another class: build it with type(batch)."
-    told = f"{path} has other keys or another number of entries than before, or in another order."
+    told = f"{path} has other keys or another number of entries than before, or another order."
     assert same(entry(result, "keys"), entry(before, "keys")), told
 
 

@@ -36,7 +36,7 @@ def test_example_target(student: Student) -> None:
     target = student.function("td_target")(table, REWARDS, LATER, DONES, 0.5)
     wrong = {
         "a future after the end, too": [11.0, 22.0, 32.0],
-        "a future only where dones": [10.0, 20.0, 32.0],
+        "a future only where dones, not where the game goes on": [10.0, 20.0, 32.0],
         "the index of the best action": [10.5, 20.0, 30.0],
         "the maximum over the batch, not over the actions": [12.0, 21.0, 30.0],
         "one maximum for the whole batch": [12.0, 22.0, 30.0],
@@ -51,7 +51,7 @@ def test_example_target(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("td_loss")
-@pytest.mark.hint("Predicted are -1, 3 and 1; the targets 11, 22 and 30 are constants.")
+@pytest.mark.hint("The predictions are -1, 3 and 1; the targets 11, 22 and 30 are constants.")
 def test_example_loss(student: Student) -> None:
     """The loss is (12**2 + 19**2 + 29**2) / 3, and its gradient flows through net(states) only."""
     transitions = STATES, ACTIONS, REWARDS, LATER, DONES, 0.5
@@ -63,13 +63,13 @@ def test_example_loss(student: Student) -> None:
         "broadcasts (B, 1) against (B,) to (B, B): bring both to (B,)": errors.square().mean(),
         "is the sum, not the mean": right * 3,
         "is half of the mean squared difference": right / 2,
-        "is the mean absolute difference, which has to be squared": errors.diag().abs().mean(),
+        "is the mean absolute difference: square it": errors.diag().abs().mean(),
         "is the smooth L1 (Huber) one, not the square": errors.diag().abs().mean() - 0.5,
-        "is that of the best actions, not of those taken": best.square().mean(),
+        "is that of the best actions, not of the actions taken": best.square().mean(),
     }
     named = {f"Your loss {words}.": value for words, value in wrong.items()}
     assert_close(entry(report, "loss"), right, what="the loss", mistakes=named)
-    told = "After td_loss net's parameter requires no gradient: leave requires_grad as it is."
+    told = "After td_loss the parameter of net requires no gradient: leave requires_grad as it is."
     assert entry(report, "requires_grad") is True, told
     told = "No gradient flows through net(states): only the target is a constant."
     assert entry(report, "gradient") is not None, told
@@ -87,16 +87,16 @@ def test_example_update(student: Student) -> None:
     nets = student.made("table", values, 1), student.made("table", values * 2, 9)
     report = student.run("updated", *nets, 0.25)
     told = {
-        "tau is on the wrong side: it is the part that net gets.": values + 3,
-        "target_net is what it was: write into its parameter.": values,
-        "target_net is now equal to net: it moves a step of tau.": values + 4,
+        "tau is on the wrong side: it is the weight of net.": values + 3,
+        "target_net has not changed: write into its parameter.": values,
+        "target_net is now equal to net: it should only move a step of tau.": values + 4,
     }
     what = "the parameter of target_net"
     assert_equal(entry(report, "net"), values * 2, what="net, which the update leaves alone")
     assert_close(entry(report, "values"), values + 1, what=what, mistakes=told)
     named = {
-        "The buffer is what it was: copy that of net.": torch.tensor(1),
-        "The buffer is mixed as parameters are: copy that of net.": torch.tensor(3),
+        "The buffer has not changed: copy that of net.": torch.tensor(1),
+        "The buffer is mixed like the parameters: copy that of net.": torch.tensor(3),
     }
     what = "the buffer of target_net"
     assert_close(entry(report, "updates"), torch.tensor(9), what=what, mistakes=named)

@@ -10,9 +10,11 @@ from grader.judge.student import Student
 
 
 @pytest.mark.place("broadcast_shape")
-@pytest.mark.hint("Write both shapes one below the other, flush right, and fill with 1.")
+@pytest.mark.hint(
+    "Write one shape below the other, aligned at the right, and fill the gaps with 1."
+)
 def test_example_shapes(student: Student) -> None:
-    """(10,) and (10, 1) make (10, 10), (1, 3) and (0, 1) make (0, 3), (10, 5) and (5, 10) do not fit."""
+    """(10,) and (10, 1) give (10, 10); (1, 3) and (0, 1) give (0, 3)."""
     function = student.function("broadcast_shape")
     mistakes = {
         "You align the shapes at the first dimension: begin at the last one.": (10, 1),
@@ -22,6 +24,13 @@ def test_example_shapes(student: Student) -> None:
     assert_equal(function((10,), (10, 1)), (10, 10), what="the shape", mistakes=mistakes)
     larger = {"You take the larger size: a 1 against a 0 gives 0.": (1, 3)}
     assert_equal(function((1, 3), (0, 1)), (0, 3), what="the shape", mistakes=larger)
+
+
+@pytest.mark.place("broadcast_shape")
+@pytest.mark.hint("If two sizes differ, one of them has to be 1.")
+def test_example_shapes_that_do_not_fit(student: Student) -> None:
+    """(10, 5) and (5, 10) are a ValueError that names shape or other."""
+    function = student.function("broadcast_shape")
     with must_raise(
         ValueError, mentions="shape or other", call="broadcast_shape((10, 5), (5, 10))"
     ):
@@ -31,18 +40,18 @@ def test_example_shapes(student: Student) -> None:
 @pytest.mark.place("sum_to_shape")
 @pytest.mark.hint("Sum over the dimensions that were added or stretched, with keepdim=True.")
 def test_example_sum(student: Student) -> None:
-    """A gradient of ones of shape (4, 2, 3) is summed to eights for (3,), to twelves for (2, 1)."""
+    """A gradient of ones of shape (4, 2, 3) becomes eights for the shape (3,), twelves for (2, 1)."""
     ones = torch.ones(4, 2, 3)
     for shape, count in {(3,): 8.0, (2, 1): 12.0, (2, 3): 4.0, (4, 2, 3): 1.0}.items():
         mistakes = {
-            "You average or take one gradient: every use of an element adds.": torch.ones(shape),
+            "You average, or take one of the gradients: sum those of all uses of an element.": torch.ones(
+                shape
+            ),
             "You sum over the added dimensions only, not over the stretched ones.": torch.full(
                 (2, 3), 4.0
             ),
             "You sum over everything.": torch.tensor(24.0),
-            "You average over the stretched dimensions: their sum is promised.": torch.full(
-                (2, 1), 4.0
-            ),
+            "You average over the stretched dimensions: sum over them.": torch.full((2, 1), 4.0),
         }
         total = student.function("sum_to_shape")(ones, shape)
         what = f"the gradient for the shape {shape}"
@@ -50,9 +59,9 @@ def test_example_sum(student: Student) -> None:
 
 
 @pytest.mark.place("mse_loss")
-@pytest.mark.hint("Compare prediction.shape and target.shape before you subtract.")
+@pytest.mark.hint("Square the differences; then take their mean, their sum, or all of them.")
 def test_example_loss(student: Student) -> None:
-    """The loss of [1, 2, 5] and [1, 4, 1] is 20 / 3; shapes (3, 1) and (3,) are a ValueError."""
+    """The loss of [1, 2, 5] and [1, 4, 1] is 20 / 3."""
     prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])
     function = student.function("mse_loss")
     loss = function(prediction, target)
@@ -67,6 +76,14 @@ def test_example_loss(student: Student) -> None:
     assert_close(function(prediction, target, "sum"), torch.tensor(20.0), what="the sum")
     errors = function(prediction, target, "none")
     assert_close(errors, torch.tensor([0.0, 4.0, 16.0]), what="the errors")
+
+
+@pytest.mark.place("mse_loss")
+@pytest.mark.hint("Compare prediction.shape and target.shape before you subtract.")
+def test_example_loss_errors(student: Student) -> None:
+    """Shapes (3, 1) and (3,) are a ValueError, and so is the reduction "average"."""
+    prediction, target = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])
+    function = student.function("mse_loss")
     with must_raise(
         ValueError, mentions="prediction or target", call="mse_loss of (3, 1) and (3,)"
     ):

@@ -10,10 +10,10 @@ from grader.judge.student import Student
 
 @pytest.mark.place("to_device")
 @pytest.mark.hint(
-    "Call to_device again for what is inside a container, and build the same kind of one."
+    "Call to_device again for each entry of a container, and build a container of the same kind."
 )
 def test_example_batch(student: Student) -> None:
-    """A dict with a NamedTuple, a list and a string comes back as such, on meta, labels still int64."""
+    """A dict of a NamedTuple, a list and a string keeps its structure on meta, and labels stay int64."""
     fields = ["torch.float64 on meta", "torch.int64 on meta"]
     sample = {"type": "Sample", "fields": fields}
     right = {"sample": sample, "views": ["torch.float64 on meta"], "name": "left"}
@@ -31,24 +31,26 @@ def test_example_batch(student: Student) -> None:
 @pytest.mark.place("unregistered")
 @pytest.mark.hint("vars(submodule) holds the plain attributes of a module.")
 def test_example_unregistered(student: Student) -> None:
-    """Of a model with a Linear encoder, a buffer mean and encoder.table = tensor: encoder.table."""
+    """encoder.table is unregistered in a model with a Linear encoder, a buffer mean and that tensor."""
     names = student.run("names", "unregistered", "cpu")
     mistakes = {
         "Only the module itself is searched: go through named_modules().": [],
-        "Names lack the submodule: it is encoder.table.": ["table"],
-        "A buffer moves along: it is registered.": ["encoder.table", "mean"],
+        "The name lacks the submodule: it is encoder.table.": ["table"],
+        "A buffer is registered: .to() moves it.": ["encoder.table", "mean"],
     }
     assert_equal(names, ["encoder.table"], what="the list of names", mistakes=mistakes)
 
 
 @pytest.mark.place("misplaced")
-@pytest.mark.hint("Parameters, buffers, plain attributes: compare the device of each.")
+@pytest.mark.hint(
+    "Go through parameters, buffers and plain attributes, and compare the device of each."
+)
 def test_example_misplaced(student: Student) -> None:
-    """After model.to("meta") encoder.table is still on cpu, and on cpu all is right for "cpu:0"."""
+    """After model.to("meta") encoder.table is still on cpu; and "cpu:0" is the same device as "cpu"."""
     names = student.run("names", "misplaced", "meta", "meta")
     forgotten: dict[str, list[str]] = {
         "Plain attributes are forgotten, or only the first tensor is asked: ask each one.": [],
-        "What is on the device is named, not what is not.": (
+        "You name the tensors that are on the device, not those that are not.": (
             ["encoder.bias", "encoder.weight", "mean"]
         ),
     }

@@ -1,9 +1,9 @@
-"""The silent broadcasting trap: shapes that fit although nobody meant them to.
+"""The silent broadcasting trap: shapes that fit by accident.
 
-An operation of two tensors of different shapes stretches them to one shape: `(10,)` and `(10, 1)` make
-`(10, 10)`, without a word. In a loss that is a bug that trains: predictions `(N, 1)` against targets
-`(N,)` give N * N errors, every prediction against every target, and their mean is a number as good as any.
-(`(10, 5)` and `(5, 10)`, the pair that is often shown for it, raise an error.)
+An operation on two tensors of different shapes stretches both to a common shape: `(10,)` and `(10, 1)` give
+`(10, 10)`, without a warning. In a loss this is a bug with which training still runs: predictions `(N, 1)`
+and targets `(N,)` give N * N errors, every prediction against every target, and their mean looks like any
+other loss. (`(10, 5)` and `(5, 10)`, the pair that is often shown for it, raise an error.)
 
 Shapes are tuples, lists or `torch.Size` of sizes >= 0, `()` included.
 
@@ -18,52 +18,51 @@ from torch import Tensor
 def broadcast_shape(shape: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     """Return the shape that `a + b` has for tensors of these two shapes.
 
-    The shapes are aligned at the last dimension; missing leading dimensions count as 1. Two sizes must
-    be equal, or one of them is 1, in either argument, and the result has the other one. So a 1 against
-    a size of 0 gives 0.
+    The shapes are aligned at the last dimension; missing leading dimensions count as 1. Two sizes must be
+    equal, or one of them, in either argument, must be 1; then the result has the other one. So a 1 against
+    a 0 gives 0.
 
-    Shapes may be too large for any tensor; sizes are below 2**63.
-
-    Not allowed: `torch.broadcast_shapes`, `torch.broadcast_tensors`, NumPy's functions for it, or
-    tensors of these shapes. Arithmetic on the sizes is free.
+    Compare the sizes yourself: `torch.broadcast_shapes`, `torch.broadcast_tensors`, NumPy's functions for
+    it, and tensors of these shapes are not allowed. The shapes may be too large for any tensor to exist;
+    sizes are below 2**63.
 
     Raises:
-        ValueError: if two sizes do not fit, 0 against 2 too (the message names `shape` or `other`).
+        ValueError: if two sizes do not fit, such as 0 and 2 (the message names `shape` or `other`).
     """
     # TODO: fill up with 1 in front, compare the pairs.
     raise NotImplementedError("broadcast_shape: fill up with 1 in front, compare the pairs")
 
 
 def sum_to_shape(gradient: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return the gradient of an operand of shape `shape`, whose broadcast result has this gradient.
+    """Return the gradient of an operand of shape `shape` that was broadcast to the shape of `gradient`.
 
-    An element that broadcasting used in several places gets the sum of the gradients of all of them. So
-    the result is the sum of `gradient` over every dimension that broadcasting added or stretched, of
-    exactly the shape `shape`. Where nothing was stretched it has the values of `gradient`: a copy or
-    `gradient` itself. It is differentiable.
+    An element that broadcasting used in several places gets the sum of their gradients. So the result is
+    the sum of `gradient` over every dimension that broadcasting added or stretched, and has exactly the
+    shape `shape`. Where nothing was added or stretched, return `gradient` itself or a copy. The result is
+    differentiable.
 
     `gradient` may have any strides, and dimensions of size 0. It is left as it is.
 
     Not allowed: `Tensor.sum_to_size`, however reached.
 
     Raises:
-        ValueError: if `shape` does not broadcast to the shape of gradient (the message names `shape`).
+        ValueError: if `shape` does not broadcast to the shape of `gradient` (the message names `shape`).
     """
     # TODO: sum over what was added or stretched.
     raise NotImplementedError("sum_to_shape: sum over what was added or stretched")
 
 
 def mse_loss(prediction: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """Return the squared error of `prediction` and `target`, two tensors of one shape and one dtype.
+    """Return the squared error of `prediction` and `target`, two tensors of the same shape and dtype.
 
-    `reduction` is "mean", over all elements, "sum", or "none": the elementwise errors, of the shape of
-    prediction. The others are 0-d. Gradients reach both tensors. `torch.nn.functional.mse_loss` is
-    allowed. The mean of no elements is not judged.
+    `reduction` is "mean" (over all elements) or "sum", which give a 0-d tensor, or "none", which gives the
+    errors themselves, in the shape of `prediction`. Gradients reach both tensors.
+    `torch.nn.functional.mse_loss` is allowed.
 
     Raises:
-        ValueError: if the shapes differ in any way, also where they would broadcast, as `(N, 1)` and
-            `(N,)`, or a 0-d tensor and `(N,)`, with any reduction (the message names `prediction` or
-            `target`); or if `reduction` is another one (it names `reduction`).
+        ValueError: if the shapes differ in any way, also where they would broadcast, like `(N, 1)` and
+            `(N,)`, or a 0-d tensor and `(N,)` (the message names `prediction` or `target`); or if
+            `reduction` is something else (the message names `reduction`).
     """
-    # TODO: compare the shapes before you compute.
-    raise NotImplementedError("mse_loss: compare the shapes before you compute")
+    # TODO: compare the shapes, then compute the errors.
+    raise NotImplementedError("mse_loss: compare the shapes, then compute the errors")

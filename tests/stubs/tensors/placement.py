@@ -1,9 +1,8 @@
 """Device and dtype: move a batch of any structure, and find the tensors that `.to()` leaves behind.
 
-"Expected all tensors to be on the same device" has two usual causes: a batch that was moved only in part,
-and a tensor that a module holds without having registered it, so that `module.to(device)` does not know
-of it. None of this needs a GPU: `meta` is a device on every machine, of tensors that have a shape and a
-dtype but no values, and a device need not exist to be compared with.
+"Expected all tensors to be on the same device" has two usual causes: a batch of which only a part was moved,
+and a tensor that a module holds as a plain attribute, so that `module.to(device)` does not know about it.
+You need no GPU: every machine has the device `meta`, whose tensors have a shape and a dtype but no values.
 
 Source: PyTorch documentation, "Tensor Attributes", "Meta device" and `torch.nn.Module.to`.
 """
@@ -17,31 +16,30 @@ from torch import nn
 def to_device(batch: Any, device: torch.device | str, dtype: torch.dtype | None = None) -> Any:
     """Return a batch of the same structure with every tensor moved to `device`.
 
-    A batch is a tensor, or a dict, list, tuple or NamedTuple of batches, nested to any depth; empty ones
-    too. The result has the same kind of container: a dict with its keys in the same order, a list, a
-    tuple, a NamedTuple of the same type. Anything else (None, numbers, strings, any object) is passed on
-    as the same object, whatever methods it has.
+    A batch is a tensor, or a dict, list, tuple or NamedTuple of batches, nested to any depth, maybe empty.
+    The result has the same kinds of container: a dict with its keys in the same order, a list, a tuple, a
+    NamedTuple of the same type. Anything else, such as None, numbers, strings or NumPy arrays, is passed
+    on as the same object.
 
     With a `dtype`, floating-point tensors are cast to it; integer, bool and complex tensors keep theirs,
-    for labels stay labels. None keeps every dtype.
+    because labels must stay labels. None keeps every dtype.
 
-    The batch itself, its containers and its tensors stay as they are. A tensor that is right already may
-    be passed on itself. Not judged: subclasses of dict, other containers, dataclasses, `non_blocking`.
+    The batch itself, its containers and its tensors stay as they are. A tensor that needs no change may be
+    passed on itself.
 
     Raises:
-        ValueError: if `dtype` is not a floating-point dtype, whatever is in the batch (the message names
-            `dtype`).
+        ValueError: if `dtype` is not a floating-point dtype (the message names `dtype`).
     """
-    # TODO: tensors, each kind of container, all else.
-    raise NotImplementedError("to_device: tensors, each kind of container, all else")
+    # TODO: tensors, each kind of container, everything else.
+    raise NotImplementedError("to_device: tensors, each kind of container, everything else")
 
 
 def unregistered(module: nn.Module) -> list[str]:
     """Return the sorted dotted names of all tensors that `module.to(device)` would leave behind.
 
-    These are plain attributes of the module and its submodules, neither a parameter nor a buffer. Names
-    are those of `named_parameters`: "encoder.table" in the submodule encoder, "scale" at the root.
-    Not judged: tensors inside lists or dicts, or in a submodule that has two names.
+    These are plain attributes of the module and its submodules: neither parameters nor buffers, and not
+    inside lists or dicts. Names are like those of `named_parameters`: "encoder.table" for the attribute
+    `table` of the submodule `encoder`, "scale" for an attribute of the module itself.
     """
     # TODO: look at the plain attributes of every submodule.
     raise NotImplementedError("unregistered: look at the plain attributes of every submodule")
@@ -50,10 +48,9 @@ def unregistered(module: nn.Module) -> list[str]:
 def misplaced(module: nn.Module, device: torch.device | str) -> list[str]:
     """Return the sorted dotted names of all tensors of the module that are not on `device`.
 
-    All tensors are parameters, frozen ones too, buffers, persistent or not, and plain attributes, of the
-    module and its submodules. A device without an index stands for any index of its type: a tensor on
-    cuda:1 is on "cuda". And "cpu:0" is "cpu". The device need not exist on this machine. Not judged:
-    tensors that have two names.
+    These are parameters (frozen ones, too), buffers (persistent or not), and the plain attributes that
+    `unregistered` names. A device without an index stands for any index of its type: a tensor on cuda:1 is
+    on "cuda". And "cpu:0" is "cpu". The device need not exist on this machine.
     """
     # TODO: compare types, and indices where one was asked for.
     raise NotImplementedError("misplaced: compare types, and indices where one was asked for")
