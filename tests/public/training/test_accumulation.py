@@ -44,10 +44,10 @@ def test_example_gradients(student: Student) -> None:
 @pytest.mark.hint("if not batches: raise ValueError(...), whose message names batches.")
 def test_example_no_batches(student: Student) -> None:
     """No batch at all is a ValueError that names batches."""
-    given = student.made("model"), [], student.made("loss")
+    model, loss_fn = student.made("model"), student.made("loss")
     call = "accumulate_gradients(model, [], loss_fn)"
     with must_raise(ValueError, mentions="batches", call=call):
-        student.function("accumulate_gradients")(*given)
+        student.function("accumulate_gradients")(model, [], loss_fn)
 
 
 @pytest.mark.points(3)
