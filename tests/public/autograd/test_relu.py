@@ -12,7 +12,7 @@ X = [[-3.0, -0.5, 0.0], [0.25, 2.0, -1.0]]
 
 
 @pytest.mark.place("ReLUFunction.forward")
-@pytest.mark.hint("x.clamp(min=0) is such a tensor.")
+@pytest.mark.hint("clamp, maximum, where, or a product with a mask gives the larger of x and 0.")
 def test_example_values(student: Student) -> None:
     """relu of [[-3, -0.5, 0], [0.25, 2, -1]] is [[0, 0, 0], [0.25, 2, 0]]."""
     x = numbers(X)
@@ -23,14 +23,14 @@ def test_example_values(student: Student) -> None:
         mistakes=lambda: {
             "Your relu is max(x, 1): take the larger of x and 0.": x.clamp(min=1),
             "Your relu is min(x, 0): it keeps the negative half.": x.clamp(max=0),
-            "Your relu is the absolute value: what is negative becomes 0.": x.abs(),
+            "Your relu is the absolute value: a negative number becomes 0.": x.abs(),
         },
     )
 
 
 @pytest.mark.requires("test_example_values")
 @pytest.mark.place("ReLUFunction.backward")
-@pytest.mark.hint("grad_output * (x >= 0): the mask counts as 1 and 0.")
+@pytest.mark.hint("A mask of x counts as 1 and 0 in a product with grad_output.")
 def test_example_gradients(student: Student) -> None:
     """For the grad_output [[1, 2, 3], [4, 5, 6]] its gradient is [[0, 0, 3], [4, 5, 0]]."""
     x = numbers(X).requires_grad_()
@@ -43,24 +43,24 @@ def test_example_gradients(student: Student) -> None:
         numbers([[0.0, 0.0, 3.0], [4.0, 5.0, 0.0]]),
         what="the gradient at x",
         mistakes=lambda: {
-            "Your derivative at 0 is 0, as that of torch.relu: here it is 1, where x >= 0.": numbers(
+            "Your derivative at 0 is 0, as in torch.relu: here it is 1, where x >= 0.": numbers(
                 [[0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]
             ),
             "Your derivative at 0 is 1/2: here it is 1, where x >= 0.": numbers(
                 [[0.0, 0.0, 1.5], [4.0, 5.0, 0.0]]
             ),
-            "Your gradient passes everywhere, also where x is negative. Is it the x that came in that "
-            "backward compares? In the output 0 and negative look alike.": grad_output,
+            "Your gradient passes everywhere, also where x is negative. Does backward look at the input? "
+            "In the output, 0 and negative numbers look alike.": grad_output,
             "Your gradient is the derivative alone: multiply by grad_output.": numbers(
                 [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
             ),
-            "Your mask is turned round: the gradient passes where x >= 0.": numbers(
+            "Your mask is inverted: the gradient passes where x >= 0.": numbers(
                 [[1.0, 2.0, 3.0], [0.0, 0.0, 6.0]]
             ),
             "Your gradient has the wrong sign: it is grad_output itself where x >= 0.": numbers(
                 [[0.0, 0.0, -3.0], [-4.0, -5.0, 0.0]]
             ),
-            "Your gradient is made of x: multiply grad_output by the mask.": x.detach().clamp(
+            "Your gradient has the values of x: multiply grad_output by the mask.": x.detach().clamp(
                 min=0
             ),
         },
@@ -78,8 +78,8 @@ def test_example_differs_from_torch(student: Student) -> None:
         torch.tensor([[False, False, True], [False, False, False]]),
         what="differs_from_torch(x)",
         mistakes=lambda: {
-            "differs_from_torch is False everywhere: compare the gradients, not the values, and take each "
-            "of its own tensor.": torch.zeros(2, 3, dtype=torch.bool),
+            "differs_from_torch is False everywhere: compare the gradients, not the values, and do not "
+            "let both be the same tensor.": torch.zeros(2, 3, dtype=torch.bool),
             "It is True where x > 0, and False at 0: do both gradients add up in one .grad, or does your "
             "backward change grad_output in place?": x > 0,
             "It is True where x < 0, too: both gradients are 0 there.": x <= 0,
