@@ -20,6 +20,7 @@ from grader.cli.options import (
     results_argument,
     seed_option,
     suite_option,
+    was_given,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def batch(
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = _grading_options(options)
+    grading = _grading_options(results, options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
@@ -243,9 +244,9 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     from grader.gradebook.batch import changes
     from grader.gradebook.batch import regrade as grade_again
 
-    grading = _grading_options(options)
     with Gradebook.open(results) as _:
         pass
+    grading = _grading_options(results, options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
@@ -275,10 +276,33 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def _grading_options(options: dict[str, Any]) -> GradingOptions:
+def _grading_options(results: Path, options: dict[str, Any]) -> GradingOptions:
     from grader.grading import grading_options
 
-    return grading_options(options["seed"], options["suite"], options["require_isolation"])
+    seed = options["seed"] if was_given("seed") else _remembered_seed(results)
+    return grading_options(seed, options["suite"], options["require_isolation"])
+
+
+def _remembered_seed(results: Path) -> int:
+    """The seed of the newest verdict of a gradebook, which is told; 0 where there is none."""
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+
+    seeds: tuple[int, ...] = ()
+    # A new folder has no gradebook yet.
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        seeds = book.seeds()
+    if not any(seeds):
+        return 0
+    text = f"With the seed {seeds[0]}, that of the verdicts in {results}; --seed takes another one."
+    if seeds[1:]:
+        others = ", ".join(map(str, seeds[1:]))
+        text = (
+            f"With the seed {seeds[0]}, that of the newest verdicts in {results}. Others there have the "
+            f"seed {others} and are judged again; --seed says which one to take for all."
+        )
+    click.echo(text, err=True)
+    return seeds[0]
 
 
 def _pool(

@@ -78,6 +78,13 @@ class Gradebook:
         row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else default
 
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the verdicts that are there, that of the newest one first."""
+        rows = self._connection.execute(
+            "SELECT seed FROM grades GROUP BY seed ORDER BY MAX(graded_at) DESC"
+        )
+        return tuple(int(seed) for (seed,) in rows)
+
     @property
     def assigned(self) -> tuple[str, ...]:
         """The exercises that alone are graded; none where it is the whole course."""

@@ -1,0 +1,38 @@
+"""A gradebook remembers the seed of its verdicts: commands that name none take it, and say so."""
+
+from __future__ import annotations
+
+from .conftest import HALF, RIGHT, School, run
+
+
+def seeds(school: School) -> set[int]:
+    return {entry.result.seed for entry in school.entries().values()}
+
+
+def test_a_regrade_takes_the_seed_of_the_verdicts_that_are_there(school: School) -> None:
+    school.batch("--seed", "8231")
+    done = run(school.command("regrade", str(school.results)))
+    assert f"With the seed 8231, that of the verdicts in {school.results}" in done.stderr
+    # What ran out of time is judged again, and no other.
+    assert "1 exercise judged" in done.stdout
+    assert seeds(school) == {8231}
+
+
+def test_so_does_a_later_batch_and_another_seed_is_taken_where_it_is_named(school: School) -> None:
+    for student in sorted(path.name for path in school.submissions.iterdir()):
+        school.hand_in(student, RIGHT)
+    school.batch("--seed", "8231")
+    school.hand_in("ann", HALF)
+    done = school.batch()
+    assert "1 exercise judged" in done.stdout
+    assert seeds(school) == {8231}
+    done = school.batch("--seed", "0")
+    assert "With the seed" not in done.stderr
+    assert seeds(school) == {0}
+
+
+def test_a_class_without_a_seed_hears_of_none(school: School) -> None:
+    school.batch()
+    done = run(school.command("regrade", str(school.results)))
+    assert "seed" not in done.stderr
+    assert seeds(school) == {0}
