@@ -94,7 +94,7 @@ def _set(results: Path, file: Path) -> None:
     from grader.gradebook.policy_file import PolicyError, policy_from, unknown_students
 
     with Gradebook.open(results) as book:
-        chapters, students = dict(book.policy.chapters), book.students()
+        chapters, students = book.chapters, book.students()
     text, rules = policy_from(file, chapters)
     for complaint in unknown_students(rules, students):
         raise PolicyError(f"{file}: {complaint}")

@@ -121,9 +121,14 @@ class Gradebook:
         """The policy of the class, which may have no rules."""
         if not (text := self.fact("policy")):
             return Policy()
+        return read_policy(text, self.chapters)
+
+    @property
+    def chapters(self) -> dict[str, str]:
+        """The chapter of each exercise that was graded."""
         blank = self.blank
         exercises = blank.exercises if blank is not None else ()
-        return read_policy(text, {each.name: each.chapter for each in exercises})
+        return {exercise.name: exercise.chapter for exercise in exercises}
 
     @property
     def blank(self) -> Result | None:

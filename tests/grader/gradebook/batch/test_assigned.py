@@ -63,3 +63,19 @@ def test_an_unknown_exercise_is_told_before_anything_is_made(
     assert "Did you mean 'greeting'?" in done.stderr
     assert done.returncode == 2
     assert not results.exists()
+
+
+def test_a_class_without_a_policy_is_given_one_that_names_an_exercise(
+    handed_in: Path, tmp_path: Path
+) -> None:
+    results, policy = tmp_path / "results", tmp_path / "policy.toml"
+    run_grade("batch", handed_in, "-o", results)
+    rule = '[[due]]\n{} = ["{}"]\nat = 2026-10-24T23:59:00+02:00\n'
+    for key, name in (("exercises", "greeting"), ("chapters", "text")):
+        policy.write_text(rule.format(key, name), encoding="utf-8")
+        done = run_grade("policy", results, "--file", policy)
+        assert done.returncode == 0, done.stderr
+        assert "greeting" in done.stdout
+    policy.write_text(rule.format("exercises", "greting"), encoding="utf-8")
+    done = run_grade("policy", results, "--file", policy)
+    assert "names 'greting', which is no exercise of this course. Did you mean" in done.stderr
