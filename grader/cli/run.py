@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from grader.student.workspace import Workspace
 
 _STDOUT = Path("-")
+_OF_COURSE = "course"
 _LONGEST_LINE = 1000
 
 
@@ -89,11 +90,11 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
 @click.option(
     "--disclose",
     metavar="LEVEL",
-    type=click.Choice(DISCLOSURES),
+    type=click.Choice((*DISCLOSURES, _OF_COURSE)),
     default="everything",
     help="How much to show and to write of hidden tests, where students read it: "
     + ", ".join(DISCLOSURES)
-    + "; by default everything.",
+    + f", or '{_OF_COURSE}' for what course.toml says; by default everything.",
 )
 @isolation_option
 @click.option(
@@ -182,7 +183,8 @@ def run(
     if disclose != DISCLOSURES[-1]:
         from grader.exports.disclosure import disclosed_result
 
-        result = disclosed_result(result, disclosure(disclose))
+        level = None if disclose == _OF_COURSE else disclosure(disclose)
+        result = disclosed_result(result, level)
     if json_file is not None:
         _write(json_file, result)
     if pytest_report is not None:
