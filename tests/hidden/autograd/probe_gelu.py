@@ -17,8 +17,7 @@ def standing(
 
     So it is judged by what it says of a right and of a wrong backward pass, whatever the student's own
     is like. A `line` has the slope `factor` everywhere; of a `cube` the derivative is `factor` times the
-    right one where x is above `limit`; `unwritten` is a cube without a backward pass. With the answer
-    come the dtypes in which backward ran.
+    right one where x is above `limit`. With the answer come the dtypes in which backward ran.
     """
     seen: list[str] = []
 
@@ -27,8 +26,6 @@ def standing(
 
     def backward(x: Tensor, g: Tensor) -> Tensor:
         seen.append(str(g.dtype).removeprefix("torch."))
-        if kind == "unwritten":
-            raise NotImplementedError("backward is not written yet")
         return g * factor if kind == "line" else g * x**2 * torch.where(x > limit, factor, 1.0)
 
     with stand_in(module, value, backward):

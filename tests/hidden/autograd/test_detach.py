@@ -352,6 +352,8 @@ class Case:
             return False
         if not isinstance(target, Tensor) or target.shape != self.actions.shape:
             return False
+        if not target.is_floating_point():
+            return False
         self.target = target.detach().double()
         if not self.is_loss(loss):
             self.target = None

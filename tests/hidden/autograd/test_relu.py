@@ -324,7 +324,7 @@ def own_gradient(student: Student, x: Tensor) -> Tensor:
     leaf = x.detach().clone().requires_grad_()
     try:
         y = student.function("relu")(leaf)
-        if isinstance(y, Tensor) and y.requires_grad:
+        if isinstance(y, Tensor) and y.is_floating_point() and y.requires_grad:
             (gradient,) = torch.autograd.grad(y.sum(), leaf, allow_unused=True)
             if isinstance(gradient, Tensor) and gradient.shape == x.shape:
                 return gradient

@@ -21,10 +21,10 @@ def test_example_values(student: Student) -> None:
         numbers(-0.003637392082, -0.158808009392, 0.0, 0.841191990608, 1.954597694088),
         what="gelu(x)",
         mistakes=lambda: {
-            "Your gelu is the exact one, with erf: the tanh approximation is asked for.": numbers(
+            "Your gelu is the exact one, with erf: use the approximation with tanh.": numbers(
                 -0.004049694095, -0.158655253931, 0.0, 0.841344746069, 1.954499736104
             ),
-            "Your gelu is x * sigmoid(1.702 x): the approximation with tanh is asked for.": numbers(
+            "Your gelu is x * sigmoid(1.702 x): use the approximation with tanh.": numbers(
                 -0.018071309664, -0.154204234207, 0.0, 0.845795765793, 1.935658623050
             ),
         },
@@ -42,7 +42,7 @@ def test_example_gradients(student: Student) -> None:
     y = assert_tensor(student.function("gelu")(x), shape=x.shape, dtype=x.dtype, what="gelu(x)")
     assert y.requires_grad, (
         "gelu(x) does not require a gradient although x does: return what GELUFunction.apply(x) "
-        "gives, without detach or no_grad."
+        "returns, without detach or no_grad."
     )
     total = (y * grad_output).sum()
     (gradient,) = torch.autograd.grad(total, x, allow_unused=True)
@@ -59,9 +59,11 @@ def test_example_gradients(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("GELUFunction")
-@pytest.mark.hint("ctx.save_for_backward(x), and in backward nothing but tensor operations on it.")
+@pytest.mark.hint(
+    "Save x with ctx.save_for_backward, and use only tensor operations on it in backward."
+)
 def test_example_saved(student: Student) -> None:
-    """x itself is saved, backward can be differentiated, and a 0-d or an empty x is fine."""
+    """x itself is saved, backward can be differentiated, and x may be 0-d or empty."""
     laws.check_declared(student, "gelu", "GELUFunction")
     x = torch.randn(3, 2, dtype=torch.float64)
     laws.check_saved(student, "gelu", x, derivative)
@@ -71,9 +73,11 @@ def test_example_saved(student: Student) -> None:
 
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("gradient_error")
-@pytest.mark.hint("(ours - theirs).abs().max().item(), of the two gradients.")
+@pytest.mark.hint(
+    "Take both gradients at a copy of x; the largest absolute difference is one number."
+)
 def test_example_gradient_error(student: Student) -> None:
-    """gradient_error is next to nothing for a right gradient, and 1.0860993 for one twice as large."""
+    """gradient_error is almost 0 for a right gradient, and 1.0860993 for one that is twice as large."""
     x = torch.linspace(-4, 4, 9)
     error = student.function("gradient_error")(x)
     assert_close(error, 0.0, what="gradient_error(x) in float32", atol=1e-5)
@@ -89,7 +93,9 @@ def test_example_gradient_error(student: Student) -> None:
         student.run("doubled", "gradient_error", numbers(-3.0, -1.0)),
         0.082964083846,
         what="gradient_error([-3, -1]) where backward gives twice the gradient",
-        mistakes={"You take the largest difference with its sign: first abs().": -0.011584166631},
+        mistakes={
+            "You take the largest difference with its sign: take absolute values first.": -0.011584166631
+        },
     )
     error = student.function("gradient_error")(torch.empty(0))
     assert_close(error, 0.0, what="gradient_error(x) of an empty x")
@@ -97,9 +103,11 @@ def test_example_gradient_error(student: Student) -> None:
 
 @pytest.mark.requires("test_example_gradients")
 @pytest.mark.place("check_gradients")
-@pytest.mark.hint("torch.autograd.gradcheck in float64, with raise_exception=False.")
+@pytest.mark.hint(
+    "Call gradcheck at a float64 copy of x, and let it return False instead of raising."
+)
 def test_example_check_gradients(student: Student) -> None:
-    """check_gradients says True of a right gradient, and False of one that is twice as large."""
+    """check_gradients says True about a right gradient, and False about one that is twice as large."""
     answer = student.function("check_gradients")(torch.tensor(X))
     assert_equal(
         answer,
@@ -115,7 +123,7 @@ def test_example_check_gradients(student: Student) -> None:
         False,
         what="check_gradients(x) where backward gives twice the gradient",
         mistakes=lambda: {
-            "check_gradients says True also of a wrong gradient: return what gradcheck says.": True,
+            "check_gradients says True about a wrong gradient, too: return what gradcheck says.": True,
         },
     )
     for name in ("gradient_error", "check_gradients"):
