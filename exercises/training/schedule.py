@@ -2,9 +2,9 @@
 
 The first steps of a training go in bad directions: weights are random, and optimizers like Adam have seen
 few gradients. So the learning rate starts small and grows in even parts over `warmup_steps` steps, the
-*warm-up* (Goyal et al. 2017). After it the rate falls slowly, then fast, then slowly again, to its lowest
-value at `total_steps`, as a cosine falls from 0 to pi (Loshchilov and Hutter 2017). Here a schedule is a
-*factor*, a number from 0 to 1, by which each parameter group's own base learning rate is multiplied:
+*warm-up* (Goyal et al. 2017). Then the rate falls slowly, fast, and slowly again, to its lowest value at
+`total_steps`, as a cosine falls from 0 to pi (Loshchilov and Hutter 2017). Here a schedule is a *factor*, a
+number from 0 to 1, by which each parameter group's own base learning rate is multiplied:
 
     1    |      ..--..
          |    .'      '-.
@@ -39,8 +39,8 @@ def warmup_cosine(
 
     `warmup_steps=0` starts at 1, and `warmup_steps=total_steps` has no cosine.
 
-    Raises ValueError, whatever the step, that names `total_steps` if it is below 1, `warmup_steps` if it is
-    outside 0..total_steps, `min_factor` if it is outside [0, 1], `step` if it is below 0.
+    Raises ValueError, at any step, that names `total_steps` if it is below 1, `warmup_steps` if it is outside
+    0..total_steps, `min_factor` if it is outside [0, 1], or `step` if it is below 0.
     """
     # TODO: check the arguments, then warm up, fall, stay.
     raise NotImplementedError("warmup_cosine: check the arguments, then warm up, fall, stay")
@@ -56,18 +56,18 @@ def warmup_cosine_scheduler(
     """A scheduler that gives each parameter group its own base rate times `warmup_cosine`.
 
     The result is a `torch.optim.lr_scheduler.LambdaLR`, or a subclass of it. The step that `warmup_cosine`
-    gets is the number of scheduler steps so far (`scheduler.step()`); before the first one, groups already
+    gets is the number of scheduler steps so far (`scheduler.step()`); before the first one, the groups already
     have the rates of step 0. `last_epoch` is that of LambdaLR.
 
-    A training can be resumed, in two ways. Let `n` scheduler steps be done.
+    Training can be resumed after `n` scheduler steps, in two ways:
 
     - `scheduler.state_dict()` can be written by `torch.save` and read with `weights_only=True`. A new
       optimizer, and a scheduler made over it with the same arguments, go on with the same rates once both
-      have loaded their state dicts (the scheduler is made first, then both are loaded).
+      have loaded their state dicts.
     - So does a scheduler made with `last_epoch=n - 1` over an optimizer that has loaded its state dict.
 
-    Raises ValueError when it is called, that names `total_steps`, `warmup_steps` or `min_factor`, as
-    `warmup_cosine` does.
+    Raises ValueError at once, that names `total_steps`, `warmup_steps` or `min_factor`, as `warmup_cosine`
+    does.
     """
     # TODO: make a LambdaLR of a function of the step.
     raise NotImplementedError("warmup_cosine_scheduler: make a LambdaLR of a function of the step")
@@ -83,20 +83,18 @@ def train_with_schedule(
 ) -> list[float]:
     """Train `model` for some epochs, with one scheduler step after each optimizer step.
 
-    `loader` has a length, yields `(inputs, targets)`, and can be iterated again: there is one pass over it an
-    epoch. The model trains in training mode, all of its submodules too. For each batch:
+    `loader` has a length, yields `(inputs, targets)`, and can be iterated again: each epoch is one pass over
+    it. The whole model is in training mode. For each batch:
 
-    1. Gradients from before do not count: they are zeroed.
-    2. The loss is `loss_fn(model(inputs), targets)`; then comes its backward pass.
-    3. The optimizer makes one step.
-    4. Then the scheduler makes one step.
+    1. Zero the gradients: those from before do not count.
+    2. Compute the loss, `loss_fn(model(inputs), targets)`, and run its backward pass.
+    3. Make one step of the optimizer.
+    4. Then make one step of the scheduler.
 
     The result is a list with one float for each batch, over all epochs: the learning rate of the first
-    parameter group that this optimizer step used. The schedule is the scheduler's (any LambdaLR over the
-    optimizer, made before the call), so a second call goes on where it stands. Batches and the global random
-    state are left as they are.
-
-    Up to you: the mode in which the model is left, what `.grad` holds afterwards.
+    parameter group that this optimizer step used. The schedule is that of `scheduler` (any LambdaLR over the
+    optimizer), so a second call goes on where the first one ended. Batches and the global random state are left
+    as they are.
 
     Raises ValueError that names `epochs` if it is below 1.
     """

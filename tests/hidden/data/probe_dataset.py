@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+FIRST = 1000  # the global seed of a call without noise
+
 
 def laid_out(array: Any, layout: str) -> Any:
     """The same values, lying otherwise in memory: the wire sends arrays row by row."""
@@ -23,7 +25,15 @@ def items(module: Any, X: Any, y: Any, layout: str = "") -> dict[str, Any]:
     """The length and all items of a dataset."""
     y = np.repeat(y, 2)[::2] if layout == "sliced" else y
     dataset = module.TabularDataset(laid_out(X, layout), y)
-    return {"length": len(dataset), "items": [dataset[i] for i in range(len(X))]}
+    made = [dataset[i] for i in range(len(X))]
+    pairs = [tuple(item) if isinstance(item, list) else item for item in made]
+    return {"length": len(dataset), "items": pairs}
+
+
+def split(module: Any, *arguments: int) -> Any:
+    """The split that make_loaders should make, in the random state in which `passes` makes it."""
+    disturb(FIRST)
+    return module.split_indices(*arguments)
 
 
 def splits(module: Any, seeds: int, *sizes: int) -> list[Any]:
@@ -37,7 +47,7 @@ def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
     result = module.standardize(*given)
     made = [array for array in result if isinstance(array, np.ndarray)]
     shared = any(np.shares_memory(new, old) for new in made for old in given)
-    return {"result": result, "shared": shared}
+    return {"result": tuple(result) if isinstance(result, list) else result, "shared": shared}
 
 
 def passes(module: Any, X: Any, y: Any, arguments: Any, plan: str, noise: int = 0) -> list[Any]:
@@ -46,7 +56,7 @@ def passes(module: Any, X: Any, y: Any, arguments: Any, plan: str, noise: int = 
     A letter for a number begins a pass and leaves it after a batch; it is not reported. With a noise
     other random numbers are drawn before each pass.
     """
-    disturb(noise)
+    disturb(noise or FIRST)
     loaders = list(module.make_loaders(X, y, *arguments))
     for loader in loaders:
         if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.

@@ -14,7 +14,7 @@ from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry
 from grader.judge.student import Student
 
 FLOATS = ("float16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 LAYOUTS = ("", "sliced", "beside other columns", "transposed")
 # Of the tables for make_loaders: 23 rows to train on, so that the last batch of five is short.
 ROWS, SIZE, VAL, TEST = 40, 5, 11, 6
@@ -70,7 +70,7 @@ def test_lengths_differ(student: Student) -> None:
     laws.check_errors(student, "TabularDataset", {"y": calls}, fine=fine)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 @pytest.mark.place("split_indices")
 @pytest.mark.hint("One permutation, cut into three: no index is lost, and none comes twice.")
 def test_partition(student: Student) -> None:
@@ -93,7 +93,7 @@ def test_partition(student: Student) -> None:
         assert_equal(indices, list(range(n)), what=f"the sorted list of all indices of {call}")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 @pytest.mark.requires("test_partition")
 @pytest.mark.place("split_indices")
 @pytest.mark.hint("torch.randperm(n, generator=...), whose first val_size are one part, and so on.")
@@ -111,10 +111,9 @@ def test_at_random(student: Student) -> None:
         assert set(range(12)) == set().union(*drawn), told
 
 
-@pytest.mark.points(7)
-@pytest.mark.requires("test_partition")
+@pytest.mark.points(4)
 @pytest.mark.place("split_indices")
-@pytest.mark.hint("torch.Generator().manual_seed(seed): a generator that nobody else draws from.")
+@pytest.mark.hint("torch.Generator().manual_seed(seed): a generator that nothing else draws from.")
 def test_split_seed(student: Student) -> None:
     """The seed decides alone; the global random states have no part in it, and are left alone."""
     call = student.function("split_indices")
@@ -150,7 +149,6 @@ def test_standardize(student: Student) -> None:
     for counts in ((6, 4), (5,), (7, 1, 0, 3)):
         arrays = [new_table(n) + i for i, n in enumerate(counts)]
         check_standardized(student, arrays)
-        check_standardized(student, [array + np.array([0, 1e6, 0]) for array in arrays])
         report = student.run("standardized", [x.astype("float32") for x in arrays], "")
         right = tuple(x.astype("float32") for x in standardized(*arrays))
         what = "the tuple of the float32 results"
@@ -233,8 +231,6 @@ def test_inputs(student: Student) -> None:
     """Inputs are float32, standardized with the statistics of the training rows; targets are int64."""
     parts = split(student)
     X = new_table(ROWS) * 3 + np.arange(ROWS)[:, None] ** 2 / 100
-    X[:, 1] = 4.0  # constant in the training rows only
-    X[parts[1] + parts[2], 1] += np.arange(VAL + TEST)
     own = np.zeros_like(X)
     for part in parts:
         own[part] = standardized(X[part])[0]
@@ -246,7 +242,12 @@ def test_inputs(student: Student) -> None:
     }
     for dtype, whole in (("float64", "int64"), ("float32", "int32")):
         epochs = passes(student, "012", X=X.astype(dtype), y=CLASSES.astype(whole))
-        rows = [[inputs for inputs, _ in batches_of(epoch)] for epoch in epochs]
+        rows = []
+        for epoch in epochs:
+            batches = batches_of(epoch)
+            for _, targets in batches:
+                assert_tensor(targets, dtype=torch.int64, what="the targets of a batch")
+            rows.append([inputs for inputs, _ in batches])
         known = {
             told: [
                 [torch.from_numpy(table[batch]).float() for batch in ids(epoch)] for epoch in epochs
@@ -284,7 +285,6 @@ def test_loader_seed(student: Student) -> None:
 
 
 @pytest.mark.points(1)
-@pytest.mark.requires("test_training")
 @pytest.mark.place("make_loaders")
 @pytest.mark.hint("Make new arrays, and draw from generators of your own.")
 def test_make_loaders_leaves_the_rest(student: Student) -> None:
@@ -333,9 +333,6 @@ def check_standardized(student: Student, arrays: list[Any]) -> None:
         ),
         "Mean and std are single numbers, not one for each column.": whole,
         "The mean is subtracted, and nothing divided.": standardized(*arrays, std=np.ones(3)),
-        "Far from 0 the mean square less the squared mean loses digits: square deviations.": (
-            standardized(*arrays, std=(abs((train**2).mean(0) - train.mean(0) ** 2)) ** 0.5)
-        ),
     }
     known = {told: tuple(result) for told, result in mistakes.items()}
     actual, what = student.run("standardized", arrays, ""), f"the result for {sizes} rows"
@@ -343,15 +340,15 @@ def check_standardized(student: Student, arrays: list[Any]) -> None:
 
 
 def in_order(parts: Any, i: int) -> Tensor:
-    return assert_tensor(entry(parts, i), dtype=torch.int64).flatten().sort().values
+    return assert_tensor(entry(parts, i)).flatten().long().sort().values
 
 
 def split(student: Student, val: int = VAL, test: int = TEST) -> list[list[int]]:
     """The parts that split_indices makes, sorted."""
-    made = student.function("split_indices")(ROWS, val, test, 3)
+    made = student.run("split", ROWS, val, test, 3)
     parts: list[list[int]] = [in_order(made, i).tolist() for i in range(3)]
     right = [len(part) for part in parts] == [ROWS - val - test, val, test]
-    assert right and sorted(flattened(parts)) == list(range(ROWS)), "First mend split_indices."
+    assert right and sorted(flattened(parts)) == list(range(ROWS)), "Fix split_indices first."
     return parts
 
 
@@ -365,13 +362,12 @@ def passes(
 
 
 def batches_of(epoch: Any) -> list[tuple[Tensor, Tensor]]:
-    """The batches of a pass, which are (b, 3) float32 and (b,) int64."""
+    """The batches of a pass: pairs of inputs (b, 3) and classes of y; test_inputs judges dtypes."""
     batches = entry(epoch, kind=list)
     for batch in batches:
         inputs, targets = entry(batch, kind=(list, tuple), count=2, told="A batch is no pair.")
-        what, size = "the targets of a batch", targets.numel() if hasattr(targets, "numel") else 0
-        assert_tensor(targets, shape=(size,), dtype=torch.int64, what=what)
-        assert_tensor(inputs, shape=(size, 3), dtype=torch.float32, what="the inputs of a batch")
+        targets = assert_tensor(targets, what="the targets of a batch").flatten()
+        assert_tensor(inputs, shape=(len(targets), 3), what="the inputs of a batch")
         told = "Targets are no classes of y."
         assert set(targets.tolist()) <= set(CLASSES.tolist()), told
     return list(batches)
@@ -379,7 +375,7 @@ def batches_of(epoch: Any) -> list[tuple[Tensor, Tensor]]:
 
 def ids(epoch: Any) -> list[list[int]]:
     """The row numbers in the batches of a pass."""
-    return [((targets - 7) // 3).tolist() for _, targets in batches_of(epoch)]
+    return [((targets.flatten().long() - 7) // 3).tolist() for _, targets in batches_of(epoch)]
 
 
 def flattened(epoch: Sequence[Sequence[int]]) -> list[int]:

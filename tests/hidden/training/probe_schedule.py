@@ -35,11 +35,11 @@ def rates(module: Any, bases: list[float], steps: int, *arguments: Any) -> Any:
 
 
 def _walk(optimizer: Any, scheduler: Any, steps: int) -> list[list[Any]]:
-    seen = [[group["lr"] for group in optimizer.param_groups]]
+    seen = [[float(group["lr"]) for group in optimizer.param_groups]]
     for _ in range(steps):
         optimizer.step()
         scheduler.step()
-        seen.append([group["lr"] for group in optimizer.param_groups])
+        seen.append([float(group["lr"]) for group in optimizer.param_groups])
     return seen
 
 

@@ -684,6 +684,7 @@ def trained(
     training: bool = True,
     stale: float = 0.0,
     slip: str = "",
+    measure: Callable[[list[Tensor]], float] = norm_of,
 ) -> tuple[Tensor, State]:
     """Train as promised, or with a slip: the norms `(epochs, batches)` and the final state.
 
@@ -712,16 +713,16 @@ def trained(
             fresh = list(torch.autograd.grad(loss, parameters))
             if slip.startswith("accumulates"):
                 fresh = [old + new for old, new in zip(gradients, fresh, strict=True)]
-            length = norm_of(fresh)
+            length = measure(fresh)
             if slip == "skips entirely" and not math.isfinite(length):
                 rows[-1].append(0.0)
                 continue
             clipped = [g * min(1.0, 1 / (length + 1e-6)) for g in fresh]
             rows[-1].append(
                 {
-                    "shows the batch before": norm_of(gradients),
+                    "shows the batch before": measure(gradients),
                     "records the loss": loss.item(),
-                    "clips first": norm_of(clipped),
+                    "clips first": measure(clipped),
                 }.get(slip, length)
             )
             gradients = clipped if slip.startswith("clips") else fresh
@@ -818,8 +819,53 @@ SLIPS_OF_NORMS = {
 }
 
 
+def own_training(student: Student) -> dict[str, Any]:
+    """The usual mistakes of the student's training, as options of `trained`.
+
+    With them later tests judge what is theirs, so that a mistake costs points once.
+    """
+    return student.once("training", lambda: observed_training(student))
+
+
+def observed_training(student: Student) -> dict[str, Any]:
+    state, batches = new_state("plain"), new_batches(2)
+    seen = train(student, "plain", state, [batches], 2)
+    final = state_after(seen)
+
+    def fits(slip: str) -> bool:
+        right = trained("plain", state, [batches] * 2, slip=slip)[1]
+        return all(alike(final.get(name), right[name]) for name in right)
+
+    slip = next(filter(fits, SLIPS.values()), "") if not fits("") else ""
+    return {"slip": slip, "measure": own_measure(student, state, batches, seen.value, slip)}
+
+
+def own_measure(
+    student: Student, state: State, batches: list[Batch], norms: Any, slip: str
+) -> Callable[[list[Tensor]], float]:
+    """What gradient_norm measures, right or wrong, if train_with_monitor records the same."""
+    for measure in (norm_of, *WRONG_NORMS.values(), norm_without_first):
+        options: dict[str, Any] = {"slip": slip, "measure": measure}
+        if alike(norms, trained("plain", state, [batches] * 2, **options)[0]):
+            gradients = [torch.rand(shape, dtype=torch.float64) for shape in ((2, 3), (4,), (3,))]
+            values = [torch.ones_like(gradient) for gradient in gradients]
+            answer = norm(student, values, gradients, "generator") if measure != norm_of else None
+            same = isinstance(answer, float) and math.isclose(answer, measure(gradients))
+            return measure if same else norm_of
+    return norm_of
+
+
+def norm_without_first(gradients: list[Tensor]) -> float:
+    """The norm where something has taken the first parameter from the generator."""
+    return norm_of(gradients[1:])
+
+
+def alike(value: Any, right: Tensor) -> bool:
+    fits = isinstance(value, Tensor) and value.dtype == right.dtype and value.shape == right.shape
+    return fits and torch.allclose(value, right)
+
+
 @pytest.mark.points(5)
-@pytest.mark.requires("test_gradient_norm")
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint(
     "For each batch: clear the gradients, forward, loss, backward, record the norm, step."
@@ -828,9 +874,10 @@ def test_norms_of_every_batch(student: Student) -> None:
     """The norm of every batch is recorded, in float64, in the order of epochs and batches."""
     state, batches = new_state("plain"), new_batches(2)
     norms = train(student, "plain", state, [batches], 3).value
+    measure = own_training(student)["measure"]
 
     def norms_with(**options: Any) -> Tensor:
-        return trained("plain", state, [batches] * 3, **options)[0]
+        return trained("plain", state, [batches] * 3, measure=measure, **options)[0]
 
     expected = norms_with()
     one = "There is one norm an epoch, {}; promised is one for each batch."
@@ -874,7 +921,7 @@ def test_norms_of_every_batch(student: Student) -> None:
     single, singles = new_state("plain", torch.float32), new_batches(2, torch.float32)
     assert_close(
         train(student, "plain", single, [singles], 2).value,
-        trained("plain", single, [singles] * 2)[0],
+        trained("plain", single, [singles] * 2, measure=measure)[0],
         what="the tensor of norms of a float32 model",
         rtol=1e-4,
         atol=1e-5,
@@ -965,7 +1012,8 @@ def test_left_in_train_mode(student: Student) -> None:
 def test_norms_before_the_step(student: Student) -> None:
     """The norm is taken before the optimizer's step, which may change the gradients."""
     state, batches = new_state("plain"), new_batches(2)
-    norms = trained("plain", state, [batches] * 2)[0]
+    measure = own_training(student)["measure"]
+    norms = trained("plain", state, [batches] * 2, measure=measure)[0]
     assert_close(
         train(student, "plain", state, [batches], 2, optimizer="Fading").value,
         norms,
@@ -980,15 +1028,16 @@ def test_norms_before_the_step(student: Student) -> None:
 def test_stale_gradients(student: Student) -> None:
     """Gradients from before the training do not count."""
     state, batches = new_state("plain"), new_batches(2)
+    measured = functools.partial(trained, "plain", measure=own_training(student)["measure"])
 
     def counted() -> Tensor:
         """The norms where the first gradient is added to a stale one, and the others are not."""
-        first, between = trained("plain", state, [batches[:1]], stale=STALE, slip="accumulates")
-        return torch.cat([first, trained("plain", between, [batches[1:]])[0]], dim=1)
+        first, between = measured(state, [batches[:1]], stale=STALE, slip="accumulates")
+        return torch.cat([first, measured(between, [batches[1:]])[0]], dim=1)
 
     assert_close(
         train(student, "plain", state, [batches], 1, stale=STALE).value,
-        trained("plain", state, [batches])[0],
+        measured(state, [batches])[0],
         what="the tensor of norms of a model that had gradients before",
         mistakes={
             "Gradients from before the training count in the norm of the first batch: clear them "
@@ -1007,7 +1056,8 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
     network.load_state_dict(state)
     loss = loss_of(network(batches[0][0]), batches[0][1])
     gradients = list(torch.autograd.grad(loss, list(network.parameters())))
-    everything, held = (torch.tensor([[norm_of(g)]]).double() for g in (gradients, gradients[2:]))
+    measure = own_training(student)["measure"]
+    everything, held = (torch.tensor([[measure(g)]]).double() for g in (gradients, gradients[2:]))
     assert_close(
         train(student, "plain", state, [batches], 1, held="2.").value,
         everything,
@@ -1161,16 +1211,16 @@ ONES = {"0.bias": torch.zeros(2).double(), "0.weight": torch.ones(2, 3).double()
 
 
 @pytest.mark.points(4)
-@pytest.mark.requires("test_norms_of_every_batch")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("torch.optim.SGD(model.parameters(), lr=lr), and the mean over the batches.")
 def test_compare_initializations(student: Student) -> None:
     """Each value is the mean norm of every epoch of training with plain SGD at the given rate."""
     batches = new_batches(5)
     result = compare(student, "linear", batches, lr=0.03, epochs=2, seed=3).value
+    own = own_training(student)
 
     def norms_with(start: State = ONES, lr: float = 0.03, **options: Any) -> Tensor:
-        return trained("linear", start, [batches] * 2, lr=lr, **options)[0]
+        return trained("linear", start, [batches] * 2, lr=lr, **{**own, **options})[0]
 
     def other(**options: Any) -> Callable[[], Tensor]:
         return lambda: norms_with(**options).mean(dim=1)
@@ -1234,17 +1284,19 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
     batches = new_batches(2)
     seen = compare(student, "scaled", batches, lr=0.02, epochs=2, seed=5)
 
+    own = own_training(student)
+
     def of_flow(flow: str) -> list[Tensor]:
-        return means(starting(flow, seen.seed), batches)
+        return means(starting(flow, seen.seed), batches, own)
 
     assert_close(
         [entry(seen.value, scheme, default=None) for scheme in SCHEMES],
-        means([state for state, _ in starts(student, "scaled", 5)], batches),
+        means([state for state, _ in starts(student, "scaled", 5)], batches, own),
         what="the list of the tensors of all schemes",
         mistakes=lambda: {
             **{told: functools.partial(of_flow, flow) for told, flow in WRONG_FLOWS.items()},
             "There is no new model for each scheme: the model of the scheme before is initialized "
-            "and trained again.": lambda: reused(batches),
+            "and trained again.": lambda: reused(batches, own),
         },
     )
 
@@ -1276,13 +1328,13 @@ def test_compare_shuffled_loader(student: Student) -> None:
     """A loader that shuffles does so anew in each epoch, and goes on where initialize stopped."""
     batches, options = new_batches(5), {"lr": 0.02, "epochs": 2, "seed": 5}
     seen = compare(student, "scaled", batches, shuffled=True, **options)
-    begun = starts(student, "scaled", 5)
+    begun, own = starts(student, "scaled", 5), own_training(student)
 
     def means_of(orders: list[list[list[int]]]) -> list[Tensor]:
         rows = []
         for (state, _), passes in zip(begun, orders, strict=True):
             ordered = [[batches[i] for i in order] for order in passes]
-            rows.append(trained("scaled", state, ordered, lr=0.02)[0].mean(dim=1))
+            rows.append(trained("scaled", state, ordered, lr=0.02, **own)[0].mean(dim=1))
         return rows
 
     orders = [order for _, order in begun]
@@ -1311,9 +1363,9 @@ def permutations(seed: int) -> list[list[int]]:
     return [torch.randperm(5, generator=generator).tolist() for _ in range(2)]
 
 
-def means(states: list[State], batches: list[Batch]) -> list[Tensor]:
+def means(states: list[State], batches: list[Batch], own: dict[str, Any]) -> list[Tensor]:
     """The mean norms of two epochs of training from each of these states."""
-    runs = [trained("scaled", state, [batches] * 2, lr=0.02) for state in states]
+    runs = [trained("scaled", state, [batches] * 2, lr=0.02, **own) for state in states]
     return [norms.mean(dim=1) for norms, _ in runs]
 
 
@@ -1375,7 +1427,7 @@ def fill(linear: nn.Module, scheme: str) -> None:
     nn.init.zeros_(linear.bias)
 
 
-def reused(batches: list[Batch]) -> list[Tensor]:
+def reused(batches: list[Batch], own: dict[str, Any]) -> list[Tensor]:
     """The mean norms where one model goes through all schemes."""
     torch.manual_seed(5)
     network = Scaled().double()
@@ -1384,7 +1436,7 @@ def reused(batches: list[Batch]) -> list[Tensor]:
         torch.manual_seed(5)
         fill(network.linear, scheme)
         state = copied(network)
-        norms, after = trained("scaled", state, [batches] * 2, lr=0.02)
+        norms, after = trained("scaled", state, [batches] * 2, lr=0.02, **own)
         network.load_state_dict(after)
         rows.append(norms.mean(dim=1))
     return rows

@@ -15,7 +15,7 @@ from grader.judge.checks import assert_close, entry, laws
 from grader.judge.student import Student
 
 # total_steps, warmup_steps, min_factor
-SETTINGS = [(11, 3, 0.2), (20, 7, 0.0), (9, 1, 0.5), (30, 29, 0.1)]
+SETTINGS = [(11, 3, 0.2), (20, 7, 0.05), (9, 1, 0.5), (30, 29, 0.1)]
 ACCURACY: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
 BASES = [0.6, 0.25, 1.5]  # of the groups of an optimizer
 
@@ -68,8 +68,13 @@ def check_factors(student: Student, setting: Any, steps: Iterable[int], *parts: 
     what = f"the list of the factors at the steps {steps[0]} to {steps[-1]} "
     what += f"with total_steps={total}, warmup_steps={warmup}, min_factor={low}"
     right = [float(factor(step, *setting)) for step in steps]
-    actual = student.run("factors", steps, *setting)
+    actual = [number(value) for value in entry(student.run("factors", steps, *setting), kind=list)]
     assert_close(actual, right, what=what, mistakes=mistakes, **ACCURACY)
+
+
+def number(value: Any) -> Any:
+    """A 0-d tensor as its number: that a factor has to be a Python number, test_edges says."""
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
 @pytest.mark.points(6)
@@ -94,10 +99,10 @@ def test_end(student: Student) -> None:
 @pytest.mark.place("warmup_cosine")
 @pytest.mark.hint("Nothing is divided by warmup_steps, or by what is left after it, if that is 0.")
 def test_edges(student: Student) -> None:
-    """warmup_steps=0 starts at 1, warmup_steps=total_steps has no cosine, min_factor may be 0 or 1."""
+    """A factor is a Python number, also without a warm-up or a cosine, and for a min_factor of 0 or 1."""
     for setting in [(6, 0, 0.25), (5, 5, 0.25), (1, 1, 0.5), (1, 0, 0.5), (6, 2, 1.0), (6, 2, 0.0)]:
-        check_factors(student, setting, range(setting[0] + 4))
-    calls: list[Any] = [(4, 9), (4, 9, 3), (9, 9), (0, 1)]
+        check_factors(student, setting, range(setting[0] + 1))
+    calls: list[Any] = [(4, 9), (4, 9, 3), (8, 9), (0, 1)]
     for call in calls:
         value, what = student.function("warmup_cosine")(*call), f"warmup_cosine{call}"
         assert_close(value, float(factor(*call)), what=what, **ACCURACY)
@@ -118,10 +123,26 @@ def test_factor_errors(student: Student) -> None:
     laws.check_errors(student, "warmup_cosine", table, fine=(0, 10, 10, 1.0))
 
 
-def rates(begin: int, n: int, setting: Any, bases: Sequence[float] = BASES) -> list[list[float]]:
+def own_factors(student: Student, setting: Any) -> list[float]:
+    """The student's own factors, so that a mistake in them costs no points twice.
+
+    Where they are no schedule (too few numbers, all in 0..2, differ), the right ones.
+    """
+    n = 4 * setting[0] + 12
+    values = [
+        number(value) for value in entry(student.run("factors", [*range(n)], *setting), kind=list)
+    ]
+    real = all(isinstance(value, (int, float)) and 0 <= value <= 2 for value in values)
+    if real and len({*map(float, values)}) > 4:
+        return [float(value) for value in values]
+    return [float(factor(step, *setting)) for step in range(n)]
+
+
+def rates(
+    begin: int, n: int, factors: Sequence[float], bases: Sequence[float] = BASES
+) -> list[list[float]]:
     """The rates of each group at n steps from `begin` on; those before the first are its rates."""
-    factors = [factor(max(begin + i, 0), *setting) for i in range(n)]
-    return [[base * factor for base in bases] for factor in factors]
+    return [[base * factors[max(begin + i, 0)] for base in bases] for i in range(n)]
 
 
 @pytest.mark.points(6)
@@ -129,26 +150,39 @@ def rates(begin: int, n: int, setting: Any, bases: Sequence[float] = BASES) -> l
 @pytest.mark.hint("LambdaLR(optimizer, function): function(step) is a factor, not a rate.")
 def test_rates(student: Student) -> None:
     """Each group has its own base rate times the factor of the scheduler steps so far."""
-    for bases, setting in ((BASES, SETTINGS[0]), (BASES[:1], (5,)), (BASES[:2], (6, 6))):
-        n = setting[0] + 4
+    for bases, setting in (
+        (BASES, SETTINGS[0]),
+        (BASES[:1], (6, 1, 0.1)),
+        (BASES[:2], (8, 5, 0.3)),
+    ):
+        n, factors = setting[0] + 4, own_factors(student, setting)
         report = student.run("rates", bases, n - 1, *setting)
         assert entry(report, "is") is True, "The result is no torch.optim.lr_scheduler.LambdaLR."
-        calls = iter(rates(0, n * len(bases), setting, [1.0]))
+        calls = iter(factors * len(bases))
         twice, first = [base**2 for base in bases], bases[:1] * len(bases)
         mistakes = {
-            "LambdaLR multiplies by the base rate: give factors.": rates(0, n, setting, twice),
-            "All groups have the rate of the first one.": rates(0, n, setting, first),
-            "The base rates do not count.": rates(0, n, setting, [1.0] * len(bases)),
-            "The rates are one step ahead.": rates(1, n, setting, bases),
-            "The rates are one step late.": rates(-1, n, setting, bases),
+            "LambdaLR multiplies by the base rate: give factors.": rates(0, n, factors, twice),
+            "All groups have the rate of the first one.": rates(0, n, factors, first),
+            "The base rates do not count.": rates(0, n, factors, [1.0] * len(bases)),
+            "The rates are one step ahead.": rates(1, n, factors, bases),
+            "The rates are one step late.": rates(-1, n, factors, bases),
             "The function counts its calls, one for each group: take the step that it gets.": [
-                [base * next(calls)[0] for base in bases] for _ in range(n)
+                [base * next(calls) for base in bases] for _ in range(n)
             ],
         }
         what = f"the list of the rates before and after each step for base rates {bases} and "
         what += f"warmup_cosine_scheduler(optimizer, {', '.join(map(str, setting))})"
-        right = rates(0, n, setting, bases)
+        right = rates(0, n, factors, bases)
         assert_close(entry(report, "rates"), right, what=what, mistakes=mistakes, **ACCURACY)
+
+
+@pytest.mark.place("warmup_cosine_scheduler")
+@pytest.mark.hint("The defaults stand in the signature of the stub.")
+def test_defaults(student: Student) -> None:
+    """Without more arguments there is no warm-up, and the rate falls to 0."""
+    report, right = student.run("rates", BASES, 8, 5), own_factors(student, (5, 0, 0.0))
+    what = "the list of the rates with warmup_cosine_scheduler(optimizer, 5)"
+    assert_close(entry(report, "rates"), rates(0, 9, right), what=what, **ACCURACY)
 
 
 @pytest.mark.points(5)
@@ -172,17 +206,18 @@ def test_last_epoch(student: Student) -> None:
 
 def check_resumed(student: Student, source: str, way: str) -> None:
     setting, n = SETTINGS[0], 10
+    factors = own_factors(student, setting)
     for done in (4, 1, 2, 12):
         report = student.run("resumed", BASES, done, n - 1, list(setting), way)
         why = entry(report, "unwritten", kind=(str, type(None)))
         told = f"torch.save, or torch.load with weights_only=True, refuses the state dict ({why})."
         assert why is None, f"{told} Is a function or an object of yours kept on the scheduler?"
-        go_on, again = rates(done, n, setting), rates(0, n, setting)
+        go_on, again = rates(done, n, factors), rates(0, n, factors)
         mistakes = {
             "The schedule starts anew.": again,
             "After the first rate the schedule starts anew.": [go_on[0], *again[1:]],
-            "After a resume the rates are one step late.": rates(done - 1, n, setting),
-            "After a resume the rates are one step ahead.": rates(done + 1, n, setting),
+            "After a resume the rates are one step late.": rates(done - 1, n, factors),
+            "After a resume the rates are one step ahead.": rates(done + 1, n, factors),
         }
         what = f"the list of the rates after a resume at step {done} from {source}"
         assert_close(entry(report, "rates"), go_on, what=what, mistakes=mistakes, **ACCURACY)

@@ -25,8 +25,10 @@ def steps_of(module: Any, options: dict[str, Any], epochs: int = 1) -> list[Any]
 
 
 def _steps(batch: Any) -> Any:
-    """The numbers in the sequences of a batch, or the name of the type of anything else."""
-    sequences = getattr(batch, "sequences", None)
+    """The real steps of a batch, or the name of the type of anything else."""
+    sequences = batch[0] if isinstance(batch, tuple) and batch else None
+    if isinstance(sequences, torch.Tensor) and len(sequences) == len(batch[1]):
+        sequences = sequences[:, :1]  # more than one step is pad_collate's mistake
     if not isinstance(sequences, torch.Tensor):
         return f"a batch that is a {type(batch).__name__}"
     return sequences.flatten().tolist()

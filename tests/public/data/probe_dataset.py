@@ -6,7 +6,8 @@ from typing import Any
 
 
 def item(module: Any, X: Any, y: Any, idx: int) -> Any:
-    return module.TabularDataset(X, y)[idx]
+    made = module.TabularDataset(X, y)[idx]
+    return tuple(made) if isinstance(made, list) else made
 
 
 def loaded(module: Any, X: Any, y: Any, *arguments: int) -> dict[str, Any]:

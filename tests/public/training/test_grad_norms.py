@@ -70,6 +70,12 @@ def test_example_schemes(student: Student) -> None:
     told = {"Kaiming's mode is fan_in by default, not fan_out.": [0.11547, 0.2]}
     what = "the list of Xavier's largest weight and Kaiming's standard deviation"
     assert_close(measured, right, what=what, rtol=0.05, atol=0.0, mistakes=told)
+
+
+@pytest.mark.place("initialize")
+@pytest.mark.hint("if scheme not in SCHEMES: raise ValueError(...), before anything else.")
+def test_example_unknown_scheme(student: Student) -> None:
+    """The scheme orthogonal, which is not in SCHEMES, is a ValueError."""
     with must_raise(ValueError, mentions="scheme", call="initialize(model, 'orthogonal')"):
         student.run("initialize_layer", "orthogonal")
 
@@ -91,6 +97,12 @@ def test_example_training(student: Student) -> None:
         },
     )
     assert_close(fact(found, "weight"), column(0.125), what="the weight after three steps")
+
+
+@pytest.mark.place("train_with_monitor")
+@pytest.mark.hint("Begin with: if epochs < 1, raise a ValueError that names epochs.")
+def test_example_no_epochs(student: Student) -> None:
+    """No epochs at all are a ValueError."""
     laws.check_errors(student, student.probe("train"), {"epochs": [(1.0, 0.25, 0)]})
 
 

@@ -13,7 +13,7 @@ FACTORS = [0.25, 0.5, 0.75, 1.0, 1.0, 0.8828427, 0.6, 0.3171573, 0.2, 0.2]
 
 @pytest.mark.points(2)
 @pytest.mark.place("warmup_cosine")
-@pytest.mark.hint("Four steps up, to 1; four steps down, from 1 to 0.2; then 0.2 for ever.")
+@pytest.mark.hint("Four steps up, to 1; four steps down, from 1 to 0.2; then 0.2 forever.")
 def test_example_factors(student: Student) -> None:
     """With total_steps=8, warmup_steps=4 and min_factor=0.2 the factors go from 1/4 to 1, then to 0.2."""
     factors = [student.function("warmup_cosine")(step, 8, 4, 0.2) for step in range(10)]

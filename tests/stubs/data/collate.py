@@ -7,13 +7,13 @@ lengths n_1, ..., n_B, with T the greatest of these lengths,
     sequences[b, t] = s_b[t]           and  mask[b, t] = True    where t < n_b
     sequences[b, t] = padding_value    and  mask[b, t] = False   elsewhere
 
-The mask is what keeps padding out of everything after: out of attention scores, out of means,
-out of the loss. It cannot be recovered from the padded values, since a real step may well hold
-the padding value; it comes from the lengths.
+The mask keeps padding out of everything that follows: attention scores, means, the loss. It cannot
+be recovered from the padded values, since a real step may well hold the padding value; it comes
+from the lengths.
 
 The second half of the work is the loader. A data loader that drops the last samples, that shuffles
-differently on every run, or that only works on the machine where processes are forked, makes no
-noise about it. You build one that does none of this.
+differently on every run, or that works only where processes are forked does so silently. You build
+one that does none of this.
 
 Sources: the documentation of `torch.utils.data` (collate functions, pickling of collate functions
 for spawned workers, randomness in multi-process loading) and of
@@ -52,9 +52,8 @@ def pad_collate(
     Args:
         batch: B >= 1 items in a list or tuple. An item is a sequence `(length, ...)`, or a pair
             `(sequence, label)`, where a pair is a tuple or a list, and the label an int or a
-            0-d integer tensor. A sequence may have any dtype, and any number of further
-            dimensions (also none), which are the same for all of the batch. A length may be 0,
-            also that of every sequence of the batch (then T is 0).
+            0-d integer tensor. A sequence may have any dtype and any number of further dimensions.
+            Lengths may be 0, even all of them (then T is 0).
         padding_value: what stands where a sequence has no step.
 
     Returns:
@@ -62,15 +61,15 @@ def pad_collate(
         `sequences` `(batch, longest length, ...)` in the dtype of the items and in their order;
         `lengths` `(batch,)` int64; `mask` `(batch, longest length)` bool, True on real steps,
         whatever values they hold; `labels` `(batch,)` int64 where the items are pairs, else None.
-        None of these tensors shares memory with the items, a batch of one item included, and the
-        batch and its tensors stay as they were. On a GPU, lengths, mask and labels may live on the
-        CPU or beside the sequences.
+        None of these tensors shares memory with the items, and the batch and its tensors stay as
+        they were.
 
     Raises:
         ValueError: with the word "batch" in its message, if
             - the batch is empty;
-            - trailing dimensions (all but the first) of sequences differ, in number or in size;
-            - dtypes of sequences differ (a sequence of length 0 has both, too, and they count);
+            - trailing dimensions (all but the first) of sequences differ, in number or in size,
+              those of length 0 included;
+            - dtypes of sequences differ;
             - some items are pairs and some are bare tensors.
     """
     # TODO: check the batch, take pairs apart, fill up, and build the mask from the lengths.
@@ -89,10 +88,9 @@ def make_loader(
 ) -> DataLoader[Any]:
     """Build a DataLoader over `dataset` that yields PaddedBatch objects made by `pad_collate`.
 
-    Every item of the dataset comes exactly once in an epoch, in batches of `batch_size`, the last
-    batch shorter if the dataset's length asks for it. The loader works with workers that are
-    forked and with workers that are spawned; for the latter, everything that the loader sends to
-    its workers has to be picklable, the collate function too, with any padding value.
+    Every item of the dataset comes exactly once in an epoch, in batches of `batch_size`, of which
+    the last one may be shorter. The loader also works with workers that are spawned: everything
+    that it sends to them has to be picklable, the collate function too, with any padding value.
 
     Args:
         dataset: map-style (it has a length and is indexed by 0, 1, ...); its items are
@@ -100,18 +98,16 @@ def make_loader(
         batch_size: how many items a batch has.
         shuffle: False: the items come in the dataset's order. True: in a random order, shuffled
             anew in each epoch.
-        num_workers: how many worker processes load the items, 0 for none. Workers, if any, persist
-            from one epoch to the next.
+        num_workers: how many worker processes load the items, 0 for none. Workers persist from one
+            epoch to the next.
         padding_value: what `pad_collate` pads with.
-        pin_memory: as DataLoader's `pin_memory`: True and False are taken as given (also where
-            CUDA is not, or is, available); None means True where CUDA is available and False
+        pin_memory: as DataLoader's `pin_memory`; None means True where CUDA is available and False
             elsewhere.
         seed: for `shuffle`: two loaders with the same seed (0 is a seed too) and the same number
             of workers give the same order in their first full epoch, in their second, and so on,
             whatever the global random state is and whichever loader runs first; with other seeds
-            they give other orders. None: a random order of no promise. Neither this function nor,
-            where a seed is given, the loader's shuffling seeds the global random states of torch,
-            numpy or Python, and this function draws nothing from them.
+            they give other orders. None: any random order. The global random states of torch,
+            NumPy and Python are not seeded, and this function draws nothing from them.
 
     Returns:
         A `torch.utils.data.DataLoader` (or a subclass of it).

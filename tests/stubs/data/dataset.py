@@ -9,10 +9,10 @@ Training rows come in another order in every epoch: a table is often sorted by c
 class after class forgets. A seed decides all of this, so that a result can be repeated; it decides alone,
 whatever else in the program draws random numbers.
 
-X is a NumPy array (n, d) and y one of shape (n,). They may be slices or transposes of others, with strides of
-zero or more. No function changes an array that it was given, and none seeds the global random states (of
-PyTorch, NumPy or Python) or draws from them, but for what a loader draws while it is iterated. Each ValueError
-names the argument in its message.
+X is a NumPy array (n, d) and y one of shape (n,). They may be slices or transposes of other arrays. No function
+changes an array that it was given, and none seeds the global random states (of PyTorch, NumPy or Python) or
+draws from them, except for what a loader draws while it is iterated. Each ValueError names the argument in its
+message.
 
 Source: Hastie, Tibshirani and Friedman (2009), "The Elements of Statistical Learning", sections 7.2 and 7.10.2.
 """
@@ -28,9 +28,8 @@ class TabularDataset(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """The rows of `X` with their classes `y`, as a map-style dataset.
 
     `dataset[idx]`, for an int `idx` in 0..n-1, is the tuple of row `idx`, a float32 tensor `(d,)`, and its
-    class, a 0-d int64 tensor. `len(dataset)` is n, which may be 0. `X` is of any float or integer dtype that
-    `torch.from_numpy` takes, `y` of any such integer dtype. Whether the dataset shares memory with the arrays
-    is up to you.
+    class, a 0-d int64 tensor. `len(dataset)` is n, which may be 0. `X` is of a float or an integer dtype, `y`
+    of an integer dtype. The dataset may share memory with the arrays.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray) -> None:
@@ -58,7 +57,7 @@ def split_indices(
     """Split the indices 0..n-1 at random into three parts: train, val and test, int64 tensors (k,).
 
     Each index is in exactly one part: `val_size` of them, drawn at random, in the second, `test_size` in the
-    third, all others in the first. The order within a part is up to you. Sizes of 0 are fine.
+    third, and all others in the first, in any order within a part. Sizes of 0 are fine.
 
     The same arguments give the same split, whatever the global random states are; another seed gives another.
 
@@ -72,13 +71,13 @@ def split_indices(
 def standardize(train: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     """Standardize `train` (n, d) and each other array (m, d), column by column: (a - mean) / std.
 
-    Mean and standard deviation are those of the columns of `train` for all arrays, the others too; the variance
-    is the mean of the squared deviations (divided by n, not by n - 1). Where a column of `train` is constant
-    (a test uses whole numbers), the difference is divided by 1: nothing is added to the other columns' std.
+    Mean and standard deviation are those of the columns of `train`, for the other arrays too; the variance is
+    the mean of the squared deviations (divided by n, not by n - 1). Where a column of `train` is constant, the
+    difference is divided by 1. Nothing is added to the std of the other columns.
 
-    Returns a tuple of new arrays, that of `train` first, then the others in their order, in the dtype that all
-    of the inputs have: float64, or float32, in which a relative error of 1e-4 is fine. `train` has at least one
-    row; the others may have none.
+    Returns new arrays, that of `train` first, then the others in their order, in the dtype that all of the
+    inputs have: float64, or float32, in which a relative error of 1e-4 is fine. `train` has at least one row;
+    the others may have none.
     """
     # TODO: statistics of train, for all arrays.
     raise NotImplementedError("standardize: statistics of train, for all arrays")
@@ -96,9 +95,8 @@ def make_loaders(
     - Training: the rows are shuffled anew in every epoch (pass over the loader). Every batch has exactly
       `batch_size` rows, an incomplete last one is left out, and no row comes twice in an epoch.
     - Validation and test: every row comes once, in the same order in every pass, the last short batch included.
-      Which order, and how large these batches are, is up to you. A size of 0
-      gives a loader without batches.
-    - Two calls with the same arguments give the same training batches, epoch for epoch, whatever the global
+      The order and the size of these batches are up to you. A size of 0 gives a loader without batches.
+    - Two calls with the same arguments give the same training batches, epoch by epoch, whatever the global
       random states are and whatever passes over the other two loaders lie between the epochs. Another seed
       gives others.
 

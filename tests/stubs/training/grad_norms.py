@@ -5,11 +5,10 @@ it pulls: the L2 norm of *all* gradients g_1 ... g_k of the model, as if they we
 
     norm = sqrt(sum over parameters i and elements j of g_ij ** 2)
 
-Where this norm grows by orders of magnitude the gradients *explode*: the loss jumps about or
-becomes NaN. Where it falls towards 0 they *vanish*: nothing is learned any more. Both are visible
-in the first few epochs, and both are often the fault of how the weights started. So in this
-exercise you measure the norm, record it for each batch of a training run, and compare three
-initializations:
+If this norm grows by orders of magnitude, the gradients *explode*: the loss jumps about or becomes
+NaN. If it falls towards 0, they *vanish*: nothing is learned any more. Both show in the first few
+epochs, and both often come from the initial weights. So you measure the norm, record it for each
+batch of a training run, and compare three initializations:
 
 - `xavier_uniform` keeps the variance of signals and gradients the same from layer to layer (Glorot
   and Bengio 2010, Understanding the difficulty of training deep feedforward neural networks)
@@ -21,9 +20,9 @@ initializations:
 On exploding and vanishing gradients: Pascanu, Mikolov and Bengio 2013, On the difficulty of
 training recurrent neural networks.
 
-Write the six functions below, in the order in which they stand: the later ones use the earlier
-ones. You may add helpers. Everything works in float32 and float64. Only compare_initializations
-seeds the global random state; nothing but the models and initialize draws from it.
+Write the six functions below in their order: the later ones use the earlier ones. Everything works
+in float32 and float64. Only compare_initializations seeds the global random state; nothing but the
+models and initialize draws from it.
 """
 
 from __future__ import annotations
@@ -64,19 +63,17 @@ class Loader(Protocol):
 def gradient_norm(parameters: Iterable[Tensor]) -> float:
     """Return the L2 norm of all gradients of the parameters, concatenated into one vector.
 
-    - A parameter whose `.grad` is None adds nothing; the norm is 0.0 where there is no gradient at
-      all.
-    - Infinite or NaN gradients are not hidden: the norm is then infinite or NaN, too.
+    - A parameter whose `.grad` is None adds nothing; without any gradient the norm is 0.0.
+    - With infinite or NaN gradients the norm is infinite or NaN, too.
     - `parameters` may be a generator, such as `model.parameters()`, which can be iterated only
       once.
     - No gradient is changed.
 
     Args:
-        parameters: tensors of any shapes, 0-d included; `.grad` has the shape of its parameter, or
-            is None.
+        parameters: tensors of any shapes.
 
     Returns:
-        The norm as a Python float (not a tensor), as exact as the dtype of the gradients allows.
+        The norm as a Python float, as exact as the dtype of the gradients allows.
     """
     # TODO: combine all gradients into one norm.
     raise NotImplementedError("gradient_norm: the L2 norm of all gradients as one vector")
@@ -97,13 +94,9 @@ def initialize(model: nn.Module, scheme: str) -> None:
     and `requires_grad`. Nothing else in the model changes: no other layer's parameters, no
     buffers, no training mode.
 
-    Args:
-        model: any module, also one without linear layers.
-        scheme: one of SCHEMES.
-
     Raises:
-        ValueError: `scheme` is not in SCHEMES, whatever the model is. The message contains the word
-            "scheme" and all the known names. It is raised before anything in the model has changed.
+        ValueError: `scheme` is not in SCHEMES. The message contains the word "scheme" and all the
+            known names. It is raised before anything in the model has changed.
     """
     # TODO: check the scheme, then fill the weights and the biases.
     raise NotImplementedError("initialize: fill the weight and the bias of every nn.Linear")
@@ -121,17 +114,17 @@ def train_with_monitor(
     Each epoch is one pass over the loader. Each batch is one step of the optimizer, on the loss
     `loss_fn(model(inputs), targets)`, with the model in train mode.
 
-    `norms[e, b]` is the norm, over all the model's parameters (those that the optimizer does not
-    hold, too), of the gradient of batch b in epoch e alone: gradients that were there before, from
-    an earlier batch or from before the training, do not count. It is measured after the backward
-    pass and before the optimizer's step, since an optimizer may change the gradients as it steps.
+    `norms[e, b]` is the norm, over all the model's parameters (also those that the optimizer does
+    not hold), of the gradient of batch b in epoch e alone: gradients from an earlier batch or from
+    before the training do not count. It is measured after the backward pass and before the
+    optimizer's step, since an optimizer may change the gradients as it steps.
 
     You only watch: the gradients that the optimizer gets are those of the batch, not clipped or
-    otherwise changed. Where a norm is infinite or NaN, record it as it is, let the optimizer step,
-    and go on. The model itself (not only a copy) is trained when you return, and in train mode.
+    otherwise changed. If a norm is infinite or NaN, record it as it is, let the optimizer step,
+    and go on. The model itself is trained when you return, and in train mode.
 
     Args:
-        model: any module; it may be in eval mode when you get it.
+        model: any module, in any mode.
         loader: yields `(inputs, targets)`; see Loader.
         loss_fn: takes `(outputs, targets)`, in this order, and returns a 0-d tensor.
         optimizer: an optimizer over parameters of the model.
@@ -159,8 +152,7 @@ def compare_initializations(
 
     For each scheme, in the order of SCHEMES: seed torch with `seed`, then build a new model, then
     initialize it, then train it with `train_with_monitor` and plain SGD (no momentum, no weight
-    decay) with learning rate `lr`. Since every scheme begins with the seed, the schemes differ in
-    nothing but the initialization.
+    decay) with learning rate `lr`. So the schemes differ in nothing but the initialization.
 
     Args:
         build_model: returns a new model each time it is called; it may draw random numbers.
@@ -168,7 +160,7 @@ def compare_initializations(
         loss_fn: takes `(outputs, targets)`.
         lr: learning rate of SGD.
         epochs: passes over the loader for each scheme.
-        seed: seed of torch's global random state, set anew for each scheme.
+        seed: seed of torch's global random state.
 
     Returns:
         For each scheme, in the order of SCHEMES, the mean norm over the batches of each epoch,
@@ -183,10 +175,10 @@ def compare_initializations(
 def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
     """Say in one word how the gradients did in the first five epochs.
 
-    Only the first five norms count (all of them where there are fewer):
+    Only the first five norms count, or all of them if there are fewer:
 
-    - "exploding" if any of them is infinite, NaN, or above 1e3 (exactly 1e3 is not above);
-    - "vanishing" if all of them are below 1e-3 (exactly 1e-3 is not below);
+    - "exploding" if any of them is infinite, NaN, or above 1e3;
+    - "vanishing" if all of them are below 1e-3;
     - "healthy" otherwise.
 
     Args:
@@ -204,9 +196,9 @@ def plot_gradient_norms(histories: Mapping[str, Tensor]) -> Figure:
     axis, and a legend (of the axes or of the figure) that names every history.
 
     Each history is one line: its label is its key, its points are the epochs 1, 2, ... n and the
-    norms. Histories may differ in length. Where a norm is infinite or NaN the line has a gap: the
-    other points stay at their epochs, and the line does not bridge the gap. (A point whose y is NaN
-    is such a gap; a point left out is not, for the line then joins its neighbors.)
+    norms. Histories may differ in length. Where a norm is infinite or NaN the line has a gap. (A
+    point whose y is NaN is such a gap; a point left out is not, for the line then joins its
+    neighbors.)
 
     The figure is returned, not shown: no window opens, no new figure is left open in pyplot, and
     figures that the caller has open in pyplot are neither closed nor drawn on.
