@@ -133,7 +133,7 @@ def equivalent_mutants(
     try:
         marks = _file(course, exercise).equivalent
     except _MutantError as error:
-        return [], [f"{course.name_of(course.mutants(exercise))}: {error}."]
+        return [], [f"{course.name_of(course.mutants(exercise))}: {str(error).rstrip('.')}."]
     return _marks(course, exercise, "equivalent", "mutant", marks, EquivalentMutant)
 
 
@@ -214,7 +214,7 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
             base = mutant.base or file.base
             source = _mutate(base, rights, mutant.change).encode()
         except (msgspec.ValidationError, UnicodeDecodeError, _MutantError) as error:
-            yield f"{label}: {error}."
+            yield f"{label}: {str(error).rstrip('.')}."
             continue
         yield WrongAnswer(
             mutant.id,

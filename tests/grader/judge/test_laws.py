@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from grader.course.manifest import load_course
-from grader.judge.assignment import GradingOptions
+from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.checks import laws
 from grader.judge.process import Judge, judge_source
 from grader.results import Outcome, Visibility
@@ -542,3 +543,21 @@ def test_a_forged_report_is_the_submission_s_fault(
     outcome, message = judged_law(judge, tmp_path, law, forged)
     assert outcome is Outcome.FAILED
     assert message
+
+
+def test_every_floating_argument_gets_the_dtype(judged: Callable[..., Judgment]) -> None:
+    source = """
+import torch
+def mixed(x, weight, index, scale):
+    assert index.dtype == torch.int64
+    return torch.lerp(x, x[index], weight) * scale
+"""
+    suite = '''
+@pytest.mark.place("mixed")
+def test_dtype(student):
+    """The dtype stays."""
+    x, index = torch.randn(3), torch.tensor([2, 0, 1])
+    laws.check_dtypes(student, "mixed", x, torch.rand(3), index, 2.0)
+'''
+    (test,) = judged(source, suite).result.tests
+    assert test.outcome is Outcome.PASSED, test.message

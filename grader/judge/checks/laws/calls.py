@@ -298,12 +298,19 @@ def check_shapes(
 def check_dtypes(
     student: Student, target: Target, x: Tensor, *others: Any, what: str = "the output"
 ) -> None:
-    """The result has the dtype of x, in float32 and in float64."""
+    """The result has the dtype of x, in float32 and in float64; other floating tensors have it, too."""
     import torch
+
+    def converted(value: Any, dtype: torch.dtype) -> Any:
+        is_floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(dtype) if is_floating else value
 
     wanted = [torch.float32, torch.float64]
     call = called(student, target)
-    outputs = [assert_tensor(call(x.to(dtype), *others), what=what) for dtype in wanted]
+    outputs = [
+        assert_tensor(call(*(converted(value, dtype) for value in (x, *others))), what=what)
+        for dtype in wanted
+    ]
     names = [str(dtype).removeprefix("torch.") for dtype in wanted]
     assert_equal(
         [str(output.dtype).removeprefix("torch.") for output in outputs],
