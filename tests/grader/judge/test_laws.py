@@ -553,6 +553,8 @@ def mixed(x, weight, index, scale):
     return torch.lerp(x, x[index], weight) * scale
 """
     suite = '''
+from grader.judge.checks import laws
+
 @pytest.mark.place("mixed")
 def test_dtype(student):
     """The dtype stays."""
