@@ -50,9 +50,9 @@ def standing_words(standing: Standing, course: Course) -> str:
 
 def progress_words(done: int, count: int, course: Course) -> str:
     """How many exercises are done: `3 of 6 done`."""
-    return (
-        f"Public tests passed: {done} of {count}" if course.is_public else f"{done} of {count} done"
-    )
+    if course.is_public:
+        return f"Exercises that pass all public tests: {done} of {count}"
+    return f"{done} of {count} done"
 
 
 def next_open(

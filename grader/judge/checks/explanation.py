@@ -116,9 +116,9 @@ def _type_hint(value: Any, promised: str, what: str) -> str:
     # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
     if value is None and promised == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
-    if value is None and not what.startswith("the entry"):  # a dict's value was never returned
-        # Nor was a field, but nobody here knows whether a suite asks for one.
-        return ": is there no return statement, or was it never set?"
+    if value is None and not re.match("(the )?entry", what, re.IGNORECASE):
+        # A field may be asked for, too; and None may be what another input should give.
+        return ": is it returned on every path, or was it never set?"
     if isinstance(value, Opaque):
         return _opaque_hint(value.type_name, promised)
     if is_array(value) and promised in ("a float", "an int", "a bool"):

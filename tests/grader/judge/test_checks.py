@@ -141,7 +141,7 @@ def test_whole_numbers_are_exact_however_large() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (None, torch.zeros(2), "returned None, promised a Tensor: is there no return statement"),
+        (None, torch.zeros(2), "returned None, promised a Tensor: is it returned on every path"),
         (torch.tensor(0.5), 0.5, "returned a Tensor, promised a float: call .item()"),
         (torch.zeros(3), 0.5, "its shape is (3,)"),
         (0.5, torch.tensor(0.5), "returned a float, promised a Tensor"),
