@@ -397,6 +397,7 @@ def loaded(student: Student, training: bool = True) -> tuple[Any, dict[str, Tens
     new = {name: torch.randn(5) for name in ("scale", "running_mean", "batch_mean")}
     new["num_samples"] = torch.tensor(6)
     named = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    assert_tensor(named.get("scale"), shape=(5,), what="the layer's scale")
     with torch.no_grad():
         for name, values in new.items():
             if name in named and named[name].shape == values.shape:

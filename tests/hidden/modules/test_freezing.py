@@ -246,6 +246,7 @@ def test_groups_negative(student: Student) -> None:
     laws.check_errors(student, "parameter_groups", {"weight_decay": calls})
 
 
+@pytest.mark.requires("test_groups")
 @pytest.mark.place("parameter_groups")
 @pytest.mark.hint("Only sort the parameters: leave values, .grad and requires_grad alone.")
 def test_groups_change_nothing(student: Student) -> None:

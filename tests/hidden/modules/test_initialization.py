@@ -189,6 +189,7 @@ def test_init_norms(student: Student) -> None:
 
 
 @pytest.mark.points(3)
+@pytest.mark.requires("test_init_linear")
 @pytest.mark.place("init_weights")
 @pytest.mark.hint("Look only at the module itself: apply visits its children, too.")
 def test_init_others(student: Student) -> None:
@@ -229,6 +230,7 @@ def test_init_keeps(student: Student) -> None:
             assert_tensor(values, dtype=torch.float64, what=f"the {name} of a float64 nn.{kind}")
 
 
+@pytest.mark.requires("test_xavier_in_place")
 @pytest.mark.place("xavier_uniform_")
 @pytest.mark.hint("Work out the fans and the bound yourself; uniform_ and normal_ are fine.")
 def test_not_used(student: Student) -> None:

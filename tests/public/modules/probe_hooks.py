@@ -31,14 +31,16 @@ def captured(module: Any, name: str, model: nn.Sequential, names: list[str], x: 
     return {**report, "left": left(model)}
 
 
-def interrupted(module: Any, name: str, model: nn.Sequential) -> dict[str, Any]:
-    """The hooks after a block that raised, and whether the exception came out of it."""
+def interrupted(module: Any, name: str, model: nn.Sequential, x: Tensor) -> dict[str, Any]:
+    """What stood in the dict of a block that raised, the hooks after it, and whether its exception came out."""
+    values, came_out = {}, False
     try:
-        with getattr(module, name)(model, ["0"]):
+        with getattr(module, name)(model, ["0"]) as values:
+            model(x).sum().backward()
             raise LookupError
     except LookupError:
-        return {"came out": True, "left": left(model)}
-    return {"came out": False, "left": left(model)}
+        came_out = True
+    return {"values": values, "came out": came_out, "left": left(model)}
 
 
 def listed(module: Any, model: nn.Sequential, x: Tensor) -> dict[str, Any]:

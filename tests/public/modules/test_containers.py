@@ -45,7 +45,8 @@ def test_example_mlp(student: Student) -> None:
 @pytest.mark.place("MLP.__init__")
 @pytest.mark.hint("A Linear needs two widths: check their number before you create a layer.")
 def test_example_one_width(student: Student) -> None:
-    """A single width is a ValueError that names widths."""
+    """A single width is a ValueError that names widths, and two are fine."""
+    laws.parameter_named(student.module("MLP", [4, 3]), "layers.0.weight")
     with must_raise(ValueError, mentions="widths", call="MLP([4])"):
         student.module("MLP", [4])
 

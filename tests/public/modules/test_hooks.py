@@ -102,7 +102,9 @@ def test_example_gradient_names(student: Student) -> None:
 
 
 def check_interrupted(student: Student, name: str) -> None:
-    report = student.run("interrupted", name, student.made("model"))
+    report = student.run("interrupted", name, student.made("model"), X)
+    names = [str(key) for key in entry(report, "values", kind=dict)]
+    assert_equal(names, ["0"], what="the list of the names in the dict")
     assert_equal(entry(report, "left"), 0, what="the number of hooks after a block that raised")
     told = "The block's exception disappears: let it pass through."
     assert entry(report, "came out") is True, told

@@ -31,7 +31,9 @@ def test_example_fans(student: Student) -> None:
 @pytest.mark.place("fans")
 @pytest.mark.hint("Look at weight.dim() first.")
 def test_example_vector(student: Student) -> None:
-    """A weight of one dimension is a ValueError that names weight."""
+    """A weight of one dimension is a ValueError that names weight, and one of two is fine."""
+    pair = student.function("fans")(torch.zeros(3, 3))
+    assert_equal(pair, (3, 3), what="the result for a weight (3, 3)")
     laws.check_errors(student, "fans", {"weight": [(torch.zeros(3),)]})
 
 
