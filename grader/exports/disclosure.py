@@ -24,6 +24,9 @@ from grader.results import (
     Visibility,
 )
 
+# A student chooses the line on which the own code raises: this many lines are 10 bits.
+_LAST_LINE = 1_000
+
 
 class Audience(enum.Enum):
     """Who reads a format: students what is disclosed to them, staff everything."""
@@ -52,7 +55,11 @@ def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Resu
     level = disclose or result.course.disclose
     if level is Disclosure.EVERYTHING:
         return result
-    return replace(result, exercises=tuple(_exercise(each, level) for each in result.exercises))
+    exercises = tuple(_exercise(exercise, level) for exercise in result.exercises)
+    if exercises == result.exercises:
+        return result
+    seconds = round(sum(exercise.duration_seconds for exercise in exercises), 3)
+    return replace(result, exercises=exercises, duration_seconds=seconds)
 
 
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
@@ -66,13 +73,15 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     else:
         reduced = _named if level is Disclosure.MISTAKE else _withheld
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
-    # What was printed is known for all tests together, with the inputs of hidden ones, and for each.
-    printed = "\n".join(
-        test.printed
-        for test in exercise.tests
-        if test.printed and test.visibility is Visibility.PUBLIC
+    # What was printed, and how long it took, is known for all tests together, with the inputs of hidden
+    # ones, and for each.
+    public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
+    return replace(
+        exercise,
+        tests=tuple(tests),
+        output="\n".join(test.printed for test in public if test.printed),
+        duration_seconds=round(sum(test.duration_seconds for test in public), 4),
     )
-    return replace(exercise, tests=tuple(tests), output=printed)
 
 
 def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
@@ -84,16 +93,32 @@ def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:
 def _named(test: TestResult) -> TestResult:
     """The title and the mistake by its name, with the author's hint and the line in the student's file."""
     if test.outcome in (Outcome.PASSED, Outcome.SKIPPED):
-        return replace(test, printed="", place=None)
-    # The name of a function is the student's, and could tell an input.
-    place = test.place and Place(test.place.file, test.place.line, "")
-    return replace(test, message=test.named, place=place, printed="")
+        return replace(test, printed="", place=None, duration_seconds=0.0)
+    return replace(
+        test, message=test.named, place=_line(test.place), printed="", duration_seconds=0.0
+    )
+
+
+def _line(place: Place | None) -> Place | None:
+    """The line alone, of a file as people write them: one of many thousand lines could tell a whole input."""
+    if place is None or place.line > _LAST_LINE:
+        return None
+    return Place(place.file, place.line, "")
 
 
 def _withheld(test: TestResult) -> TestResult:
     """The title, and how the test ended."""
     message = test.message if test.outcome is Outcome.SKIPPED else ""
-    return replace(test, message=message, hint="", place=None, printed="", named="", refused=False)
+    return replace(
+        test,
+        message=message,
+        hint="",
+        place=None,
+        printed="",
+        named="",
+        refused=False,
+        duration_seconds=0.0,
+    )
 
 
 def _folded(exercise: ExerciseResult) -> Iterator[TestResult]:

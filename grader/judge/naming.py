@@ -24,6 +24,11 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 # In a message they may be values, and in a source they are words.
 _VALUES = frozenset(("True", "False", "None", "NaN", "nan", "inf", "infinite"))
 _FEWEST_WORDS = 3
+# A text of the student's may stand in a message, and which of our phrases it holds could spell out an input:
+# so it is not looked for phrases in holes of holes, nor on any number of lines.
+_DEEPEST = 2
+_MOST_RELATIONS = 2
+_LONGEST = 400
 
 
 class _Phrase(msgspec.Struct, frozen=True):
@@ -51,11 +56,11 @@ def named_mistake(end: TestEnd, suite: Path) -> str:
         return end.named
     sources = _sources(suite.read_bytes())
     first, *others = end.message.split("\n")
-    lines = [_told(first, sources), *(_told(line, sources) for line in others)]
     # Below the first one are numbers, and relations: only what needs no number says something.
-    return "\n".join(
-        line for at, line in enumerate(lines) if line and (not at or _ELLIPSIS not in line)
-    )
+    told = [_told(line, sources) for line in others]
+    relations = [line for line in told if line and _ELLIPSIS not in line]
+    lines = [_told(first, sources), *relations[:_MOST_RELATIONS]]
+    return "\n".join(line for line in lines if line)[:_LONGEST]
 
 
 def _told(line: str, sources: _Sources) -> str:
@@ -67,7 +72,9 @@ def _told(line: str, sources: _Sources) -> str:
     return shown if enough and not shown.endswith(f"expected {_ELLIPSIS}.") else ""
 
 
-def _without_values(text: str, sources: _Sources, words: frozenset[str] = frozenset()) -> str:
+def _without_values(
+    text: str, sources: _Sources, words: frozenset[str] = frozenset(), depth: int = 0
+) -> str:
     """The text as the sources have it; with holes in holes, as that of `what` in a check's sentence."""
     if text in words or _small(text) in sources.whole or text in sources.whole:
         return text
@@ -76,11 +83,11 @@ def _without_values(text: str, sources: _Sources, words: frozenset[str] = frozen
         for phrase in sources.open
         if (holes := _holes(text, phrase.parts)) is not None
     ]
-    if not fitting:
+    if not fitting or depth > _DEEPEST:
         return _ELLIPSIS
     phrase, holes = max(fitting, key=lambda fit: sum(map(len, fit[0].parts)))
     filled = [
-        _without_values(hole, sources, _allowed(phrase, part, sources)) if hole else ""
+        _without_values(hole, sources, _allowed(phrase, part, sources), depth + 1) if hole else ""
         for part, hole in zip(phrase.parts, holes, strict=False)
     ]
     first, *others = phrase.parts

@@ -255,7 +255,9 @@ def _run(
         results.append(result)
         done(result)
         if end.fault:
-            faults.append(f"{test.name}: {end.fault}")
+            # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
+            told = end.fault if solution is not None else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {told}")
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
             end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]

@@ -8,7 +8,7 @@ import functools
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,7 +47,7 @@ from grader.sandbox.wire.messages import (
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import beyond_guards, find_forbidden, parse
+from grader.submissions.source import beyond_guards, find_forbidden, functions_by_line, parse
 from grader.text import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -271,10 +271,19 @@ class Session:
 
     def _last_frame(self, stack: bytes) -> Frame | None:
         """The line of the student's file that ran last, as far as the sandbox printed its stack."""
-        frames = own_frames(stack, self.exercise.file)
-        line, function = next(iter(frames), (0, ""))
-        return (
-            Frame(line, clean(function, 80)) if 0 < line <= self._source.count(b"\n") + 1 else None
+        frames = self._frames(own_frames(stack, self.exercise.file))
+        return frames[0] if frames else None
+
+    def _frames(self, frames: Iterable[tuple[int, str]]) -> tuple[Frame, ...]:
+        """The frames that a sandbox reports on lines of the file, with the functions that stand there.
+
+        The names that it reports are not believed: code that the student compiled can have any.
+        """
+        last = len(self._source.splitlines())
+        return tuple(
+            Frame(line, self._functions.get(line, "<module>"))
+            for line, _ in frames
+            if 0 < line <= last
         )
 
     def _time_is_up(self, frame: Frame | None = None) -> str:
@@ -314,10 +323,14 @@ class Session:
         if reply.in_probe and (missing := _missing_name(reply, self.exercise.id)):
             text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
             reply = msgspec.structs.replace(reply, text=text, in_probe=False)
-        error = _raised_error(reply)
+        error = _raised_error(reply, self._frames(reply.frames[-MAX_FRAMES:]))
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
         return error
+
+    @functools.cached_property
+    def _functions(self) -> dict[int, str]:
+        return functions_by_line(self.tree)
 
     @functools.cached_property
     def _raises(self) -> list[range]:
@@ -351,10 +364,9 @@ class Session:
                     (r.reason for r in self.exercise.forbidden if name in r.operators + r.names),
                     "see the exercise's text",
                 )
-                line, function = frames[-1] if frames else (0, "")
                 raise Forbidden(
                     f"{clean(name, 80)} is not allowed here: {reason}.",
-                    Frame(line, clean(function, 80)),
+                    next(reversed(self._frames(frames)), Frame(0, "")),
                 )
         return reply
 
@@ -375,7 +387,7 @@ def _missing_name(reply: Raised, module: str) -> str:
     return name if name.isidentifier() else ""
 
 
-def _raised_error(reply: Raised) -> StudentError:
+def _raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
     text = clean_lines(reply.text, MAX_TEXT)
     if reply.in_probe:
         first = text.partition("\n")[0].rstrip(".")
@@ -387,8 +399,6 @@ def _raised_error(reply: Raised) -> StudentError:
             else "your code returned something that could not be used"
         )
         text = f"{what} ({first})"
-    own = reply.frames[-MAX_FRAMES:]
-    frames = tuple(Frame(line, clean(function, 80)) for line, function in own)
     return student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
+from grader.errors import JudgeError
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
 from grader.judge.recording import recorder
 from grader.judge.session import Session
@@ -68,7 +69,7 @@ class Student:
         try:
             status = path.stat()
         except FileNotFoundError:
-            raise FileNotFoundError(
+            raise JudgeError(
                 f"{name} is to be run, and there is no {path.name} beside the suite"
             ) from None
         self._session.keep_probe(path.stem, _compiled(path, status.st_mtime_ns, status.st_size))

@@ -146,7 +146,7 @@ def meaning_of(error: BaseException | None) -> TestEnd:
             own = [frame for frame in frames if Path(frame.filename).name.startswith("test_")]
             where = (own or frames)[-1:]
             at = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
-            fault = f"{type(error).__name__}: {error}{at}"
+            fault = f"{type(error).__name__}{at}: {error}"
             return TestEnd(Outcome.ERROR, "", fault=clean(fault, 400))
 
 
@@ -171,11 +171,17 @@ def _student_error(error: StudentError) -> TestEnd:
 
 
 def _known_type(error: StudentError) -> str:
-    """The builtin type of an exception; a name that a student gave could tell what the test put in."""
+    """The builtin type of an exception, or the nearest one that it is based on.
+
+    A name that a student gave could tell what the test put in.
+    """
     name = error.type_name
-    if not isinstance(getattr(builtins, name, None), type):
-        return "an exception"
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    kind = getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
+    return (
+        "an exception" if name == "Exception" else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    )
 
 
 # Where torch's own source found that there is no memory.

@@ -209,6 +209,18 @@ def line_of(tree: ast.Module, qualified_name: str) -> int | None:
     return None
 
 
+def functions_by_line(tree: ast.Module) -> dict[int, str]:
+    """The name of the innermost function or class around each line that stands in one."""
+    names: dict[int, str] = {}
+    # ast.walk comes to what stands outside first.
+    for node in ast.walk(tree):
+        if isinstance(node, _Definition):
+            names |= dict.fromkeys(
+                range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name
+            )
+    return names
+
+
 def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[ForbiddenName]:
     """The forbidden names in the bodies that the rules speak of, in the order of the file.
 

@@ -107,7 +107,9 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     # What it is worth, other tests decide.
     panel = grade("run", "word_count", cwd=students).stdout
     assert "  + word_count  Counting words  2 of 2 tests  passed\n" in panel
-    assert "\nExercises that pass all public tests: 1 of 3\nPublic tests passed. Next: open" in panel
+    assert (
+        "\nExercises that pass all public tests: 1 of 3\nPublic tests passed. Next: open" in panel
+    )
     everything = grade("run", "--all", cwd=students).stdout
     assert "\nTotal: 2 of 4 public tests  marks depend on others\n" in everything
     table = grade("list", cwd=students).stdout

@@ -179,7 +179,7 @@ def test_a_named_mistake_of_a_class_is_told(results: Path) -> None:
     told = {of.student.id: "\n".join(texts("feedback", of)) for of in ClassSource(results)}
     assert "Every width from 1 to the number of values is fine" in told["scaled"]
     assert "Your code raised a KeyError." in told["raises"]
-    assert "Your code raised an exception." in told["odd"]
+    assert "Your code raised a ValueError." in told["odd"]
     assert "Odd_" not in told["odd"].partition("Every width")[2]
 
 

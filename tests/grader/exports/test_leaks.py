@@ -40,10 +40,6 @@ WAYS = {
     "warning's type": "import warnings; warnings.warn('x', type(secret, (UserWarning,), {})); return 2",
     "type of the result": "return type(secret, (), {})()",
     "attribute": "return getattr([], secret)",
-    "function's name": (
-        "space = {}; exec(compile(f'def {secret}(): raise ValueError', 'one/task.py', 'exec'), space); "
-        "space[secret]()"
-    ),
     "module": "__import__(secret)",
     "abort": "import sys, os; sys.stderr.write(secret); sys.stderr.flush(); os._exit(3)",
 }
@@ -61,6 +57,18 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
     for level in (Disclosure.MISTAKE, Disclosure.TITLE, Disclosure.NOTHING):
         read = to_json(disclosed_result(result(exercise), level))
         assert SECRET.encode() not in read
+
+
+def test_a_function_that_the_code_made_up_has_no_name(judged: Callable[..., Judgment]) -> None:
+    made_up = (
+        "space = {}; exec(compile(f'def {secret}(): raise ValueError', 'one/task.py', 'exec'), space); "
+        "space[secret]()"
+    )
+    exercise = judged(f"def answer(secret):\n    {made_up}\n", SUITE, PROBE).result
+    assert exercise.tests[0].place is not None
+    # The function that stands on that line of the file, or none: staff read no other name either.
+    assert exercise.tests[0].place.function in ("answer", "<module>")
+    assert SECRET.encode() not in to_json(result(exercise))
 
 
 def test_of_many_attempts_each_brings_the_type_and_the_line(

@@ -100,7 +100,8 @@ def test_what_a_run_filled_in_is_in_no_name(suite: Path) -> None:
             "Your code raised a RecursionError. A function calls itself without an end.",
         ),
         # A type of the student's own may be called as the input is.
-        (student_error("X_3_25", ("ValueError",), "3.25", ()), "Your code raised an exception."),
+        (student_error("X_3_25", ("ValueError",), "3.25", ()), "Your code raised a ValueError."),
+        (student_error("X_3_25", ("Y_3_25",), "3.25", ()), "Your code raised an exception."),
         (
             student_error("NotImplementedError", ("NotImplementedError",), "3.25", ()),
             "This part is still to be written.",

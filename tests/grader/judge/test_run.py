@@ -141,7 +141,8 @@ def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSo
     )
     first, second = judged(source + SECOND, SUITE).result.tests
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
-    assert "still running line 2, in a\\x1b[31m." in first.message
+    # No function of that name stands there.
+    assert "still running line 2, in <module>." in first.message
 
 
 def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> None:
