@@ -122,7 +122,8 @@ class ExerciseResult(msgspec.Struct, frozen=True):
 
     One that needed no judge is `settled`: missing, unreadable, not Python, or still the stub. `left_out`
     says which tests count for nothing here, for want of a package. In a gradebook `score` is what counts;
-    where that is not what the judge gave, `mark` says what is, and why.
+    where that is not what the judge gave, `mark` says what is, and why. While `held` names odd code in the
+    file, the points are provisional: a person looks first.
     """
 
     name: str
@@ -138,6 +139,14 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     settled: bool = False
     left_out: str = ""
     mark: Mark | None = None
+    held: tuple[str, ...] = ()
+
+    @property
+    def provisional(self) -> str:
+        """A sentence for the student while the points are held, else empty."""
+        if not self.held:
+            return ""
+        return f"Provisional until a person has looked at the file: {'; '.join(self.held)}."
 
     @property
     def untouched(self) -> bool:

@@ -32,6 +32,11 @@ _LONGEST = 1000
 )
 @click.option("--drop", metavar="TEST", help="With --all: let this test count for nobody.")
 @click.option("--give", metavar="TEST", help="With --all: give this test to all who were judged.")
+@click.option(
+    "--release",
+    is_flag=True,
+    help="Let points count that were held: a person has looked at the file.",
+)
 @click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
 @click.option(
     "--reason", metavar="TEXT", default="", help="Why; students read it, and so does every output."
@@ -59,6 +64,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results zoe relu --add -1 --reason "copied the tests" --comment "See me."
       grade adjust results zoe relu --undo
       grade adjust results --all relu --give test_inplace --reason "the text did not say it"
+      grade adjust results zoe relu --release --reason "ctypes only measures the memory"
       grade adjust results --list
     """
     from grader.gradebook import Gradebook, Keeper
@@ -81,6 +87,7 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Raise a usage error for options that mean nothing together."""
     changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
+    changes += ["release"] * options["release"]
     of_test = options["drop"] is not None or options["give"] is not None
     is_numbered = options["undo"] and options["number"] is not None
     wanted = 0 if options["listed"] or is_numbered else 1 if options["for_all"] else 2
@@ -94,6 +101,8 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         raise click.UsageError(
             "--points is for one student; for all there are --add, --drop and --give."
         )
+    if options["for_all"] and options["release"]:
+        raise click.UsageError("--release is for one student's file: name STUDENT and EXERCISE.")
     if of_test and not options["for_all"]:
         raise click.UsageError(
             "A test is dropped or given for the whole class: add --all, and no STUDENT."
@@ -105,7 +114,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         return
     if not changes and not options["comment"].strip():
         raise click.UsageError(
-            "Say what to change: --points, --add, --drop, --give, --comment or --undo."
+            "Say what to change: --points, --add, --drop, --give, --release, --comment or --undo."
         )
     if changes and not options["reason"].strip():
         raise click.UsageError('Say why with --reason "…": it stands beside the points.')
@@ -159,14 +168,21 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], au
     from grader.judge.scoring import rounded
 
     student, exercise = _target(keeper, names, options)
-    kind = next((kind for kind in Kind if options[kind.value] is not None), Kind.ADD)
-    of_test = kind in (Kind.DROP, Kind.GIVE)
+    given = (Kind.POINTS, Kind.DROP, Kind.GIVE)
+    kind = next((kind for kind in given if options[kind.value] is not None), Kind.ADD)
+    kind = Kind.RELEASE if options["release"] else kind
+    about = {
+        Kind.DROP: options["drop"],
+        Kind.GIVE: options["give"],
+        Kind.RELEASE: _held_file(keeper, student, exercise.name) if options["release"] else "",
+    }
+    points = {Kind.POINTS: options["points"], Kind.ADD: options["add"]}
     correction = Correction(
         student=student,
         exercise=exercise.name,
-        test=options[kind.value] if of_test else "",
+        test=about.get(kind, ""),
         kind=kind,
-        points=0.0 if of_test else rounded(options[kind.value] or 0.0),
+        points=rounded(points.get(kind) or 0.0),
         reason=_one_line(options["reason"]),
         comment=_one_line(options["comment"]),
         author=_one_line(author),
@@ -176,6 +192,19 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], au
     effect = _show_change(keeper, correction, lambda: keeper.correct(correction))
     if kind is Kind.DROP and effect.lost:
         click.echo("--give in its place would take points from nobody.", err=True)
+
+
+def _held_file(book: Gradebook, student: str, exercise: str) -> str:
+    """The digest of the file whose points are held; raises SubmissionError where none are."""
+    from hashlib import sha256
+
+    from grader.errors import SubmissionError
+
+    entry = book.entry_of(student)
+    exercises = entry.result.exercises if entry is not None else ()
+    if entry is None or not any(each.name == exercise and each.held for each in exercises):
+        raise SubmissionError(f"No points of {student} for {exercise} are held.")
+    return sha256(book.sources(entry)[exercise]).hexdigest()
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:

@@ -14,13 +14,14 @@ from grader.cli.options import DISCLOSURES, anonymous_option, disclosure, was_gi
 from grader.exports import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from grader.exports.files import ClassFormat, Options, StudentFormat
     from grader.results import Entry
 
 _STDOUT = Path("-")
 _LONGEST_NOTE = 1000
+_MOST_NAMES = 10
 
 
 class _FormatOption(click.Option):
@@ -182,16 +183,46 @@ def export(
         feedback=feedback,
         layout=layout,
     )
+    entries = _Held(_entries(source, anonymous))
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
-        _write_class(chosen, _entries(source, anonymous), output, options)
+        _write_class(chosen, entries, output, options)
     elif source.is_dir():
         if output == _STDOUT:
             raise click.UsageError(f"{name} is one file a student: name a folder with -o.")
-        _write_students(chosen, _entries(source, anonymous), output, options)
+        _write_students(chosen, entries, output, options)
     else:
         _write_one(chosen, source, output, options)
+    _tell(entries.notes())
+
+
+class _Held:
+    """Entries, and a note on those whose points are provisional."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = entries
+        self._students: dict[str, None] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        for entry in self._entries:
+            if any(exercise.held for exercise in entry.result.exercises):
+                self._students[entry.student.id] = None
+            yield entry
+
+    def notes(self) -> list[str]:
+        """The note for the terminal; none where no points are provisional."""
+        if not self._students:
+            return []
+        names = ", ".join(list(self._students)[:_MOST_NAMES])
+        more = f" and {len(self._students) - _MOST_NAMES} more" * (
+            len(self._students) > _MOST_NAMES
+        )
+        note = (
+            f"Points of {names}{more} are provisional, for odd code in a file, and are written as they "
+            "stand. `grade show` says what is odd; `grade adjust --release` lets them count."
+        )
+        return [note]
 
 
 def _entries(source: Path, anonymous: bool) -> Iterable[Entry]:

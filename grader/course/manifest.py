@@ -125,7 +125,12 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
 class Exercise(
     ReleasedExercise, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One exercise of the manifest; a key of its own here judges, and students never see it."""
+    """One exercise of the manifest; a key of its own here judges, and students never see it.
+
+    `ordinary` are names that would be odd in a student's file, and that answers of this exercise need.
+    """
+
+    ordinary: tuple[_Text, ...] = ()
 
     @property
     def operators(self) -> frozenset[str]:

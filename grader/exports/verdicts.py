@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from grader.judge.scoring import Share, change, scaled, shares, shares_that_count
+from grader.judge.scoring import Share, change, judged_points, scaled, shares, shares_that_count
 from grader.results import (
     Entry,
     ExerciseResult,
@@ -101,14 +101,15 @@ def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[
 def change_of_points(exercise: ExerciseResult) -> TestResult | None:
     """What a policy and corrections made of the points, as a test; None where nothing is to be said."""
     mark = exercise.mark
-    reasons = [text for text in (*mark.reasons, mark.comment) if text] if mark else []
+    texts = (exercise.provisional, *mark.reasons, mark.comment) if mark else (exercise.provisional,)
+    reasons = [text for text in texts if text]
     added = change(exercise) / 100
-    if mark is None or not (added or reasons):
+    if not (added or reasons):
         return None
     points = f"{number(exercise.score)} points count"
     return TestResult(
         name="points_that_count",
-        title=f"{points}, not {number(mark.judged)}" if added else points,
+        title=f"{points}, not {number(judged_points(exercise))}" if added else points,
         visibility=Visibility.PUBLIC,
         outcome=Outcome.FAILED if added < 0 else Outcome.PASSED,
         score=added,

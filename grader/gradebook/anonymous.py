@@ -257,6 +257,7 @@ class _Hiding:
             )
         return msgspec.structs.replace(
             result,
+            held=tuple(map(self.text, result.held)),
             message=self.text(result.message),
             output=self.text(result.output),
             tests=tuple(map(self._test, result.tests)),

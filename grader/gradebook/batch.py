@@ -23,8 +23,9 @@ from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
+    held,
     most_pressing_first,
-    suspicious_in,
+    ordinary_in,
 )
 from grader.gradebook.standing import NOT_YET
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
@@ -163,8 +164,8 @@ class _Batch:
         self._options, self._progress = options, progress
         self._policy = policy_of(course, book.fact("policy_file"))
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
-        self._in_stubs = {
-            e.id: suspicious_in(course.stub(e).read_bytes()) for e in course.exercises
+        self._ordinary = {
+            e.id: ordinary_in(e, course.stub(e).read_bytes()) for e in course.exercises
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
         self.asking = Asking(book, course, self._exercises)
@@ -242,10 +243,13 @@ class _Batch:
         # Time runs out on a busy machine, too: a time-out is not kept as the verdict for ever.
         if verdict is not None and (key.key in self._judged_now or not _timed_out(verdict[0])):
             self._known += 1
-            if self._book.has(attempt, exercise.id, key.key):
-                self._look_at(question, verdict[0])
+            result, environment = verdict
+            # What is odd may be known only since then.
+            held = self._held(question, result)
+            if result.held == held and self._book.has(attempt, exercise.id, key.key):
+                self._look_at(question, result)
             else:
-                self._keep(question, *verdict)
+                self._keep(question, result, environment)
             return True
         settled = settle(self._course, exercise, file, self._options)
         if settled is None:
@@ -268,13 +272,20 @@ class _Batch:
 
     def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
         attempt, _, _, key = question
+        result = msgspec.structs.replace(result, held=self._held(question, result))
         self._book.keep(attempt, key, self._options.seed, result, environment)
         self._look_at(question, result)
 
+    def _held(self, question: _Question, result: ExerciseResult) -> tuple[str, ...]:
+        """Why a person looks at the file before its points count."""
+        source = question.file.source
+        if source is None or result.untouched:
+            return ()
+        return held(source, self._ordinary[question.exercise.id])
+
     def _look_at(self, question: _Question, result: ExerciseResult) -> None:
         attempt, exercise, file, _ = question
-        in_stub = self._in_stubs[exercise.id]
-        self._attention += attention(attempt.student, exercise, file, in_stub, result)
+        self._attention += attention(attempt.student, exercise, file, result)
         self._progress.judged(attempt.student, result)
 
     def _complete(self, student: str) -> None:

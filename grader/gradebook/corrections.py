@@ -24,6 +24,7 @@ class Kind(enum.Enum):
     ADD = "add"
     DROP = "drop"
     GIVE = "give"
+    RELEASE = "release"
 
 
 _OF_TESTS = (Kind.DROP, Kind.GIVE)
@@ -32,6 +33,7 @@ _OF_TESTS = (Kind.DROP, Kind.GIVE)
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
     """One correction: of one student or, without, of all; of a `test` where it is dropped or given.
 
+    A release is of one file, whose digest stands in the place of a test: another file is held again.
     `judged` is what the judge gave when it was made, for one student. It holds until it is `undone_at` some
     time; times are ISO 8601 in UTC.
     """
@@ -75,6 +77,11 @@ def holding(
         and not each.undone_at
         and (each.student == student or (each.student == "" and is_judged))
     ]
+
+
+def released(corrections: Iterable[Correction], source: str) -> bool:
+    """Whether a person has looked at the file with this digest, and let its points count."""
+    return any(each.kind is Kind.RELEASE and each.test == source for each in corrections)
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
@@ -153,6 +160,8 @@ def refuse_pointless(
         raise SubmissionError(
             f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
         )
+    if correction.kind is Kind.RELEASE:
+        return
     holds = [each for each in made if not each.undone_at and each.exercise == exercise.name]
     if correction.kind is Kind.ADD and points and correction.student:
         _refuse_beside_final(correction, holds)
@@ -196,6 +205,8 @@ def correction_words(correction: Correction) -> str:
             return f"{correction.test} dropped"
         case Kind.GIVE:
             return f"{correction.test} given to all"
+        case Kind.RELEASE:
+            return "released"
         case Kind.ADD if not correction.points:
             return "a comment"
     words = _words(correction)
@@ -214,6 +225,8 @@ def _words(correction: Correction) -> str:
             return "dropped and counts for nobody"
         case Kind.GIVE:
             return "given to all"
+        case Kind.RELEASE:
+            return "A person has looked at the file"
 
 
 def _sentence(words: str, reason: str) -> str:

@@ -1,21 +1,21 @@
 """Entries that a person should look at after a batch: faults of ours, time-outs, unreadable files, odd code.
 
 Nothing here changes a score, and nothing here is a verdict on a student: an import of `ctypes` may have an
-innocent reason. It is a list of where to look first.
+innocent reason. It is a list of where to look first. Points of a file with odd code are held until then.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from grader.course.manifest import Exercise
-from grader.gradebook.odd_code import odd_code, ways_around
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
+from grader.submissions.odd_code import odd_code, odd_names
 from grader.submissions.source import decode
 from grader.text import counted
 
@@ -36,76 +36,61 @@ class Reason(enum.Enum):
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """One thing to look at; `exercise` names several where it is the same in each.
-
-    `line` is the first one in the file, or 0 where it is about the whole file.
-    """
+    """One thing to look at; `exercise` names several where it is the same in each."""
 
     kind: Reason
     student: str
     exercise: str
     what: str
-    line: int = 0
-
-    @property
-    def text(self) -> str:
-        """What to look at, and on which line."""
-        return f"line {self.line} {self.what}" if self.line else self.what
 
 
 # A student with thousands of odd lines must not bury what others did.
 _MOST_ENTRIES = 5
 _MOST_NAMES = 5
-_LINES = re.compile(r" \(and on \d+ more lines?\)")
+_LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
 def attention(
-    student: str,
-    exercise: Exercise,
-    handed: ExerciseFile,
-    in_stub: frozenset[str],
-    result: ExerciseResult,
+    student: str, exercise: Exercise, handed: ExerciseFile, result: ExerciseResult
 ) -> tuple[Attention, ...]:
-    """At most five entries on one exercise of one student; the last one counts the rest.
-
-    `in_stub` is what `suspicious_in` finds in the stub, and a student had from it.
-    """
-    entries = [
-        Attention(kind, student, exercise.id, what, line)
-        for kind, line, what in _reasons(exercise, handed, in_stub, result)
-    ]
-    if (more := len(entries) - _MOST_ENTRIES) <= 0:
-        return tuple(entries)
-    *shown, last = entries[:_MOST_ENTRIES]
-    what = f"{last.what}; and {counted(more, 'more thing')} of this kind"
-    return (*shown, msgspec.structs.replace(last, what=what))
+    """The entries on one exercise of one student."""
+    return tuple(
+        Attention(kind, student, exercise.id, what) for kind, what in _reasons(handed, result)
+    )
 
 
-def _reasons(
-    exercise: Exercise, handed: ExerciseFile, in_stub: frozenset[str], result: ExerciseResult
-) -> Iterator[tuple[Reason, int, str]]:
+def _reasons(handed: ExerciseFile, result: ExerciseResult) -> Iterator[tuple[Reason, str]]:
     if result.status is Status.UNJUDGED:
-        yield Reason.FAULT, 0, result.message
+        yield Reason.FAULT, result.message
     if (problem := _problem(handed)) is not None:
-        yield problem, 0, handed.problem if handed.source is None else result.message
+        yield problem, handed.problem if handed.source is None else result.message
     if handed.source is not None and not _is_text(handed.source):
-        yield Reason.UNREADABLE, 0, result.message
+        yield Reason.UNREADABLE, result.message
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
-        yield Reason.TIMEOUT, 0, late.message or result.message
-    if handed.source is not None and not result.untouched:
-        for what, lines in odd_code(handed.source).items():
-            if what not in in_stub:
-                more = f" (and on {counted(len(lines) - 1, 'more line')})" if lines[1:] else ""
-                yield Reason.FORGER, lines[0], f"{what}{more}"
-        ways = ways_around(handed.source) if exercise.operators else {}
-        if names := sorted(ways.keys() - in_stub, key=lambda name: (ways[name], name)):
-            shown = ", ".join(names[:_MOST_NAMES])
-            yield (
-                Reason.FORGER,
-                ways[names[0]],
-                f"names {shown}: a way around what forbids operators",
-            )
+        yield Reason.TIMEOUT, late.message or result.message
+    for what in result.held:
+        yield Reason.FORGER, what
+
+
+def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
+    """Why the points of a file are held: its odd code with the lines, at most five entries."""
+    oddities = odd_code(source, ordinary)
+    texts = [f"line {oddity.line} {oddity.what}{_more(oddity.times - 1)}" for oddity in oddities]
+    if (more := len(texts) - _MOST_ENTRIES) > 0:
+        texts[_MOST_ENTRIES - 1 :] = [
+            f"{texts[_MOST_ENTRIES - 1]}; and {counted(more, 'more thing')} of this kind"
+        ]
+    return tuple(texts)
+
+
+def _more(lines: int) -> str:
+    return f" (and on {counted(lines, 'more line')})" if lines else ""
+
+
+def ordinary_in(exercise: Exercise, stub: bytes) -> frozenset[str]:
+    """What is not odd in an answer: what the stub holds, and what the course names."""
+    return odd_names(stub) | frozenset(exercise.ordinary)
 
 
 def passed_over(student: str, exercise: Exercise, handed: ExerciseFile) -> Iterator[Attention]:
@@ -134,17 +119,12 @@ def nothing_found(
             yield Attention(Reason.UNREADABLE, student, _listed(names), what)
 
 
-def suspicious_in(source: bytes) -> frozenset[str]:
-    """Odd code and ways around in a file, without their lines."""
-    return frozenset({*odd_code(source), *ways_around(source)})
-
-
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     """The entries by kind and student; one that is the same in several exercises stands once."""
-    first: dict[tuple[Reason, str, str, int], Attention] = {}
-    exercises: dict[tuple[Reason, str, str, int], list[str]] = {}
+    first: dict[tuple[Reason, str, str], Attention] = {}
+    exercises: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
-        key = entry.kind, entry.student, entry.what, entry.line
+        key = entry.kind, entry.student, entry.what
         first.setdefault(key, entry)
         exercises.setdefault(key, []).append(entry.exercise)
     merged = [
@@ -181,7 +161,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         key = entry.kind, place, _bare(entry.what)
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
         ranks[key] = min(rank, ranks.get(key, rank))
-        texts.setdefault(key, {})[entry.text] = None
+        texts.setdefault(key, {})[entry.what] = None
         students.setdefault(key, {})[entry.student] = None
         exercises.setdefault(key, {}).update(dict.fromkeys(entry.exercise.split(", ")))
     groups: dict[Reason, list[AttentionGroup]] = {}
@@ -197,7 +177,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
 
 
 def _bare(what: str) -> str:
-    """What is odd, without on how many lines."""
+    """What is odd, without the lines."""
     return _LINES.sub("", what)
 
 

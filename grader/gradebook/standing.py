@@ -17,10 +17,12 @@ import msgspec
 from grader.gradebook.cells import read_environment, read_result, read_stubs
 from grader.gradebook.corrections import (
     Correction,
+    Kind,
     corrected,
     holding,
     of_tests,
     rejudged,
+    released,
 )
 from grader.gradebook.policy import Counted, HandedIn
 from grader.gradebook.work import Attempt, Work
@@ -213,6 +215,9 @@ class ClassStanding:
     ) -> ExerciseResult | None:
         result = row.result if row is not None else self._nothing(exercise, choice)
         held = holding(self._corrections.get(exercise, ()), work.student.id, exercise, result)
+        if result is not None and choice is not None and released(held, choice.source):
+            result = msgspec.structs.replace(result, held=())
+        held = [each for each in held if each.kind is not Kind.RELEASE]
         if result is None or not (held or self._has_policy):
             return result
         judged = rejudged(result, held)
@@ -235,7 +240,9 @@ class ClassStanding:
             attempt=choice.attempt.number if choice is not None else 0,
             submitted_at=choice.submitted_at if choice is not None else "",
         )
-        return msgspec.structs.replace(judged, score=after.points, mark=mark)
+        # Who set the points has looked at the file.
+        held_for = () if after.final else result.held
+        return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held_for)
 
     def _nothing(self, exercise: str, choice: Choice | None) -> ExerciseResult | None:
         """Where there is no verdict: nothing was handed in, or it is not judged yet."""

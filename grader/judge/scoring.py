@@ -251,13 +251,13 @@ def shares(exercise: ExerciseResult) -> list[Share]:
 
     Hundredths are dealt out as integers, so that they add up exactly whichever test is rounded up.
     """
-    score, worth = hundredths(_judged(exercise)), hundredths(exercise.max_score)
+    score, worth = hundredths(judged_points(exercise)), hundredths(exercise.max_score)
     return _shared(exercise, score, worth - score)
 
 
 def change(exercise: ExerciseResult) -> int:
     """What a policy and corrections added to the points of the judge, or took off, in hundredths."""
-    return hundredths(exercise.score) - hundredths(_judged(exercise))
+    return hundredths(exercise.score) - hundredths(judged_points(exercise))
 
 
 def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
@@ -276,7 +276,8 @@ def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
     return _shared(exercise, score, worth - score + added), Share(0, -added)
 
 
-def _judged(exercise: ExerciseResult) -> float:
+def judged_points(exercise: ExerciseResult) -> float:
+    """The points that the judge gave, whatever a policy or a person made of them."""
     return exercise.score if exercise.mark is None else exercise.mark.judged
 
 

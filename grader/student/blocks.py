@@ -246,7 +246,7 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
 
 def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
     """What else there is to say of the points: what was left out, what a policy or a person changed."""
-    notes = [Note(exercise.left_out)] if exercise.left_out else []
+    notes = [Note(text) for text in (exercise.left_out, exercise.provisional) if text]
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
             notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))

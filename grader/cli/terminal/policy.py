@@ -160,6 +160,8 @@ def _exercise_lines(
         yield Text("    nothing was handed in")
     for correction in corrections:
         yield from hang(console, Text("    "), correction_line(correction, policy.zone))
+    if result.provisional:
+        yield from hang(console, Text("    "), Text(clean(result.provisional, _LONGEST), "yellow"))
     if result.mark is not None:
         # What is said with it in every output.
         for reason in filter(None, (*result.mark.reasons, result.mark.comment)):

@@ -86,10 +86,11 @@ def _remarks(entry: Entry) -> str:
 
 def _remark(exercise: ExerciseResult) -> str:
     """Why the points of an exercise are not those of the judge, and what else was said of it."""
+    held = f"{exercise.name}: {exercise.provisional}" if exercise.held else ""
     mark = exercise.mark
     if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
-        return ""
-    texts = (f"{exercise.name}: judged {number(mark.judged)}.", *mark.reasons, mark.comment)
+        return held
+    texts = (held, f"{exercise.name}: judged {number(mark.judged)}.", *mark.reasons, mark.comment)
     return " ".join(filter(None, texts))
 
 

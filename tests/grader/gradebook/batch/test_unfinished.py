@@ -81,7 +81,8 @@ def test_who_is_not_judged_yet_has_no_total(school: School) -> None:
     assert "not at its end" in report.stderr
     assert school.batch().returncode == 0
     assert school.entries()["cem"].result.exercises[0].status is Status.TIMEOUT
-    assert export(school.results).stderr == ""
+    # What fay handed in calls os._exit.
+    assert export(school.results).stderr.startswith("Points of fay are provisional")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")

@@ -43,7 +43,7 @@ def gradient_error(x):
 def check_gradients(x):
     try:
         ag.gradcheck(gelu, (x.detach().double().clone().requires_grad_(),))
-    except ag.gradcheck.__globals__["GradcheckError"]:
+    except RuntimeError:
         return False
     else:
         return True

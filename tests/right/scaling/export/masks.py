@@ -1,4 +1,5 @@
 # right: a mask as a factor, an example of its own size, ONNX by way of a file, a class for the modes
+import inspect
 import os
 import tempfile
 
@@ -54,7 +55,7 @@ def to_torchscript(model):
 def to_exported(model, example):
     with Modes(model) as m:
         shapes = {"input": {0: torch.export.Dim("n", min=1, max=1_000_000)}}
-        names = m.forward.__code__.co_varnames[1:2]
+        names = list(inspect.signature(m.forward).parameters)
         return torch.export.export(m, (two(example),), dynamic_shapes={names[0]: shapes["input"]})
 
 

@@ -1,0 +1,419 @@
+"""Odd code: what attacks on a grader use and solutions rarely need.
+
+Nothing here proves anything, and a way around each rule can be found: a person looks at what is found, and the
+points are provisional until then. Rules name what is ordinary where the code of courses allows it (modules,
+names with two underscores), and what is odd elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from grader.submissions.source import parse
+
+
+class Oddity(NamedTuple):
+    """Something odd: its `name` as a course allows it, a sentence, the first line, and how many there are."""
+
+    name: str
+    what: str
+    line: int
+    times: int = 1
+
+
+# Modules whose parts are ordinary, but for those in _ODD.
+_ORDINARY_MODULES = re.compile(
+    "__future__|abc|argparse|array|base64|bisect|collections|contextlib|copy|csv|dataclasses|datetime|decimal|doctest|"
+    "enum|fractions|functools|hashlib|heapq|io|itertools|json|logging|math|matplotlib|numbers|numpy|operator|os|"
+    "pathlib|platform|pprint|random|re|secrets|shutil|statistics|string|struct|sys|tempfile|textwrap|time|timeit|torch|"
+    "tqdm|types|typing|typing_extensions|uuid|warnings|zlib"
+)
+# Modules of which only these parts are ordinary.
+_ORDINARY_PARTS = {
+    "gc": {"collect", "disable", "enable", "isenabled"},
+    "inspect": {"Parameter", "Signature", "isclass", "isfunction", "signature"},
+    "sys": {
+        "argv",
+        "byteorder",
+        "exit",
+        "float_info",
+        "getsizeof",
+        "maxsize",
+        "platform",
+        "stderr",
+        "stdout",
+        "version",
+        "version_info",
+    },
+}
+_WHY = {
+    "atexit": "runs code when the process ends",
+    "builtins": "holds what every module uses",
+    "ctypes": "reaches into the process's memory",
+    "gc": "reaches into the process's objects",
+    "grader": "is the grader",
+    "importlib": "changes what imports bring",
+    "inspect": "reads other code's frames",
+    "mmap": "maps memory",
+    "multiprocessing": "starts processes",
+    "pickle": "runs what a file says",
+    "pytest": "is the judge's tool",
+    "_pytest": "is the judge's tool",
+    "requests": "opens connections",
+    "signal": "handles signals",
+    "socket": "opens connections",
+    "subprocess": "starts programs",
+    "threading": "runs beside what is judged",
+    "urllib": "opens connections",
+    "weakref": "is called when an object goes",
+}
+_UNUSUAL = "is rarely needed"
+
+# Dotted names that are odd, and all below them.
+_ODD = re.compile(
+    r"os\.(_exit|abort|dup2?|exec\w+|fork\w*|kill\w*|memfd_create|pidfd_open|pipe2?|popen|posix_spawn\w*|"
+    r"setuid|spawn\w+|system|wait\w*)"
+    r"|types\.(CodeType|FrameType|FunctionType|ModuleType|TracebackType)"
+    r"|typing\.(ForwardRef|get_type_hints)"
+    r"|numpy\.(ctypeslib|_\w+)"
+    r"|logging\.(currentframe|_\w+)"
+    r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
+    r"|torch\.autograd\.profiler"
+    r"|torch\.utils\.(cpp_extension|hooks)"
+    r"|torch\.nn\.modules\.module\.register_module_\w+"
+    # What libraries keep for themselves.
+    r"|torch(\.\w+)*?\._(?!_|foreach_|pytree|broadcast_coalesced|C\._set_grad|set_grad|calculate_fan_in)\w+"
+)
+_SWITCHES = ("torch.backends.",)
+# Of these many answers get a function by its name, as `getattr(nn.init, name)`.
+_PUBLIC_NAMES = re.compile(r"(torch|numpy|math)\b")
+_NUMBERS = re.compile(r"(math|torch|numpy)\.(e|inf|nan|pi)")
+
+_BUILTINS = frozenset(
+    [
+        "__build_class__",
+        "__builtins__",
+        "__import__",
+        "__loader__",
+        "__spec__",
+        "breakpoint",
+        "chr",
+        "compile",
+        "delattr",
+        "eval",
+        "exec",
+        "globals",
+    ]
+)
+_FRAMES = re.compile(
+    r"(ag|co|cr|gi|tb)_[a-z]+|f_(back|builtins|code|globals|lasti|lineno|locals|trace\w*)"
+)
+_DUNDER = re.compile(r"__[a-z_]+__")
+_ORDINARY_DUNDERS = re.compile(
+    "__("
+    "abs|add|all|and|annotations|array|author|bool|call|class|contains|defaults|delitem|dict|div|doc|docformat|"
+    "enter|eq|exit|file|float|floordiv|format|future|ge|getattr|getitem|getitems|getstate|gt|hash|iadd|imul|index|init|int|"
+    "invert|isub|iter|itruediv|le|len|lt|main|matmul|missing|mod|module|mro|mul|name|ne|neg|new|next|or|pos|post_init|pow|"
+    "qualname|radd|reduce|repr|reversed|rmatmul|rmul|round|rpow|rsub|rtruediv|setattr|setitem|setstate|slots|"
+    "str|sub|truediv|version|xor"
+    ")__"
+)
+_PIECE = re.compile(r"^__[a-z]|[a-z]__$|\.__")
+# A docstring may speak of anything.
+_LONGEST_TEXT = 200
+_WORDS = ("_exit", "conftest", "/proc/", "results.json", "tests/hidden", "solutions/")
+
+# A class that is reached through an instance, as in `type(model).forward = ...`.
+_CLASS = "type()"
+_MAPPING = ".__dict__"
+_CHANGES = frozenset(
+    ("update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__")
+)
+_LONGEST_NAME = 200
+_MOST_ROUNDS = 4
+_MOST_MEANINGS = 8
+
+
+def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...]:
+    """What is odd in a file, in its order; names in `ordinary`, and those below them, are not.
+
+    A file that cannot be parsed has nothing odd: it is not judged either.
+    """
+    try:
+        findings = sorted(_Search(parse(source)).findings(), key=lambda finding: finding[2])
+    except SyntaxError:
+        return ()
+    except RecursionError:
+        return (Oddity("nested", "or another one is nested too deeply to be looked at", 1),)
+    oddities: dict[str, Oddity] = {}
+    for name, what, line in findings:
+        if any(f"{name}.".startswith(f"{allowed}.") for allowed in ordinary):
+            continue
+        first = oddities.get(what)
+        times = 1 if first is None else first.times + 1
+        oddities[what] = Oddity(name, what, line if first is None else first.line, times)
+    return tuple(oddities.values())
+
+
+def odd_names(source: bytes) -> frozenset[str]:
+    """The names of what is odd in a file, as `ordinary` takes them."""
+    return frozenset(oddity.name for oddity in odd_code(source))
+
+
+_Finding = tuple[str, str, int]
+
+
+class _Search:
+    """One look through a syntax tree, in which names are normalized."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+        self._nodes = list(ast.walk(tree))
+        self._docstrings = {
+            id(node.body[0].value)
+            for node in self._nodes
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        # Attributes and subscripts within a longer chain, which is looked at as a whole.
+        self._inner = {id(node.value) for node in self._nodes if isinstance(node, ast.Attribute)}
+        self._functions = {
+            node.name: node for node in self._nodes if isinstance(node, ast.FunctionDef)
+        }
+        self._meanings: dict[str, set[str]] = {}
+        self._learned = False
+        self._bind()
+
+    # --- what names stand for ---------------------------------------------------------------------
+
+    def _bind(self) -> None:
+        """Find what each name may stand for, whatever function it is in: a dotted name of an import."""
+        for node in self._nodes:
+            match node:
+                case ast.Import(names=aliases):
+                    for alias in aliases:
+                        top = alias.name.partition(".")[0]
+                        self._add(alias.asname or top, {alias.name if alias.asname else top})
+                case ast.ImportFrom(module=str(module), names=aliases):
+                    for alias in aliases:
+                        self._add(alias.asname or alias.name, {f"{module}.{alias.name}"})
+        # What one assignment binds, an earlier line may use: a function is called further below.
+        for _ in range(_MOST_ROUNDS):
+            self._learned = False
+            for node in self._nodes:
+                self._bind_by(node)
+            if not self._learned:
+                return
+
+    def _add(self, name: str, meanings: set[str]) -> None:
+        known = self._meanings.setdefault(name, set())
+        # A name that stands for more than these is seen by one of them.
+        if len(known) < _MOST_MEANINGS and not meanings <= known:
+            known |= meanings
+            self._learned = True
+
+    def _bind_by(self, node: ast.AST) -> None:
+        """Bind the names that a node assigns."""
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, value)
+            case ast.NamedExpr(target=target, value=value):
+                self._assign(target, value)
+            case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+                self._assign_all(target, self._paths(value))
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                self._assign_all(target, self._paths(value))
+            case ast.Call(func=ast.Name(id=name)) if name in self._functions:
+                self._bind_arguments(self._functions[name].args, node)
+            case ast.Call(func=ast.Lambda(args=arguments)):
+                self._bind_arguments(arguments, node)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        match target, value:
+            case (
+                ast.Tuple(elts=targets) | ast.List(elts=targets),
+                ast.Tuple(elts=values) | ast.List(elts=values),
+            ) if len(targets) == len(values):
+                for pair in zip(targets, values, strict=True):
+                    self._assign(*pair)
+            case _:
+                self._assign_all(target, self._paths(value))
+
+    def _assign_all(self, target: ast.expr, paths: set[str]) -> None:
+        if paths:
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    self._add(node.id, paths)
+
+    def _bind_arguments(self, parameters: ast.arguments, call: ast.Call) -> None:
+        names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        for name, value in zip(names, call.args, strict=False):
+            self._add(name, self._paths(value))
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                self._add(keyword.arg, self._paths(keyword.value))
+
+    def _paths(self, node: ast.expr | None) -> set[str]:
+        """The dotted names that an expression may stand for; a container stands for what is in it."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        roots: set[str] = set()
+        match node:
+            case ast.Name(id=name):
+                roots = self._meanings.get(name, set())
+            case ast.Tuple(elts=values) | ast.List(elts=values) | ast.Set(elts=values):
+                roots = set().union(*map(self._paths, values))
+            case ast.Dict(values=values):
+                roots = set().union(*map(self._paths, values))
+            case ast.Subscript(value=value):
+                roots = self._paths(value)
+            case ast.Starred(value=value) | ast.NamedExpr(value=value):
+                roots = self._paths(value)
+            case ast.IfExp(body=first, orelse=second):
+                roots = self._paths(first) | self._paths(second)
+            case ast.BoolOp(values=values):
+                roots = set().union(*map(self._paths, values))
+            case ast.Call(func=ast.Name(id="type"), args=[_]):
+                roots = {_CLASS}
+            case ast.Call(func=ast.Name(id="vars"), args=[value]):
+                roots = {path + _MAPPING for path in self._paths(value)}
+            case ast.Call(
+                func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]
+            ):
+                roots = {f"{path}.{name}" for path in self._paths(value)}
+        if "__class__" in parts:
+            roots, parts = {_CLASS}, parts[: parts.index("__class__")]
+        paths = {".".join([root, *parts[::-1]])[:_LONGEST_NAME] for root in roots}
+        return {path for path in paths if not _NUMBERS.match(path)}
+
+    # --- what is odd ------------------------------------------------------------------------------
+
+    def findings(self) -> Iterator[_Finding]:
+        for node in self._nodes:
+            yield from self._of_import(node)
+            yield from self._of_name(node)
+            yield from self._of_write(node)
+            yield from self._of_class(node)
+            yield from self._of_text(node)
+        for statement in self._tree.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__":
+                yield "__getattr__", "defines __getattr__ of its module", statement.lineno
+
+    def _of_import(self, node: ast.AST) -> Iterator[_Finding]:
+        match node:
+            case ast.Import(names=aliases):
+                for alias in aliases:
+                    yield from _odd_module(alias.name, node.lineno)
+            case ast.ImportFrom(module=str(module), names=aliases):
+                for alias in aliases:
+                    yield from _odd_module(module, node.lineno, alias.name)
+
+    def _of_name(self, node: ast.AST) -> Iterator[_Finding]:
+        match node:
+            case ast.Name(id=name) if name in _BUILTINS:
+                yield name, f"uses {name}", node.lineno
+            case ast.Attribute(attr=name):
+                if _FRAMES.fullmatch(name) or _is_odd_dunder(name):
+                    yield name, f"uses {name}", node.lineno
+                if id(node) not in self._inner:
+                    for path in sorted(self._paths(node)):
+                        yield from _odd_path(path, node.lineno)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if _is_odd_dunder(name):
+                    yield name, f"defines {name}", node.lineno
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[owner, name, *_]):
+                if isinstance(name, ast.Constant):
+                    for path in sorted(self._paths(node)):
+                        yield from _odd_path(path, node.lineno)
+                else:
+                    for path in sorted(self._paths(owner)):
+                        if not _PUBLIC_NAMES.match(path):
+                            yield path, f"gets a computed name of {path}", node.lineno
+
+    def _of_write(self, node: ast.AST) -> Iterator[_Finding]:
+        match node:
+            case ast.Attribute(ctx=ast.Store() | ast.Del(), value=owner, attr=name):
+                if name == "__class__":
+                    yield name, "changes the class of an object", node.lineno
+                for path in sorted(self._paths(owner)):
+                    yield from _odd_write(f"{path}.{name}", node.lineno)
+            case ast.Subscript(ctx=ast.Store() | ast.Del(), value=owner):
+                for path in sorted(self._paths(owner)):
+                    if _MAPPING in f"{path}.":
+                        yield from _odd_write(path, node.lineno)
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]):
+                for path in sorted(self._paths(owner)):
+                    yield from _odd_write(path, node.lineno)
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _CHANGES:
+                for path in sorted(self._paths(owner)):
+                    if path.endswith(_MAPPING):
+                        yield from _odd_write(path, node.lineno)
+            case ast.Call(func=ast.Attribute(attr="__setattr__"), args=[owner, _, _]):
+                for path in sorted(self._paths(owner)):
+                    yield from _odd_write(path, node.lineno)
+
+    def _of_class(self, node: ast.AST) -> Iterator[_Finding]:
+        match node:
+            case ast.ClassDef(bases=bases, keywords=keywords):
+                if keywords:
+                    yield "metaclass", "gives a class keywords, such as a metaclass", node.lineno
+                for base in bases:
+                    if isinstance(base, ast.Call) or _CLASS in self._paths(base):
+                        yield "type", "builds a class on a computed one", node.lineno
+                    elif isinstance(base, ast.Name) and base.id == "type":
+                        yield "metaclass", "defines a metaclass", node.lineno
+            case ast.Call(func=ast.Name(id="type"), args=[_, _, _, *_]):
+                yield "type", "builds a class by type()", node.lineno
+
+    def _of_text(self, node: ast.AST) -> Iterator[_Finding]:
+        match node:
+            case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
+                if id(node) in self._docstrings:
+                    return
+                for word in _WORDS:
+                    if word in text:
+                        yield word, f"names {word!r}", node.lineno
+                if _PIECE.search(_ORDINARY_DUNDERS.sub("", text)):
+                    yield text, f"names {text!r}", node.lineno
+
+
+def _odd_module(module: str, line: int, part: str = "") -> Iterator[_Finding]:
+    top = module.partition(".")[0]
+    path = f"{module}.{part}" if part else module
+    if not _ORDINARY_MODULES.fullmatch(top) and top not in _ORDINARY_PARTS:
+        yield top, f"imports {top}, which {_WHY.get(top, _UNUSUAL)}", line
+    elif part == "*":
+        return
+    else:
+        yield from _odd_path(path, line)
+
+
+def _odd_path(path: str, line: int) -> Iterator[_Finding]:
+    top, _, rest = path.partition(".")
+    part = rest.partition(".")[0]
+    if top in _ORDINARY_PARTS and part and part not in _ORDINARY_PARTS[top]:
+        yield (
+            f"{top}.{part}",
+            f"uses {top}.{part}" + (f": {top} {_WHY[top]}" if top in _WHY else ""),
+            line,
+        )
+    elif (match := _ODD.match(path)) and path[match.end() :][:1] in ("", "."):
+        yield match.group(), f"uses {match.group()}", line
+
+
+def _odd_write(path: str, line: int) -> Iterator[_Finding]:
+    if not path.startswith(_SWITCHES):
+        yield path, f"puts something else in the place of {path}", line
+
+
+def _is_odd_dunder(name: str) -> bool:
+    return _DUNDER.fullmatch(name) is not None and not _ORDINARY_DUNDERS.fullmatch(name)

@@ -1,0 +1,108 @@
+"""Points of a file with odd code are provisional, everywhere, until a person has looked at that file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import RIGHT, School, run
+
+ODD = f"import ctypes\n{RIGHT}"
+PROVISIONAL = "Provisional until a person has looked at the file: line 1 imports ctypes"
+
+
+@pytest.fixture
+def graded(school: School) -> School:
+    for student in sorted(path.name for path in school.submissions.iterdir()):
+        school.hand_in(student, RIGHT)
+    school.hand_in("bob", ODD)
+    assert school.batch().returncode == 0
+    return school
+
+
+def grade(school: School, *arguments: str) -> subprocess.CompletedProcess[str]:
+    first, *rest = arguments
+    command = [sys.executable, "-m", "grader.cli", first, str(school.results), *rest]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def held(school: School) -> dict[str, tuple[str, ...]]:
+    entries = school.entries()
+    return {
+        student: exercise.held
+        for student, entry in entries.items()
+        for exercise in entry.result.exercises
+        if exercise.held
+    }
+
+
+def test_every_output_says_that_they_are_provisional(graded: School) -> None:
+    assert list(held(graded)) == ["bob"]
+    assert PROVISIONAL in grade(graded, "show", "bob").stdout
+    assert "Provisional" not in grade(graded, "show", "ann").stdout
+    table = grade(graded, "export", "--format", "csv", "-o", "-")
+    rows = {row["student"]: row for row in csv.DictReader(io.StringIO(table.stdout))}
+    assert rows["bob"]["one/task"] == "10"
+    assert PROVISIONAL in rows["bob"]["remarks"]
+    assert rows["ann"]["remarks"] == ""
+    assert "Points of bob are provisional" in table.stderr
+    pages = graded.results.parent / "pages"
+    for name in ("feedback", "gradescope", "junit"):
+        done = grade(graded, "export", "--format", name, "-o", str(pages / name))
+        assert done.returncode == 0, done.stderr
+        texts = {path.name.partition(".")[0]: path.read_text() for path in (pages / name).iterdir()}
+        assert PROVISIONAL in texts["bob"].replace("&#39;", "'").replace("&apos;", "'"), name
+        assert "Provisional" not in texts["ann"]
+    assert grade(graded, "report", "-o", str(pages / "report")).returncode == 0
+    assert PROVISIONAL in (pages / "report" / "students" / "bob.html").read_text()
+
+
+def test_the_batch_and_its_json_name_them(graded: School) -> None:
+    done = graded.batch()
+    assert "imports ctypes" in done.stdout
+    (exercise,) = json.loads((graded.results / "results" / "bob.json").read_text())["exercises"]
+    assert exercise["held"] == ["line 1 imports ctypes, which reaches into the process's memory"]
+
+
+def test_released_they_count_for_this_file_and_no_other(graded: School) -> None:
+    done = grade(graded, "adjust", "bob", "task", "--release", "--reason", "measures memory")
+    assert done.returncode == 0, done.stderr
+    assert held(graded) == {}
+    regraded = run(graded.command("regrade", str(graded.results)))
+    assert regraded.returncode == 0, regraded.stderr
+    assert held(graded) == {}
+    assert "measures memory" in grade(graded, "adjust", "--list").stdout
+    graded.hand_in("bob", f"import gc\ngc.get_objects()\n{RIGHT}")
+    graded.batch()
+    assert list(held(graded)) == ["bob"]
+
+
+def test_a_release_can_be_taken_back_and_there_must_be_something_to_release(
+    graded: School,
+) -> None:
+    grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
+    again = grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
+    assert again.returncode == 2
+    assert "No points of bob for task are held." in again.stderr
+    assert grade(graded, "adjust", "bob", "task", "--undo").returncode == 0
+    assert list(held(graded)) == ["bob"]
+    alone = grade(graded, "adjust", "task", "--all", "--release", "--reason", "so")
+    assert alone.returncode == 2
+    assert "--release is for one student's file" in alone.stderr
+
+
+def test_points_that_a_person_sets_are_not_held(graded: School) -> None:
+    grade(graded, "adjust", "bob", "task", "--points", "4", "--reason", "copied")
+    assert held(graded) == {}
+
+
+def test_a_stub_is_not_held(graded: School) -> None:
+    stub = (graded.course / "exercises" / "one" / "task.py").read_text()
+    graded.hand_in("bob", stub)
+    graded.batch()
+    assert held(graded) == {}

@@ -1,0 +1,173 @@
+"""Code that attacks on a grader use is found however it is written, and what solutions need is not."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.gradebook.review import held, ordinary_in
+from grader.submissions.odd_code import odd_code, odd_names
+
+COURSE = load_course(Path(__file__).parents[3])
+
+# One way each to find, replace or imitate a probe that runs in the student's process.
+WAYS = {
+    "a property of a module's type": """
+        import sys
+        class Answers(type(sys)):
+            @property
+            def answer(self): return lambda: 1
+        sys.modules[__name__].__class__ = Answers
+        """,
+    "a module's type by its name": """
+        import types
+        class Answers(types.ModuleType): pass
+        """,
+    "an alias of types": """
+        import collections, types as t
+        names = {"base": t}
+        base = names["base"].ModuleType
+        """,
+    "a class made by a call": "Answers = type('Answers', (type(math),), {})",
+    "the class of an object": "def f(model): model.__class__ = Fake",
+    "a method of a type": "def f(model): type(model).forward = lambda self, x: x",
+    "a method of an instance's class": "def f(model): model.__class__.forward = None",
+    "objects that are alive": "import gc\nfor one in gc.get_objects(): print(one)",
+    "frames": "import sys\nframe = sys._getframe(1)",
+    "a frame of an exception": "try: 1 / 0\nexcept Exception as error: f = error.__traceback__.tb_frame",
+    "a generator's frame": "g = (x for x in ()); g.gi_frame.f_back",
+    "a stack": "from inspect import stack as s",
+    "tracing": "import sys\nsys.settrace(print)",
+    "profiling": "import threading\nthreading.setprofile(print)",
+    "monitoring": "import sys as s\ns.monitoring.use_tool_id(1, 'x')",
+    "an import hook": "import sys\nsys.meta_path.insert(0, Finder())",
+    "a loaded module": "import sys\nprobe = sys.modules['probe']",
+    "importlib": "from importlib import reload",
+    "ctypes": "import ctypes.util",
+    "ctypes of numpy": "import numpy as np\nnp.ctypeslib.load_library('x', '.')",
+    "atexit": "import atexit",
+    "a thread": "from threading import Thread",
+    "a pool of threads": "from concurrent.futures import ThreadPoolExecutor",
+    "a weak reference": "import weakref",
+    "a destructor": "class A:\n    def __del__(self): pass",
+    "builtins": "import builtins\nbuiltins.isinstance = lambda *a: True",
+    "builtins by their name": "__builtins__['isinstance'] = None",
+    "random seeds of one's own": "import random\nrandom.seed = print",
+    "a tensor's method": "import torch\ntorch.Tensor.__eq__ = None",
+    "an alias": "from torch import nn\nm = nn.Module\nm.__call__ = lambda self, x: x",
+    "a loop over imports": "import torch, math\nfor m in (torch, math): m.sqrt = None",
+    "a tuple": "import torch\na, b = 1, torch\nb.equal = None",
+    "a walrus": "import torch\nif (t := torch): t.equal = None",
+    "a function that patches": "import torch\ndef patch(m, f):\n    m.equal = f\npatch(torch, None)",
+    "a lambda that patches": "import torch\n(lambda m: setattr(m, 'equal', None))(torch)",
+    "setattr": "from torch import nn\nsetattr(nn.Module, 'x', 1)",
+    "a dictionary of a module": "import torch\nvars(torch)['equal'] = None",
+    "__dict__": "import torch\ntorch.__dict__.update(equal=None)",
+    "object.__setattr__": "import torch\nobject.__setattr__(torch, 'equal', None)",
+    "a deletion": "import torch\ndel torch.equal",
+    "a with statement": "import torch\nwith open('x') as torch.equal: pass",
+    "globals of a function": "f.__globals__['x'] = 1",
+    "code of a function": "f.__code__ = g.__code__",
+    "a closure": "f.__closure__[0].cell_contents",
+    "subclasses": "object.__subclasses__()",
+    "a name in pieces": "import sys\ngetattr(sys, '_get' + 'frame')",
+    "a name in letters": "getattr(f, chr(95) + 'x')",
+    "a name in a text": "import re\nx = '__glo' 'bals__'",
+    "half a name": "x = '__glo'",
+    "a name in a format": "'{0.__class__.__init__.__globals__}'.format(f)",
+    "a text that runs": "exec('x = 1')",
+    "compiled text": "eval(compile('1', 'x', 'eval'))",
+    "all globals": "globals()['x'] = 1",
+    "a module's own getattr": "def __getattr__(name): return 1",
+    "a metaclass": "class M(type): pass",
+    "another metaclass": "class A(B, metaclass=M): pass",
+    "unittest": "from unittest.mock import patch",
+    "dispatch": "from torch.overrides import TorchFunctionMode",
+    "private parts of torch": "import torch\ntorch._C._nn.gelu",
+    "graphs": "from torch.fx import symbolic_trace",
+    "an operator of one's own": "import torch\ntorch.library.define('a::b', '')",
+    "a process": "import os\nos.fork()",
+    "a process of torch": "import torch.multiprocessing as mp",
+    "the process's files": "text = open('/proc/self/mem')",
+    "pickle": "import pickle",
+    "the grader": "import grader",
+    "another library": "import einops",
+}
+HONEST = [
+    "import operator; y = operator.mul(2, 3)",
+    "import logging, json, argparse, string, sys; logging.info(sys.argv)",
+    "import re; words = re.compile('a+')",
+    "for m in model.modules(): m.load(torch.load(f))",
+    "x = getattr(self, name); setattr(self, name, vars(self)['y'])",
+    "class A: __slots__ = ('b',)",
+    "import torch; torch._foreach_add_(a, b); x._version; self._x",
+    "if mode == 'eval': model.eval()",
+    "import gc, inspect; gc.collect(); inspect.signature(f)",
+    "import torch.nn as nn; fill = getattr(nn.init, f'{scheme}_')",
+    "import torch; torch.backends.cudnn.benchmark = False; torch.manual_seed(0)",
+    "import math\nbest = math.inf\nbest.x = 1",
+    "class A(B):\n    def __init__(self): super().__init__(); self.x = type(self).__name__",
+    "raise NotImplementedError('A.__init__: keep the arguments')",
+    "from typing import *",
+    "if __name__ == '__main__': print(__doc__)",
+    "def f(model): model.weight = None; model.weight.grad = None; del model.bias",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_into_what_runs_beside_is_odd(way: str) -> None:
+    lines = WAYS[way].strip("\n").split("\n")
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    source = "\n".join(line[indent:] for line in lines).strip()
+    ast.parse(source)
+    assert odd_code(source.encode()) != ()
+
+
+@pytest.mark.parametrize("source", HONEST)
+def test_what_honest_people_write_is_not(source: str) -> None:
+    assert odd_code(source.encode()) == ()
+
+
+def test_no_right_answer_of_the_course_is_held() -> None:
+    reasons = {}
+    for exercise in COURSE.exercises:
+        stub = COURSE.stub(exercise).read_bytes()
+        ordinary = ordinary_in(exercise, stub)
+        for path in [COURSE.solution(exercise), *COURSE.rights(exercise)]:
+            if found := held(path.read_bytes(), ordinary):
+                reasons[path.name] = found
+    assert reasons == {}
+
+
+def test_what_a_course_calls_ordinary_is_not_odd_and_what_begins_alike_is() -> None:
+    source = b"import torch.fx\nimport torch\ntorch._dynamo.reset(), torch._dynamo2\n"
+    assert odd_names(source) == {"torch.fx", "torch._dynamo", "torch._dynamo2"}
+    assert [oddity.name for oddity in odd_code(source, {"torch._dynamo", "torch.fx"})] == [
+        "torch._dynamo2"
+    ]
+
+
+def test_a_line_is_told_with_how_many_more_there_are() -> None:
+    (oddity,) = odd_code(b"import math\nimport ctypes\n\nfrom ctypes import cast\n")
+    assert (oddity.name, oddity.line, oddity.times) == ("ctypes", 2, 2)
+    assert oddity.what == "imports ctypes, which reaches into the process's memory"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"x" + b"[0]" * 3000 + b" = 1\n",
+        b"import torch\nx = torch" + b".a" * 5000 + b"\n",
+        b"import torch\n" + b"".join(b"a%d = torch.b%d\n" % (n, n) for n in range(3000)),
+        b"import torch\na0 = torch\n"
+        + b"".join(b"a%d = a%d.b\n" % (n + 1, n) for n in range(3000)),
+        b"def f(x): x.y = 1\n" + b"f(f)\n" * 5000,
+        b"x = " + b"(" * 150 + b"1" + b",)" * 150 + b"\n",
+    ],
+    ids=["subscripts", "attributes", "names", "aliases", "calls", "tuples"],
+)
+def test_a_file_made_to_be_slow_is_looked_through(source: bytes) -> None:
+    assert len(odd_code(source)) <= 1
