@@ -131,6 +131,7 @@ def test_returns_the_norm_before(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("clip_grad_norm_")
+@pytest.mark.word("code that does nothing leaves them alone, too")
 @pytest.mark.hint("if norm > max_norm: p.grad.mul_(factor). Otherwise nothing is to do.")
 def test_leaves(student: Student) -> None:
     """Gradients whose norm is below max_norm stay as they are, bit for bit."""
@@ -147,6 +148,7 @@ def test_leaves(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("clip_grad_norm_")
+@pytest.mark.word("the sandbox says which tensors are the same objects")
 @pytest.mark.hint("p.grad.mul_(factor) works in place; p.grad = p.grad * factor is another tensor.")
 def test_in_place(student: Student) -> None:
     """Each .grad stays the same tensor object, and parameters keep their values."""

@@ -236,6 +236,7 @@ def test_workers(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("seeded_loader")
+@pytest.mark.word("a loader that is never made leaves the generators alone, too")
 @pytest.mark.hint("A loader without a generator draws from the global one, without shuffle too.")
 def test_global_state(student: Student) -> None:
     """Making and iterating a loader leaves the three global generators as they were."""
