@@ -58,6 +58,7 @@ def test_calls(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("accumulate_gradients")
+@pytest.mark.word("the sandbox says when graphs live")
 @pytest.mark.hint("loss.backward() inside the loop, and no tensor with a graph kept after it.")
 def test_one_graph(student: Student) -> None:
     """Each batch has its backward pass before the next forward pass: one graph at a time."""
@@ -67,6 +68,7 @@ def test_one_graph(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("accumulate_gradients")
+@pytest.mark.word("the sandbox says what stays in memory")
 @pytest.mark.hint("loss.item() is a number; the loss itself keeps what its graph needs.")
 def test_keeps_no_graph(student: Student) -> None:
     """After its backward pass nothing of a batch's graph stays in memory."""
@@ -208,6 +210,7 @@ def test_loader(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_epoch")
+@pytest.mark.word("the sandbox says in which mode the model runs")
 @pytest.mark.hint("model.train() before the first batch.")
 def test_mode(student: Student) -> None:
     """The model is trained and left in training mode, all of its parts."""
