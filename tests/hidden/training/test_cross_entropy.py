@@ -2,6 +2,7 @@
 
 import functools
 import math
+import random
 from typing import Any, NamedTuple
 
 import pytest
@@ -160,6 +161,7 @@ def test_gradients(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("cross_entropy")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Targets left after ignore_index are in 0..C-1, label_smoothing is in [0, 1].")
 def test_errors(student: Student) -> None:
     """Other targets outside 0..C-1 and a label_smoothing outside [0, 1] are ValueErrors."""
@@ -290,7 +292,7 @@ def test_tolerance(student: Student) -> None:
 @pytest.mark.hint("math.log(1 + (num_classes - 1) / math.e), after the check of num_classes.")
 def test_floor(student: Student) -> None:
     """The floor is log(1 + (num_classes - 1) / e); a num_classes below 1 is a ValueError."""
-    for classes in (10, 2, 1000, 1):
+    for classes in (random.randint(3, 40), random.randint(200, 2000), 2, 1):
         value = student.function("double_softmax_floor")(classes)
         what = f"double_softmax_floor({classes})"
         assert_close(
@@ -450,9 +452,11 @@ def mistakes_of(case: Case) -> dict[str, Any]:
 
 
 def check_looks(student: Student, outputs: dict[str, tuple[Tensor, bool]]) -> None:
-    for name, (values, answer) in outputs.items():
-        looks = student.function("looks_like_probabilities")(values)
-        assert_equal(looks, answer, what=f"the answer for {name}")
+    """Ask in a drawn order, so that no list of answers fits."""
+    looks = student.function("looks_like_probabilities")
+    answers = {name: looks(outputs[name][0]) for name in random.sample([*outputs], len(outputs))}
+    for name, (_, right) in outputs.items():
+        assert_equal(answers[name], right, what=f"the answer for {name}")
 
 
 def floor_mistakes(classes: int) -> dict[str, float]:
