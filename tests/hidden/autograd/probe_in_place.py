@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def outcomes(module: Any, kind: str, values: Tensor, texts: list[str]) -> list[Any]:
-    """What in_place_outcome says of an x of this kind and of a forward of each text."""
-    live = [(_Live(kind, values), text) for text in texts]
+def outcomes(module: Any, values: Tensor, questions: list[tuple[str, str]]) -> list[Any]:
+    """What in_place_outcome says of an x of each kind and of the forward of its text."""
+    live = [(_Live(kind, values), text) for kind, text in questions]
     return [module.in_place_outcome(of.x, of.forward(text)) for of, text in live]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -250,6 +251,7 @@ def test_average_shapes(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("exponential_average")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint('First of all: if not 0 <= momentum <= 1: raise ValueError("momentum ...")')
 def test_average_errors(student: Student) -> None:
     """A momentum outside 0..1 is a ValueError that names momentum."""
@@ -274,12 +276,15 @@ def assert_outcomes(
     mistakes: dict[str, dict[str, str]],
     like: Tensor = MATRIX,
 ) -> None:
-    """What in_place_outcome says for an x of this kind, in the order of `right`."""
+    """What in_place_outcome says for an x of this kind, asked in a drawn order among those of all kinds."""
     x = torch.rand_like(like) + 0.5
-    answers = entry(student.run("outcomes", kind, x, list(right)), kind=list, count=len(right))
+    questions = [(one, text) for one in (LEAF, RESULT, DATA) for text in right]
+    random.shuffle(questions)
+    said = entry(student.run("outcomes", x, questions), kind=list, count=len(questions))
+    outcome = dict(zip(questions, said, strict=True))
     wrong = {told: {text: answers[text] for text in right} for told, answers in mistakes.items()}
     what = f"in_place_outcome(x, lambda x: ...), by the forward, for an x that is {kind},"
-    assert_equal(dict(zip(right, answers, strict=True)), right, what=what, mistakes=wrong)
+    assert_equal({text: outcome[kind, text] for text in right}, right, what=what, mistakes=wrong)
 
 
 def numbers(dtype: torch.dtype) -> tuple[list[Tensor], list[Tensor | None]]:
