@@ -60,22 +60,29 @@ def output(module: Any, text: str) -> Any:
     return Built(text).output
 
 
-def walked(module: Any, function: str, text: str, walk: bool) -> dict[str, Any]:
-    """What a function says of a graph, leaves by their names, with the rows of its walk.
+def rows(module: Any, texts: list[str]) -> list[list[Any]]:
+    """The walks through the graphs of these outputs, which call nothing of the student's."""
+    return [Built(text).walk() for text in texts]
 
-    With these, `error` is what the caller's backward pass raises afterwards.
-    """
+
+def answer(module: Any, function: str, text: str) -> Any:
+    """What a function says of a graph, leaves by their names."""
     built = Built(text)
-    report: dict[str, Any] = {"rows": built.walk() if walk else [], "error": None}
     answer = getattr(module, function)(built.output)
     if function == "graph_leaves" and isinstance(answer, (list, tuple)):
         answer = [built.name(item) for item in answer]
+    return answer
+
+
+def backward_after(module: Any, function: str, text: str) -> str | None:
+    """The error of the caller's backward pass after a call of the function."""
+    output = Built(text).output
+    getattr(module, function)(output)
     try:
-        if walk and built.output.requires_grad:
-            built.output.sum().backward()
+        output.sum().backward()
     except RuntimeError as error:
-        report["error"] = str(error)
-    return {**report, "answer": answer}
+        return str(error)
+    return None
 
 
 def runs(module: Any, text: str) -> Any:

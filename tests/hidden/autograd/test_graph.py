@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,17 +13,35 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-PLAIN = ("(b + c) * a.exp().sin().cos()", "a.exp().unbind(0)[1].sin()", "a * b + p", "(c - a * b).sum()",
-         "(a.exp().sin().cos() * b).sum() * c.mean()", "F.linear(a, c, b[0, :2]).relu().sum()",
-         "(a + b).sub_(c)[0]", "a * e.sum()")  # fmt: skip
-WITH_NONE = ("a * 2 + 1", "torch.ones(2, 3) * (torch.zeros(2, 3) - b.sin())",
-             "F.linear(a, torch.ones(4, 3), b.flatten()[:4])", "p * torch.ones(3) * p")  # fmt: skip
-SHARED = ("(a * a + a).sum()", "(lambda y: (y * y + y).mean())((a * b).tanh())",
-          "(lambda y: (y.sin().cos() + y) * b)(a.exp())", "torch.add(*(a * b).unbind(0))",
-          "(lambda y: (y * c).sum() + y.square().sum() + c.sum())((a * b).tanh())",
-          "torch.stack([(leaf + leaf).sin() for leaf in many]).sum()")  # fmt: skip
+# Outputs as expressions. {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations; p, e
+# (which is empty) and many are other leaves.
+PLAIN = (
+    "({b} + {c}) * {a}{u}",
+    "{a}{u}.unbind(0)[1].sin()",
+    "{a} * {b}{u} + p",
+    "({c} - {a} * {b}{u}).sum()",
+    "({a}{u} * {b}).sum() * {c}.mean()",
+    "F.linear({a}{u}, {c}, {b}[0, :2]).relu().sum()",
+    "({a} + {b}{u}).sub_({c})[0]",
+    "{a}{u} * e.sum()",
+)
+WITH_NONE = (
+    "{a}{u} * 2 + 1",
+    "torch.ones(2, 3) * (torch.zeros(2, 3) - {b}{u})",
+    "F.linear({a}{u}, torch.ones(4, 3), {b}.flatten()[:4])",
+    "p{u} * torch.ones(3) * p",
+)
+SHARED = (
+    "({a}{u} * {a} + {a}).sum()",
+    "(lambda y: (y * y + y).mean())(({a} * {b}){u})",
+    "(lambda y: (y{u} + y) * {b})({a}.exp())",
+    "torch.add(*({a} * {b}{u}).unbind(0))",
+    "(lambda y: (y * {c}).sum() + y.square().sum() + {c}.sum())(({a} * {b}){u})",
+    "torch.stack([(leaf + leaf){u} for leaf in many]).sum()",
+)
 UNGRAPHED = ("torch.ones(3)", "torch.ones(3) * 2", "(a * b).detach()", "off(lambda: a * b)")
-DOUBLING = "repeat(100, a, lambda y: y + y)"
+OPERATIONS = (".exp()", ".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()")
+STEPS = {"y + 1": "AddBackward0", "y - 1": "SubBackward0", "y * 2": "MulBackward0"}
 
 
 @pytest.mark.points(10)
@@ -29,8 +49,7 @@ DOUBLING = "repeat(100, a, lambda y: y + y)"
 @pytest.mark.hint("Walk through a list of nodes, and append to it each new one of next_functions.")
 def test_nodes(student: Student) -> None:
     """It names every node that can be reached from output.grad_fn, itself included."""
-    for text in PLAIN:
-        assert_nodes(student, text)
+    assert_nodes(student, PLAIN)
 
 
 @pytest.mark.points(9)
@@ -41,8 +60,7 @@ def test_nodes(student: Student) -> None:
 )
 def test_nodes_order(student: Student) -> None:
     """It begins with output.grad_fn and goes level by level, in the order of next_functions."""
-    for text in (*PLAIN, *SHARED):
-        assert_nodes(student, text, in_order=True)
+    assert_nodes(student, (*PLAIN, *SHARED), in_order=True)
 
 
 @pytest.mark.points(4)
@@ -51,8 +69,7 @@ def test_nodes_order(student: Student) -> None:
 @pytest.mark.hint("next_functions has (None, 0) for an input that needs no gradient: skip it.")
 def test_nodes_none(student: Student) -> None:
     """It skips None, which stands for an input that needs no gradient."""
-    for text in WITH_NONE:
-        assert_nodes(student, text)
+    assert_nodes(student, WITH_NONE)
 
 
 @pytest.mark.points(9)
@@ -61,13 +78,13 @@ def test_nodes_none(student: Student) -> None:
 @pytest.mark.hint("Keep a set of all nodes that you have met, and append only what is not in it.")
 def test_nodes_shared(student: Student) -> None:
     """A node that is reached in several ways is listed once."""
-    for text in SHARED:
-        assert_nodes(student, text)
+    assert_nodes(student, SHARED)
 
 
 @pytest.mark.points(2)
 @pytest.mark.requires("test_nodes")
 @pytest.mark.place("graph_nodes")
+@pytest.mark.word("code that always returns [] passes, too")
 @pytest.mark.hint("Where output.grad_fn is None there is nothing to walk through: return [].")
 def test_no_nodes(student: Student) -> None:
     """It is [] where output has no grad_fn: a constant, a detached result, a leaf."""
@@ -81,9 +98,10 @@ def test_no_nodes(student: Student) -> None:
 @pytest.mark.hint("A function that calls itself is too deep after 1,000 nodes: use a loop.")
 def test_long_chain(student: Student) -> None:
     """It works for a chain of 10,000 operations."""
-    what = "graph_nodes of 10,000 additions in a row, and how often each name follows itself,"
-    runs = student.run("runs", "repeat(10_000, a, lambda y: y + 1)")
-    assert_equal(runs, [["AddBackward0", 10_000], ["AccumulateGrad", 1]], what=what)
+    times, step = random.randint(9_000, 10_000), random.choice([*STEPS])
+    what = f"graph_nodes of {step}, {times} times in a row, and how often each name follows itself,"
+    runs = student.run("runs", repeated(times, "a", step))
+    assert_equal(runs, [[STEPS[step], times], ["AccumulateGrad", 1]], what=what)
 
 
 @pytest.mark.points(4)
@@ -92,9 +110,10 @@ def test_long_chain(student: Student) -> None:
 @pytest.mark.hint("Ask whether a node is new before you append it, not when you come to it.")
 def test_doubling_chain(student: Student) -> None:
     """It works for y = y + y, 100 times, which has 101 nodes and 2**100 paths."""
-    what = "graph_nodes of y = y + y, 100 times, and how often each name follows itself,"
-    runs = student.run("runs", DOUBLING)
-    assert_equal(runs, [["AddBackward0", 100], ["AccumulateGrad", 1]], what=what)
+    times = random.randint(80, 120)
+    what = f"graph_nodes of y = y + y, {times} times, and how often each name follows itself,"
+    runs = student.run("runs", repeated(times, "a", "y + y"))
+    assert_equal(runs, [["AddBackward0", times], ["AccumulateGrad", 1]], what=what)
 
 
 @pytest.mark.points(3)
@@ -111,8 +130,7 @@ def test_nodes_leave_all(student: Student) -> None:
 @pytest.mark.hint("An AccumulateGrad node belongs to a leaf: node.variable is that very tensor.")
 def test_leaves(student: Student) -> None:
     """It returns the leaves themselves, each once."""
-    for text in (*PLAIN, *SHARED):
-        assert_leaves(student, text)
+    assert_leaves(student, (*PLAIN, *SHARED))
 
 
 @pytest.mark.points(6)
@@ -123,8 +141,7 @@ def test_leaves(student: Student) -> None:
 )
 def test_leaves_order(student: Student) -> None:
     """The leaves are in the order of their nodes in graph_nodes."""
-    for text in (*PLAIN, *WITH_NONE, *SHARED):
-        assert_leaves(student, text, in_order=True)
+    assert_leaves(student, (*PLAIN, *WITH_NONE, *SHARED), in_order=True)
 
 
 @pytest.mark.points(6)
@@ -135,10 +152,12 @@ def test_leaves_order(student: Student) -> None:
 def test_leaf_output(student: Student) -> None:
     """It is [output] where output itself is a leaf that requires a gradient, [] where nothing does."""
     told = "Where output is such a leaf itself, backward accumulates in it: it is the only one."
-    for text in ("a", "p", *UNGRAPHED):
-        right = [text] if text in "ap" else []
-        names = answer(student, "graph_leaves", text)
-        assert_equal(names, right, what=f"graph_leaves({text})", mistakes={told: []})
+    leaves = random.sample("abcp", 2)
+    texts = random.sample([*leaves, *UNGRAPHED], 6)
+    answers = {text: answer(student, "graph_leaves", text) for text in texts}
+    for text in (*leaves, *UNGRAPHED):
+        right = [text] if text in leaves else []
+        assert_equal(answers[text], right, what=f"graph_leaves({text})", mistakes={told: []})
 
 
 @pytest.mark.points(2)
@@ -147,8 +166,9 @@ def test_leaf_output(student: Student) -> None:
 @pytest.mark.hint("Walk as in graph_nodes: in a loop, and each node once.")
 def test_leaves_of_large_graphs(student: Student) -> None:
     """It works for long chains and for many paths."""
-    for text in ("repeat(2_000, a, lambda y: y + 1)", DOUBLING):
-        assert_equal(answer(student, "graph_leaves", text), ["a"], what=f"graph_leaves({text})")
+    for times, step in ((2_000, "y + 1"), (100, "y + y")):
+        text = repeated(times, leaf := random.choice("abcp"), step)
+        assert_equal(answer(student, "graph_leaves", text), [leaf], what=f"graph_leaves({text})")
 
 
 @pytest.mark.points(2)
@@ -250,20 +270,31 @@ def test_gradients_have_no_graph(student: Student) -> None:
 
 
 def answer(student: Student, function: str, text: str) -> Any:
-    return entry(student.run("walked", function, text, False), "answer")
+    return student.run("answer", function, text)
 
 
-def rows_of(report: Any) -> list[Any]:
-    """The walk: two names, the places of the next nodes, and the leaf of each node."""
-    rows = [entry(row, kind=list, count=4) for row in entry(report, "rows", kind=list)]
-    for name, prefixed, ahead, leaf in rows:
-        steps = [step for step in entry(ahead, kind=list) if step is not None]
-        plain = all(
-            isinstance(text, str) for text in (name, prefixed, "" if leaf is None else leaf)
-        )
-        plain = plain and all(isinstance(step, int) and 0 <= step < len(rows) for step in steps)
-        assert plain, "The graph cannot be walked after your function was called."
-    return rows
+def repeated(times: int, leaf: str, step: str) -> str:
+    return f"repeat({times}, {leaf}, lambda y: {step})"
+
+
+def graphs(student: Student) -> dict[str, tuple[str, list[Any]]]:
+    """Of each template the expression that was drawn, and its walk in a sandbox without the student's code.
+
+    A row of the walk is a node: two names, the places of the next nodes, and its leaf.
+    """
+
+    def ask() -> dict[str, tuple[str, list[Any]]]:
+        templates = (*PLAIN, *WITH_NONE, *SHARED)
+        texts = [drawn(template) for template in templates]
+        rows = student.apart("rows", texts)
+        return dict(zip(templates, zip(texts, rows, strict=True), strict=True))
+
+    return student.once("graphs", ask)
+
+
+def drawn(template: str) -> str:
+    leaves = dict(zip("abc", random.sample("abc", 3), strict=True))
+    return template.format(u="".join(random.sample(OPERATIONS, random.randint(2, 3))), **leaves)
 
 
 def walk(rows: list[Any], *, depth: bool = False, again: bool = False, first: bool = False,
@@ -286,22 +317,23 @@ def leaves(rows: list[Any], **manner: bool) -> list[str]:
     return [rows[i][3] for i in walk(rows, **manner) if rows[i][3] is not None]
 
 
-def assert_leaves(student: Student, text: str, *, in_order: bool = False) -> None:
-    """The leaves are those of a walk in the same process, in its order or in any."""
-    report = student.run("walked", "graph_leaves", text, True)
-    rows = rows_of(report)
-    right, names = leaves(rows), entry(report, "answer")
-    wrong: dict[str, Any] = {
-        "These are copies: return node.variable itself.": ["another Tensor"] * len(right),
-        "A leaf is given several times.": leaves(rows, again=True),
-        "The order is that of a walk depth first: go level by level.": leaves(rows, depth=True),
-        "Only the first input of each node is followed.": leaves(rows, first=True),
-        "The leaves are in the opposite order.": right[::-1],
-        "There is None for the other nodes: take AccumulateGrad alone.": [row[3] for row in rows],
-    }
-    if not in_order and is_permutation(names, right):
-        return
-    assert_equal(names, right, what=f"graph_leaves({text}), by their names,", mistakes=wrong)
+def assert_leaves(student: Student, templates: Iterable[str], *, in_order: bool = False) -> None:
+    """The leaves are those of the walk, in its order or in any."""
+    for text, rows in map(graphs(student).__getitem__, templates):
+        right, names = leaves(rows), answer(student, "graph_leaves", text)
+        if not in_order and is_permutation(names, right):
+            continue
+        wrong: dict[str, Any] = {
+            "These are copies: return node.variable itself.": ["another Tensor"] * len(right),
+            "A leaf is given several times.": leaves(rows, again=True),
+            "The order is that of a walk depth first: go level by level.": leaves(rows, depth=True),
+            "Only the first input of each node is followed.": leaves(rows, first=True),
+            "The leaves are in the opposite order.": right[::-1],
+            "There is None for the other nodes: take AccumulateGrad alone.": [
+                row[3] for row in rows
+            ],
+        }
+        assert_equal(names, right, what=f"graph_leaves({text}), by their names,", mistakes=wrong)
 
 
 def is_permutation(names: Any, right: list[str]) -> bool:
@@ -311,22 +343,37 @@ def is_permutation(names: Any, right: list[str]) -> bool:
     return sorted(names) == sorted(right)
 
 
-def assert_nodes(student: Student, text: str, *, in_order: bool = False) -> None:
-    """The names of a graph's nodes are those of a walk in the same process, in its order or in any."""
-    report = student.run("walked", "graph_nodes", text, True)
-    rows = rows_of(report)
+def assert_nodes(student: Student, templates: Iterable[str], *, in_order: bool = False) -> None:
+    """The names of the nodes are those of the walk, in its order or in any."""
+    for text, rows in map(graphs(student).__getitem__, templates):
+        names = answer(student, "graph_nodes", text)
+        right = names_of(rows)
+        if not in_order and is_permutation(names, right):
+            continue
+        mistakes = node_mistakes(rows)
+        assert_equal(names, right, what=f"graph_nodes({text})", mistakes=mistakes)
 
-    def names(**manner: bool) -> list[str]:
-        return ["NoneType" if i is None else rows[i][0] for i in walk(rows, **manner)]
 
-    right = names()
-    wrong = {
-        "Only the first of next_functions is followed: every input has one.": names(first=True),
-        "The walk goes depth first: finish a level before the next one.": names(depth=True),
-        "The walk goes depth first, and the last input first.": names(depth=True, last=True),
-        "Within a level the nodes are in the opposite order.": names(last=True),
-        "A node is listed once for each way to it: list it once.": names(again=True),
-        "None is listed: skip it.": names(none=True),
+def names_of(rows: list[Any], **manner: bool) -> list[str]:
+    return ["NoneType" if i is None else rows[i][0] for i in walk(rows, **manner)]
+
+
+def node_mistakes(rows: list[Any]) -> dict[str, list[str]]:
+    """The names that another walk, or another name of a node, gives."""
+    right = names_of(rows)
+    return {
+        "Only the first of next_functions is followed: every input has one.": names_of(
+            rows, first=True
+        ),
+        "The walk goes depth first: finish a level before the next one.": names_of(
+            rows, depth=True
+        ),
+        "The walk goes depth first, and the last input first.": names_of(
+            rows, depth=True, last=True
+        ),
+        "Within a level the nodes are in the opposite order.": names_of(rows, last=True),
+        "A node is listed once for each way to it: list it once.": names_of(rows, again=True),
+        "None is listed: skip it.": names_of(rows, none=True),
         "AccumulateGrad is left out: it is also a node.": [n for n in right if "Grad" not in n],
         "output.grad_fn itself is left out: it is the first node.": right[1:],
         "These are node.name(), some with a prefix: take type(node).__name__.": [
@@ -334,15 +381,12 @@ def assert_nodes(student: Student, text: str, *, in_order: bool = False) -> None
         ],
         "Each name is listed once: several nodes may have the same.": list(dict.fromkeys(right)),
     }
-    if not in_order and is_permutation(entry(report, "answer"), right):
-        return
-    assert_equal(entry(report, "answer"), right, what=f"graph_nodes({text})", mistakes=wrong)
 
 
 def assert_left_alone(student: Student, function: str) -> None:
-    for text in (SHARED[4], PLAIN[5], "a"):
+    for text in (drawn(SHARED[4]), drawn(PLAIN[5]), "a"):
         laws.check_changes_nothing(student, function, student.made("output", text))
-        error = entry(student.run("walked", function, text, True), "error")
+        error = student.run("backward_after", function, text)
         assert error is None, f"After {function} a backward pass fails: leave the graph whole."
 
 
