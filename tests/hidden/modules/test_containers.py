@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,6 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
 from grader.judge.student import Student
 
-WIDTHS = ([4, 3, 2, 5], [2, 5], (3, 3, 3, 3), [1, 1, 6])
 FOUND = ["a_list", "a_tuple", "a_dict", "a_list_of_Parameters", "a_dict_of_frozen_Parameters"]
 FOUND += ["an_OrderedDict", "a_named_tuple", "a_subclass_of_list", "a_list_with_a_module_last"]
 OTHERS = ["an_nn_LSTM", "_an_underscore", "a_list_of_numbers", "a_list_of_tensors"]
@@ -30,7 +30,7 @@ PLAIN = "PyTorch does not see layers in a plain list, and no optimizer trains th
 @pytest.mark.hint("self.layers = nn.Sequential(nn.Linear(...), nn.ReLU(), nn.Linear(...), ...)")
 def test_mlp_parameters(student: Student) -> None:
     """The parameters are those of a Linear between each two widths, under layers.0, layers.2, ..."""
-    for widths in WIDTHS:
+    for widths in new_widths():
         layer = student.module("MLP", widths)
         named = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
         right = shapes(widths)
@@ -53,7 +53,7 @@ def test_mlp_parameters(student: Student) -> None:
 @pytest.mark.hint("Append a Linear and a ReLU for each two widths, and leave the last ReLU out.")
 def test_mlp_layers(student: Student) -> None:
     """layers is an nn.Sequential of Linear, ReLU, ..., Linear; double(), to() and eval() reach them."""
-    for widths in WIDTHS:
+    for widths in new_widths():
         report = student.run("held", "MLP", "layers", widths)
         kinds, names = kinds_of(report), ("Linear", "ReLU")
         assert "Sequential" in kinds, f"layers is of type {kinds[0]}: make it an nn.Sequential."
@@ -117,6 +117,7 @@ def test_mlp_starts_as_pytorch(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("MLP.__init__")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if len(widths) < 2 or min(widths) < 1: raise ValueError(f'widths ...')")
 def test_mlp_errors(student: Student) -> None:
     """Fewer than two widths, or one below 1, are a ValueError that names widths."""
@@ -225,6 +226,7 @@ def test_stack_in_place(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("ResidualStack.forward")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Look at all indices first: each has to be in range(len(self.blocks)).")
 def test_stack_errors(student: Student) -> None:
     """An index in skip that no block has is a ValueError that names skip, before any block is called."""
@@ -281,9 +283,17 @@ def test_plain_names(student: Student) -> None:
 def test_plain_not_others(student: Student) -> None:
     """Underscores, containers of other things and PyTorch's own containers are not reported."""
     for name in OTHERS:
-        value = student.function("plain_containers")(student.made("model", [name, "a_list"]))
-        what = f"the result for a model with a_list and {name}"
-        assert_equal(value, ["a_list"], what=what, ordered=False)
+        beside = random.choice(FOUND[:4])
+        value = student.function("plain_containers")(student.made("model", [name, beside]))
+        what = f"the result for a model with {beside} and {name}"
+        assert_equal(value, [beside], what=what, ordered=False)
+
+
+def new_widths() -> list[Sequence[int]]:
+    """Widths of several layers, of one, all alike, and the smallest."""
+    several = random.sample(range(2, 9), random.randint(4, 6))
+    same = random.randint(2, 9)
+    return [several, random.sample(range(2, 9), 2), (same,) * 4, [1, 1, same]]
 
 
 def shapes(widths: Sequence[int], step: int = 2) -> dict[str, list[int]]:
