@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 @pytest.mark.points(12)
 @pytest.mark.place("RunningCenter.__init__")
+@pytest.mark.word("the sandbox says how the layer holds its tensors")
 @pytest.mark.hint(
     "register_buffer(name, tensor); with persistent=False it is not in the state dict."
 )
@@ -85,6 +87,7 @@ def test_running_mean(student: Student) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("RunningCenter.forward")
+@pytest.mark.word("the sandbox reports both layers that are compared")
 @pytest.mark.hint("Count with the buffer num_samples: only buffers are saved and loaded.")
 def test_going_on(student: Student) -> None:
     """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
@@ -177,6 +180,7 @@ def test_statistics_are_constants(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("RunningCenter.forward")
+@pytest.mark.word("a layer that never updates leaves them alone, too")
 @pytest.mark.hint("if self.training: ...")
 def test_evaluation_updates_nothing(student: Student) -> None:
     """In evaluation mode nothing is updated."""
@@ -189,6 +193,7 @@ def test_evaluation_updates_nothing(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("RunningCenter.forward")
+@pytest.mark.word("a layer that never updates leaves them alone, too")
 @pytest.mark.hint("The mean of no rows is NaN: update only if there are rows.")
 def test_no_rows(student: Student) -> None:
     """An x without rows updates nothing, and gives a result of its shape."""
@@ -207,16 +212,17 @@ def test_no_rows(student: Student) -> None:
 @pytest.mark.hint("Assign a buffer under its own name, in the dtype of x, and without a graph.")
 def test_state_follows(student: Student) -> None:
     """All state follows double(), to(device) and deepcopy, before and after a forward pass."""
-    x = torch.randn(4, 5)
+    features = random.randint(2, 40)
+    x = torch.randn(4, features)
     doubled: list[Any] = ["copy", x, "double", "copy"]
     for before in ([], [x, "eval", x, "train"]):
         for steps in (["double"], ["double", x.double()], doubled, ["meta"], ["copy", "meta"]):
-            seen = life(student, [*before, *steps], grad=True).seen[-1]
+            seen = life(student, [*before, *steps], features=features, grad=True).seen[-1]
             device = "meta" if "meta" in steps[-1:] else "cpu"
             dtype = "torch.float32" if device == "meta" else "torch.float64"
             words = ["a batch" if isinstance(s, Tensor) else s for s in [*before, *steps]]
             for name in ("scale", *held(seen)):
-                right = [device, dtype, [5]]
+                right = [device, dtype, [features]]
                 right = [device, "torch.int64", []] if name == "num_samples" else right
                 what = f"the list of device, dtype and shape of {name} after {', '.join(words)}"
                 assert_equal(entry(seen, name, "where"), right, what=what)
@@ -351,7 +357,8 @@ def centered(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
 
 def check_statistic(student: Student, name: str) -> None:
     """One statistic after each batch is right; the usual mistakes have names."""
-    for shapes in ([(4, 5), (1, 5), (70, 5), (2, 5)], [(5,), (3, 2, 5), (2, 1, 2, 5), (5,)]):
+    n, m = random.randint(2, 9), random.randint(50, 90)
+    for shapes in ([(n, 5), (1, 5), (m, 5), (2, 5)], [(5,), (3, n, 5), (2, 1, 2, 5), (5,)]):
         batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
         rows = [batch.reshape(-1, 5) for batch in batches]
         means, average, zeros = [batch.mean(0) for batch in rows], torch.zeros(5), torch.zeros(5)
