@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,9 +14,6 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-# At least 20,000 elements each, and fan_in, fan_out, kernel and sizes tell all formulas apart.
-MATRICES = [(120, 300), (400, 60), (150, 200)]
-KERNELS = [(30, 90, 8), (25, 60, 4, 5), (12, 20, 5, 4, 7)]
 MARK = 7.0
 SUBCLASSES = {"Adapter": "Linear", "Picture": "Conv2d", "Table": "Embedding", "Norm": "BatchNorm1d"}
 LAYERS: Any = [("Linear", 4, 3), ("Conv1d", 2, 3, 2), ("Conv2d", 2, 3, 2), ("Embedding", 5, 3)]
@@ -55,6 +53,7 @@ def test_fans(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("fans")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if weight.dim() < 2: raise ValueError(f'weight ...')")
 def test_fans_errors(student: Student) -> None:
     """Fewer than two dimensions are a ValueError that names weight."""
@@ -67,7 +66,7 @@ def test_fans_errors(student: Student) -> None:
 @pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out)); uniform_(-bound, bound)")
 def test_xavier(student: Student) -> None:
     """xavier_uniform_ draws from U(-a, a), a = sqrt(6 / (fan_in + fan_out))."""
-    for shape in MATRICES:
+    for shape in new_matrices():
         check_xavier(student, torch.zeros(shape))
 
 
@@ -76,7 +75,7 @@ def test_xavier(student: Student) -> None:
 @pytest.mark.hint("bound = gain * math.sqrt(6 / (fan_in + fan_out))")
 def test_xavier_gain(student: Student) -> None:
     """A gain multiplies the bound."""
-    for shape, gain in zip(MATRICES, (0.3, 5 / 3, 4.0), strict=True):
+    for shape, gain in zip(new_matrices(), (0.3, 5 / 3, 4.0), strict=True):
         check_xavier(student, torch.zeros(shape), gain)
 
 
@@ -85,7 +84,7 @@ def test_xavier_gain(student: Student) -> None:
 @pytest.mark.hint("Take fan_in and fan_out from fans, which know of the kernel.")
 def test_xavier_kernels(student: Student) -> None:
     """For the weight of a convolution the bound follows from fans with the kernel in them."""
-    for shape in KERNELS:
+    for shape in new_kernels():
         check_xavier(student, torch.zeros(shape, dtype=torch.float64))
 
 
@@ -94,7 +93,7 @@ def test_xavier_kernels(student: Student) -> None:
 @pytest.mark.hint("weight.normal_(0, math.sqrt(2 / fan_in)): normal_ takes the standard deviation.")
 def test_kaiming(student: Student) -> None:
     """kaiming_normal_ draws from N(0, std^2), std = sqrt(2 / fan_in)."""
-    for shape in MATRICES:
+    for shape in new_matrices():
         check_kaiming(filled(student, "kaiming_normal_", torch.zeros(shape)), torch.zeros(shape))
 
 
@@ -103,7 +102,7 @@ def test_kaiming(student: Student) -> None:
 @pytest.mark.hint("Take fan_in from fans, which know of the kernel.")
 def test_kaiming_kernels(student: Student) -> None:
     """For the weight of a convolution the deviation follows from fan_in with the kernel in it."""
-    for shape in KERNELS:
+    for shape in new_kernels():
         weight = torch.zeros(shape, dtype=torch.float64)
         check_kaiming(filled(student, "kaiming_normal_", weight), weight)
 
@@ -130,9 +129,10 @@ def test_kaiming_in_place(student: Student) -> None:
 def test_init_linear(student: Student) -> None:
     """Linear: Xavier for the weight, zero for the bias; subclasses too."""
     for kind, options in (("Linear", {}), ("Adapter", {}), ("Linear", {"bias": False})):
-        after = initialized(student, kind, 300, 80, **options)
-        what = f"The weight of {shown(kind)}(300, 80)"
-        check_by(student, "xavier_uniform_", after.get("weight"), (80, 300), what)
+        fan_in, fan_out = near(300), near(80)
+        after = initialized(student, kind, fan_in, fan_out, **options)
+        what = f"The weight of {shown(kind)}({fan_in}, {fan_out})"
+        check_by(student, "xavier_uniform_", after.get("weight"), (fan_out, fan_in), what)
         check_constant(after, "bias", 0.0, kind)
 
 
@@ -142,9 +142,9 @@ def test_init_linear(student: Student) -> None:
 def test_init_convolutions(student: Student) -> None:
     """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
     for kind, kernel, shape in (
-        ("Conv1d", 8, (45, 60, 8)),
-        ("Conv2d", (4, 5), (25, 60, 4, 5)),
-        ("Picture", 4, (25, 60, 4, 4)),
+        ("Conv1d", 8, (45, near(60), 8)),
+        ("Conv2d", (4, 5), (25, near(60), 4, 5)),
+        ("Picture", 4, (25, near(60), 4, 4)),
     ):
         for groups, bias in ((1, True), (1, False), (5, True)):
             sizes = (shape[1] * groups, shape[0], kernel)
@@ -160,10 +160,11 @@ def test_init_convolutions(student: Student) -> None:
 def test_init_embedding(student: Student) -> None:
     """Embedding: N(0, 0.02^2), and the row of padding_idx, if there is one, is zero."""
     for kind, index in (("Embedding", None), ("Embedding", 0), ("Embedding", 5), ("Table", -1)):
-        after = initialized(student, kind, 700, 40, padding_idx=index)
-        weight = assert_tensor(after.get("weight"), shape=(700, 40), what="the Embedding's weight")
-        others = [i for i in range(700) if index is None or i != index % 700]
-        what = f"The weight of {shown(kind)}(700, 40, padding_idx={index}), but for that row,"
+        rows = near(700)
+        after = initialized(student, kind, rows, 40, padding_idx=index)
+        weight = assert_tensor(after.get("weight"), shape=(rows, 40), what="the Embedding's weight")
+        others = [i for i in range(rows) if index is None or i != index % rows]
+        what = f"The weight of {shown(kind)}({rows}, 40, padding_idx={index}), but for that row,"
         wrong = {"The variance is 0.02: the standard deviation should be.": 0.02**0.5}
         wrong["The standard deviation is 1, as PyTorch's: it should be 0.02."] = 1.0
         check_spread(weight[others], 0.02, wrong, what)
@@ -183,9 +184,10 @@ def test_init_norms(student: Student) -> None:
         *(("LayerNorm",), ("BatchNorm1d",), ("BatchNorm2d",), ("Norm",)),
     ):
         options = dict.fromkeys(off, False)
-        after = initialized(student, kind, 6, **options)
-        check_constant(after, "weight", 1.0, kind)
-        check_constant(after, "bias", 0.0, kind)
+        features = random.randint(2, 99)
+        after = initialized(student, kind, features, **options)
+        for name, value in (("weight", 1.0), ("bias", 0.0)):
+            check_constant(after, name, value, kind, features)
 
 
 @pytest.mark.points(3)
@@ -241,6 +243,20 @@ def test_not_used(student: Student) -> None:
     for kind, *sizes in LAYERS:
         made = student.made("layer", kind, *sizes)
         laws.check_not_used(student, "init_weights", made, functions=BANNED, why=why)
+
+
+def near(size: int) -> int:
+    return size + random.randint(0, size // 8)
+
+
+def new_matrices() -> list[tuple[int, int]]:
+    """Shapes of at least 20,000 elements, whose fans tell all formulas apart."""
+    return [(near(120), near(300)), (near(400), near(60)), (near(150), near(200))]
+
+
+def new_kernels() -> list[tuple[int, ...]]:
+    """The same for convolutions: the kernel counts as well."""
+    return [(near(30), near(90), 8), (near(25), near(60), 4, 5), (near(12), near(20), 5, 4, 7)]
 
 
 def scales(weight: Tensor) -> tuple[int, int, int, int]:
@@ -412,10 +428,12 @@ def is_all(tensor: Any, value: float) -> bool:
     return isinstance(tensor, Tensor) and bool((tensor == value).all())
 
 
-def check_constant(state: Mapping[str, Any], name: str, value: float, kind: str) -> None:
+def check_constant(
+    state: Mapping[str, Any], name: str, value: float, kind: str, size: int | None = None
+) -> None:
     """A parameter is this number everywhere, if the module has it."""
     if name in state:
         what = f"the {name} of {shown(kind)}"
-        tensor = assert_tensor(state[name], what=what)
+        tensor = assert_tensor(state[name], shape=None if size is None else (size,), what=what)
         kept = {f"Set {what} to {value:g}: it is as it was before.": torch.full_like(tensor, MARK)}
         assert_close(tensor, torch.full_like(tensor, value), what=what, mistakes=kept)
