@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +20,13 @@ LAYOUTS = ("", "sliced", "beside other columns", "transposed")
 # Of the tables for make_loaders: 23 rows to train on, so that the last batch of five is short.
 ROWS, SIZE, VAL, TEST = 40, 5, 11, 6
 TRAIN = ROWS - VAL - TEST
-CLASSES = 3 * np.arange(ROWS) + 7  # they tell the rows; neither from 0 on nor without gaps
+
+
+class Epoch(NamedTuple):
+    """What a loader yields in a pass, and the class of each row of its table, by which it is known."""
+
+    batches: Any
+    classes: list[int]
 
 
 @pytest.mark.points(4)
@@ -62,6 +69,7 @@ def test_length(student: Student) -> None:
 
 
 @pytest.mark.place("TabularDataset.__init__")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if len(X) != len(y): raise ValueError(...)")
 def test_lengths_differ(student: Student) -> None:
     """X and y of different lengths are a ValueError that names y."""
@@ -75,7 +83,8 @@ def test_lengths_differ(student: Student) -> None:
 @pytest.mark.hint("One permutation, cut into three: no index is lost, and none comes twice.")
 def test_partition(student: Student) -> None:
     """Each index is in exactly one part, and the parts have the sizes that are asked for."""
-    for n, val, test in ((40, 11, 6), (10, 0, 3), (10, 3, 0), (5, 0, 0), (1, 0, 0), (9, 4, 4)):
+    drawn = (random.randint(30, 50), random.randint(9, 12), random.randint(3, 8))
+    for n, val, test in (drawn, (10, 0, 3), (10, 3, 0), (5, 0, 0), (1, 0, 0), (9, 4, 4)):
         call, rest = f"split_indices({n}, {val}, {test})", n - val - test
         parts = student.function("split_indices")(n, val, test)
         told = f"{call} should return a tuple of three tensors."
@@ -99,16 +108,19 @@ def test_partition(student: Student) -> None:
 @pytest.mark.hint("torch.randperm(n, generator=...), whose first val_size are one part, and so on.")
 def test_at_random(student: Student) -> None:
     """Validation and test rows are drawn at random."""
-    splits = entry(student.run("splits", 60, 12, 3, 2), kind=list, count=60)
+    rows = random.randint(10, 14)
+    splits = entry(student.run("splits", 60, rows, 3, 2), kind=list, count=60)
     for i, name in enumerate(("train", "val", "test")):
         drawn = [set(in_order(parts, i).tolist()) for parts in splits]
         told = f"The {name} part is the same for all seeds: draw its rows."
         assert any(part != drawn[0] for part in drawn), told
         told = f"The {name} part is a block of neighbors: draw each row."
-        ends = [sum((row + 1) % 12 not in part for row in part) for part in drawn]
+        ends = [sum((row + 1) % rows not in part for row in part) for part in drawn]
         assert max(ends) > 1, told
-        told = f"Of 12 rows some are never in the {name} part, in 60 splits: draw from all rows."
-        assert set(range(12)) == set().union(*drawn), told
+        told = (
+            f"Of {rows} rows some are never in the {name} part, in 60 splits: draw from all rows."
+        )
+        assert set(range(rows)) == set().union(*drawn), told
 
 
 @pytest.mark.points(4)
@@ -130,6 +142,7 @@ def test_split_seed(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("split_indices")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check each size alone, then whether val_size + test_size < n.")
 def test_split_errors(student: Student) -> None:
     """Negative sizes, and sizes that leave nothing to train on, are ValueErrors that name them."""
@@ -241,7 +254,7 @@ def test_inputs(student: Student) -> None:
         "The inputs are not standardized.": X,
     }
     for dtype, whole in (("float64", "int64"), ("float32", "int32")):
-        epochs = passes(student, "012", X=X.astype(dtype), y=CLASSES.astype(whole))
+        epochs = passes(student, "012", X=X.astype(dtype), y=new_classes().astype(whole))
         rows = []
         for epoch in epochs:
             batches = batches_of(epoch)
@@ -286,16 +299,18 @@ def test_loader_seed(student: Student) -> None:
 
 @pytest.mark.points(1)
 @pytest.mark.place("make_loaders")
+@pytest.mark.word("code that does nothing leaves them alone, too")
 @pytest.mark.hint("Make new arrays, and draw from generators of your own.")
 def test_make_loaders_leaves_the_rest(student: Student) -> None:
     """X, y and the global random states are left as they are."""
     for dtype in ("float64", "float32"):
-        given = new_table(ROWS).astype(dtype), CLASSES, SIZE, VAL, TEST
+        given = new_table(ROWS).astype(dtype), new_classes(), SIZE, VAL, TEST
         laws.check_changes_nothing(student, "make_loaders", *given)
 
 
 @pytest.mark.points(1)
 @pytest.mark.place("make_loaders")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if not 1 <= batch_size <= len(train): raise ValueError(...)")
 def test_batch_size(student: Student) -> None:
     """A batch_size below 1, or above the number of training rows, is a ValueError that names it."""
@@ -306,6 +321,11 @@ def test_batch_size(student: Student) -> None:
 
 def new_table(n: int) -> Any:
     return torch.randn(n, 3).double().numpy() + 2
+
+
+def new_classes() -> Any:
+    """A class for each row, which tells it from the others: not from 0 on, with gaps, in a drawn order."""
+    return 3 * torch.randperm(ROWS).numpy() + 7
 
 
 def standardized(train: Any, *others: Any, std: Any = None) -> list[Any]:
@@ -353,29 +373,32 @@ def split(student: Student, val: int = VAL, test: int = TEST) -> list[list[int]]
 
 
 def passes(
-    student: Student, plan: str, *arguments: int, X: Any = None, y: Any = CLASSES, noise: int = 0
-) -> list[Any]:
+    student: Student, plan: str, *arguments: int, X: Any = None, y: Any = None, noise: int = 0
+) -> list[Epoch]:
     """What the loaders of a table yield whose classes tell the numbers of its rows."""
     X = new_table(ROWS) if X is None else X
+    y = new_classes() if y is None else y
     given = [*arguments, *(SIZE, VAL, TEST, 3)[len(arguments) :]]
-    return list(entry(student.run("passes", X, y, given, plan, noise), kind=list))
+    made = entry(student.run("passes", X, y, given, plan, noise), kind=list)
+    return [Epoch(batches, y.tolist()) for batches in made]
 
 
-def batches_of(epoch: Any) -> list[tuple[Tensor, Tensor]]:
+def batches_of(epoch: Epoch) -> list[tuple[Tensor, Tensor]]:
     """The batches of a pass: pairs of inputs (b, 3) and classes of y; test_inputs judges dtypes."""
-    batches = entry(epoch, kind=list)
+    batches = entry(epoch.batches, kind=list)
     for batch in batches:
         inputs, targets = entry(batch, kind=(list, tuple), count=2, told="A batch is no pair.")
         targets = assert_tensor(targets, what="the targets of a batch").flatten()
         assert_tensor(inputs, shape=(len(targets), 3), what="the inputs of a batch")
         told = "Targets are no classes of y."
-        assert set(targets.tolist()) <= set(CLASSES.tolist()), told
+        assert set(targets.tolist()) <= set(epoch.classes), told
     return list(batches)
 
 
-def ids(epoch: Any) -> list[list[int]]:
+def ids(epoch: Epoch) -> list[list[int]]:
     """The row numbers in the batches of a pass."""
-    return [((targets.flatten().long() - 7) // 3).tolist() for _, targets in batches_of(epoch)]
+    row = {number: i for i, number in enumerate(epoch.classes)}
+    return [[row[int(c)] for c in targets.flatten()] for _, targets in batches_of(epoch)]
 
 
 def flattened(epoch: Sequence[Sequence[int]]) -> list[int]:
