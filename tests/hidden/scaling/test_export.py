@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +88,7 @@ def test_router_near_zero(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("BranchFreeRouter")
+@pytest.mark.word("the sandbox says which objects are the same")
 @pytest.mark.hint("self.positive = router.positive, or the router itself as a submodule.")
 def test_router_shares(student: Student) -> None:
     """Its two layers are those of the router: shared, not copied, and registered as submodules."""
@@ -250,19 +252,20 @@ def compared(student: Student, pairs: Any, modes: Any = (False, False, False, Fa
 def test_difference(student: Student) -> None:
     """It is the largest absolute difference over all inputs and elements, as a float."""
     base = torch.randn(3, 2, dtype=torch.float64)
-    shift = torch.tensor([[0.25, -3.0], [0.5, 0.0], [1.0, 2.0]], dtype=torch.float64)
+    scale = random.uniform(1, 2)
+    shift = scale * torch.tensor([[0.25, -3.0], [0.5, 0.0], [1.0, 2.0]], dtype=torch.float64)
     pairs = [[base, base + 0.5 * shift], [base, base + shift], [2 * base, 2 * base + 0.25 * shift]]
     known = {
-        "The difference is signed: take its absolute value.": 2.0,
-        "This is the mean over the elements: take the largest.": 6.75 / 6,
-        "This is that of the last input: take the largest of all.": 0.75,
-        "This is that of the first input: take the largest of all.": 1.5,
-        "This is the sum over the inputs: take the largest.": 5.25,
-        "This is the mean over the inputs: take the largest.": 1.75,
+        "The difference is signed: take its absolute value.": scale * 2.0,
+        "This is the mean over the elements: take the largest.": scale * 6.75 / 6,
+        "This is that of the last input: take the largest of all.": scale * 0.75,
+        "This is that of the first input: take the largest of all.": scale * 1.5,
+        "This is the sum over the inputs: take the largest.": scale * 5.25,
+        "This is the mean over the inputs: take the largest.": scale * 1.75,
         "The largest is a difference in the L2 norm: take the largest element.": shift.norm().item(),
     }
     value, _ = compared(student, pairs)
-    assert_close(value, 3.0, what="largest_difference", mistakes=known)
+    assert_close(value, scale * 3.0, what="largest_difference", mistakes=known)
     value, _ = compared(student, [[base, base]])
     assert_close(value, 0.0, what="largest_difference of equal outputs")
     row = base[:1].float()
@@ -276,6 +279,7 @@ def test_difference(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("largest_difference")
+@pytest.mark.word("code that always returns infinity passes, too")
 @pytest.mark.hint("Compare shapes first; a difference that is not equal to itself is NaN.")
 def test_difference_is_infinite(student: Student) -> None:
     """Shapes that differ, even if they broadcast, and a NaN are an infinite difference."""
@@ -301,14 +305,14 @@ def test_difference_is_infinite(student: Student) -> None:
 @pytest.mark.hint("Note the mode of each submodule, model.eval(), and set them back at the end.")
 def test_difference_modes(student: Student) -> None:
     """The model runs in eval mode, and every submodule is left in the mode that it had."""
-    x = torch.ones(2, 3)
+    x, gap = torch.ones(2, 3), random.uniform(0.25, 0.75)
     for modes in ([True, True, True, True], [True, False, True, False], [False, True, False, True]):
-        for pairs in ([[x, x + 0.5]], [[x, x[0]]]):
+        for pairs in ([[x, x + gap]], [[x, x[0]]]):
             value, left = compared(student, pairs, modes)
-            right = 0.5 if len(pairs[0][1]) == 2 else math.inf
+            right = gap if len(pairs[0][1]) == 2 else math.inf
             wrong = {
-                "The model runs in train mode: model.eval().": 100 * sum(modes) - 0.5,
-                "Submodules run in train mode: model.eval().": 100 * sum(modes[1:]) - 0.5,
+                "The model runs in train mode: model.eval().": 100 * sum(modes) - gap,
+                "Submodules run in train mode: model.eval().": 100 * sum(modes[1:]) - gap,
             }
             assert_close(value, right, what="largest_difference", mistakes=wrong)
             told = {"The model is left in eval mode: set the modes back.": [False] * 4}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,10 +15,22 @@ from torch import Tensor
 from grader.judge.checks import assert_close, entry, laws
 from grader.judge.student import Student
 
-# total_steps, warmup_steps, min_factor
-SETTINGS = [(11, 3, 0.2), (20, 7, 0.05), (9, 1, 0.5), (30, 29, 0.1)]
 ACCURACY: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
-BASES = [0.6, 0.25, 1.5]  # of the groups of an optimizer
+
+
+def near(value: float) -> float:
+    """A number that is drawn, at most a fifth above this one."""
+    return round(value * random.uniform(1, 1.2), 4)
+
+
+def new_settings() -> list[tuple[int, int, float]]:
+    """total_steps, warmup_steps and min_factor."""
+    return [(11, 3, near(0.2)), (20, 7, near(0.05)), (9, 1, near(0.5)), (30, 29, near(0.1))]
+
+
+def new_bases() -> list[float]:
+    """The base rates of the groups of an optimizer."""
+    return [near(0.6), near(0.25), near(1.5)]
 
 
 def cosine(progress: float, low: float = 0.0) -> float:
@@ -82,7 +95,7 @@ def number(value: Any) -> Any:
 @pytest.mark.hint("progress = (step - warmup_steps) / (total_steps - warmup_steps), from 0 to 1.")
 def test_factors(student: Student) -> None:
     """The factor grows up to 1 in the warm-up, and falls from there to min_factor as a cosine does."""
-    for setting in [*SETTINGS, (10_000, 100, 0.01)]:
+    for setting in [*new_settings(), (10_000, 100, near(0.01))]:
         check_factors(student, setting, range(0, setting[0], 1 + setting[0] // 99), "rise", "fall")
 
 
@@ -91,7 +104,7 @@ def test_factors(student: Student) -> None:
 @pytest.mark.hint("if step >= total_steps: return min_factor")
 def test_end(student: Student) -> None:
     """From total_steps on the factor is min_factor, however far the step."""
-    for setting in SETTINGS:
+    for setting in new_settings():
         check_factors(student, setting, [*range(setting[0], 4 * setting[0]), 10**6 + 1], "end")
 
 
@@ -100,7 +113,8 @@ def test_end(student: Student) -> None:
 @pytest.mark.hint("Nothing is divided by warmup_steps, or by what is left after it, if that is 0.")
 def test_edges(student: Student) -> None:
     """A factor is a Python number, also without a warm-up or a cosine, and for a min_factor of 0 or 1."""
-    for setting in [(6, 0, 0.25), (5, 5, 0.25), (1, 1, 0.5), (1, 0, 0.5), (6, 2, 1.0), (6, 2, 0.0)]:
+    low = near(0.25)
+    for setting in [(6, 0, low), (5, 5, low), (1, 1, low), (1, 0, low), (6, 2, 1.0), (6, 2, 0.0)]:
         check_factors(student, setting, range(setting[0] + 1))
     calls: list[Any] = [(4, 9), (4, 9, 3), (8, 9), (0, 1)]
     for call in calls:
@@ -110,6 +124,7 @@ def test_edges(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("warmup_cosine")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check all arguments before the first return.")
 def test_factor_errors(student: Student) -> None:
     """Bad arguments are a ValueError that names them, whatever the step."""
@@ -139,7 +154,7 @@ def own_factors(student: Student, setting: Any) -> list[float]:
 
 
 def rates(
-    begin: int, n: int, factors: Sequence[float], bases: Sequence[float] = BASES
+    begin: int, n: int, factors: Sequence[float], bases: Sequence[float]
 ) -> list[list[float]]:
     """The rates of each group at n steps from `begin` on; those before the first are its rates."""
     return [[base * factors[max(begin + i, 0)] for base in bases] for i in range(n)]
@@ -151,9 +166,9 @@ def rates(
 def test_rates(student: Student) -> None:
     """Each group has its own base rate times the factor of the scheduler steps so far."""
     for bases, setting in (
-        (BASES, SETTINGS[0]),
-        (BASES[:1], (6, 1, 0.1)),
-        (BASES[:2], (8, 5, 0.3)),
+        (new_bases(), (11, 3, near(0.2))),
+        (new_bases()[:1], (6, 1, near(0.1))),
+        (new_bases()[:2], (8, 5, near(0.3))),
     ):
         n, factors = setting[0] + 4, own_factors(student, setting)
         report = student.run("rates", bases, n - 1, *setting)
@@ -180,9 +195,10 @@ def test_rates(student: Student) -> None:
 @pytest.mark.hint("The defaults stand in the signature of the stub.")
 def test_defaults(student: Student) -> None:
     """Without more arguments there is no warm-up, and the rate falls to 0."""
-    report, right = student.run("rates", BASES, 8, 5), own_factors(student, (5, 0, 0.0))
+    bases, right = new_bases(), own_factors(student, (5, 0, 0.0))
+    report = student.run("rates", bases, 8, 5)
     what = "the list of the rates with warmup_cosine_scheduler(optimizer, 5)"
-    assert_close(entry(report, "rates"), rates(0, 9, right), what=what, **ACCURACY)
+    assert_close(entry(report, "rates"), rates(0, 9, right, bases), what=what, **ACCURACY)
 
 
 @pytest.mark.points(5)
@@ -205,19 +221,19 @@ def test_last_epoch(student: Student) -> None:
 
 
 def check_resumed(student: Student, source: str, way: str) -> None:
-    setting, n = SETTINGS[0], 10
+    bases, setting, n = new_bases(), new_settings()[0], 10
     factors = own_factors(student, setting)
     for done in (4, 1, 2, 12):
-        report = student.run("resumed", BASES, done, n - 1, list(setting), way)
+        report = student.run("resumed", bases, done, n - 1, list(setting), way)
         why = entry(report, "unwritten", kind=(str, type(None)))
         told = f"torch.save, or torch.load with weights_only=True, refuses the state dict ({why})."
         assert why is None, f"{told} Is a function or an object of yours kept on the scheduler?"
-        go_on, again = rates(done, n, factors), rates(0, n, factors)
+        go_on, again = rates(done, n, factors, bases), rates(0, n, factors, bases)
         mistakes = {
             "The schedule starts anew.": again,
             "After the first rate the schedule starts anew.": [go_on[0], *again[1:]],
-            "After a resume the rates are one step late.": rates(done - 1, n, factors),
-            "After a resume the rates are one step ahead.": rates(done + 1, n, factors),
+            "After a resume the rates are one step late.": rates(done - 1, n, factors, bases),
+            "After a resume the rates are one step ahead.": rates(done + 1, n, factors, bases),
         }
         what = f"the list of the rates after a resume at step {done} from {source}"
         assert_close(entry(report, "rates"), go_on, what=what, mistakes=mistakes, **ACCURACY)
@@ -225,10 +241,11 @@ def check_resumed(student: Student, source: str, way: str) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("warmup_cosine_scheduler")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("The checks of warmup_cosine run as soon as LambdaLR asks for the first factor.")
 def test_scheduler_errors(student: Student) -> None:
     """Bad arguments are a ValueError that names them when the scheduler is made."""
-    sgd = student.made("sgd", BASES)
+    sgd = student.made("sgd", new_bases())
     table: dict[str, Any] = {
         "total_steps": [(sgd, 0), (sgd, -3)],
         "warmup_steps": [(sgd, 5, -1), (sgd, 5, 6)],
@@ -237,20 +254,30 @@ def test_scheduler_errors(student: Student) -> None:
     laws.check_errors(student, "warmup_cosine_scheduler", table, fine=(sgd, 5, 5, 1.0))
 
 
-# Rates of weight and bias, each a group of its own, and factors that are no schedule of the student's.
-RATES = [0.08, 0.05]
-FACTORS = [(7 * i % 31 + 1) / 31 for i in range(31)]
+RATES = [0.08, 0.05]  # of weight and bias, each a group of its own
 EARLY = "The scheduler steps before the optimizer: the first step's rate is never used."
+
+
+def new_factors() -> list[float]:
+    """Factors that are no schedule of the student's."""
+    return [(i + 1) / 31 for i in random.sample(range(31), 31)]
 
 
 def new_batches() -> list[tuple[Tensor, Tensor]]:
     return [(torch.randn(n, 3).double(), 3 * torch.randn(n, 2).double()) for n in (4, 2, 5, 1)]
 
 
-def trained(student: Student, weights: Tensor, batches: Any, epochs: Any, **options: Any) -> Any:
+def trained(
+    student: Student,
+    factors: list[float],
+    weights: Tensor,
+    batches: Any,
+    epochs: Any,
+    **options: Any,
+) -> Any:
     model = student.made("network", weights, **options)
     optimizer = student.made("sgd", RATES, model)
-    scheduler = student.made("scheduler", optimizer, FACTORS)
+    scheduler = student.made("scheduler", optimizer, factors)
     return student.run("trained", model, batches, optimizer, scheduler, epochs)
 
 
@@ -265,7 +292,14 @@ def used_steps(n: int) -> dict[str, list[int]]:
     }
 
 
-def simulate(weights: Tensor, batches: Any, steps: list[int], old: float = 0, keep: int = 0) -> Any:
+def simulate(
+    factors: list[float],
+    weights: Tensor,
+    batches: Any,
+    steps: list[int],
+    old: float = 0,
+    keep: int = 0,
+) -> Any:
     """Weights after optimizer steps at these scheduler steps; nothing zeroes the first `keep` gradients."""
     momentum, grad = torch.zeros_like(weights), torch.full_like(weights, old)
     rates = torch.tensor(RATES[:1] * 6 + RATES[1:] * 2, dtype=torch.float64)
@@ -275,7 +309,7 @@ def simulate(weights: Tensor, batches: Any, steps: list[int], old: float = 0, ke
         F.mse_loss(F.linear(x, leaf[:6].reshape(2, 3), leaf[6:]) + 0.25, y).backward()
         grad = leaf.grad + (i < keep) * grad
         momentum = 0.9 * momentum + grad
-        weights = weights - rates * FACTORS[step] * momentum
+        weights = weights - rates * factors[step] * momentum
     return weights
 
 
@@ -285,23 +319,24 @@ def simulate(weights: Tensor, batches: Any, steps: list[int], old: float = 0, ke
 def test_returned_rates(student: Student) -> None:
     """The result is the rate of the first group that each optimizer step used, over all epochs."""
     for epochs in ([3], [1], [2, 1]):
-        report = trained(student, torch.randn(8).double(), new_batches(), epochs)
+        factors = new_factors()
+        report = trained(student, factors, torch.randn(8).double(), new_batches(), epochs)
         values = entry(report, "values", kind=list, count=len(epochs))
         begin, end = 0, 0
         for count, value in zip(epochs, values, strict=True):
             begin, end = end, end + 4 * count
             known = {
-                told: [RATES[0] * FACTORS[i] for i in steps[begin:end]]
+                told: [RATES[0] * factors[i] for i in steps[begin:end]]
                 for told, steps in used_steps(end).items()
             }
             right = known.pop("")
             known["These are the rates after the scheduler's step."] = known.pop(EARLY)
             known["These are the base rates."] = [0.08] * len(right)
-            known["These are the factors, not the rates."] = FACTORS[begin:end]
+            known["These are the factors, not the rates."] = factors[begin:end]
             known["These are the rates of the last group."] = [rate / 0.08 * 0.05 for rate in right]
             known["There is one rate for each epoch: return one for each batch."] = right[::4]
             known["The rates of the last epoch alone are returned."] = right[-4:]
-            known["A second call starts anew."] = [0.08 * f for f in FACTORS[: end - begin]]
+            known["A second call starts anew."] = [0.08 * f for f in factors[: end - begin]]
             what = f"the list of the rates with epochs={count} and 4 batches, from step {begin} on,"
             assert_close(value, right, what=what, mistakes=known, **ACCURACY)
 
@@ -313,31 +348,36 @@ def test_trains(student: Student) -> None:
     """Each batch makes one step of the optimizer, then one of the scheduler, with its own gradient."""
     for epochs in ([3], [1], [2, 1]):
         weights, batches, n = torch.randn(8).double(), new_batches(), 4 * sum(epochs)
-        report = trained(student, weights, batches, epochs, grad=50.0)
-        known = {told: simulate(weights, batches, at) for told, at in used_steps(n).items()}
+        factors = new_factors()
+        report = trained(student, factors, weights, batches, epochs, grad=50.0)
+        known = {
+            told: simulate(factors, weights, batches, at) for told, at in used_steps(n).items()
+        }
         right, steps = known.pop(""), list(range(n))
-        old, kept = (simulate(weights, batches, steps, old, keep=n) for old in (50, 0))
+        old, kept = (simulate(factors, weights, batches, steps, old, keep=n) for old in (50, 0))
         known["Gradients are never zeroed, those from before the call count too."] = old
         known["Gradients of the batches before count: zero them for each batch."] = kept
-        stale = simulate(weights, batches, steps, 50, keep=1)
+        stale = simulate(factors, weights, batches, steps, 50, keep=1)
         known["Gradients from before the call count: zero them before the first batch."] = stale
-        bare = simulate(weights, [(x, y + 0.25) for x, y in batches], steps)
+        bare = simulate(factors, weights, [(x, y + 0.25) for x, y in batches], steps)
         known["The model's hooks do not run: call model(inputs)."] = bare
-        cached = simulate(weights, batches * 3, steps)
+        cached = simulate(factors, weights, batches * 3, steps)
         known["Each epoch has the batches of the first: iterate the loader anew."] = cached
         what = f"the vector of all weights after calls with epochs={epochs} and 4 batches"
         assert_close(entry(report, "weights"), right, what=what, mistakes=known)
         what = "the list of the groups' rates afterwards, after as many scheduler steps as batches,"
-        assert_close(entry(report, "rates"), [r * FACTORS[n] for r in RATES], what=what, **ACCURACY)
+        assert_close(entry(report, "rates"), [r * factors[n] for r in RATES], what=what, **ACCURACY)
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_with_schedule")
+@pytest.mark.word("the sandbox says in which mode the model runs")
 @pytest.mark.hint("model.train(), then for inputs, targets in loader: once an epoch.")
 def test_mode_and_passes(student: Student) -> None:
     """The model trains in training mode, all of its parts, with one pass over the loader an epoch."""
     for training in ([], [""], ["body.0"]):
-        report = trained(student, torch.randn(8).double(), new_batches(), [2, 1], training=training)
+        weights = torch.randn(8).double()
+        report = trained(student, new_factors(), weights, new_batches(), [2, 1], training=training)
         modes = entry(report, "modes", kind=list)
         told = "The model, or a part of it, trains in evaluation mode: call model.train() first."
         assert all(laws.same(mode, [True] * 3) for mode in modes), told
@@ -348,13 +388,14 @@ def test_mode_and_passes(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_trains")
 @pytest.mark.place("train_with_schedule")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if epochs < 1: raise ValueError(...), and nothing in place on a batch.")
 def test_train_errors(student: Student) -> None:
     """An epochs below 1 is a ValueError that names it; batches and random states are left alone."""
     model = student.made("network", torch.randn(8).double())
     optimizer = student.made("sgd", RATES, model)
     loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
-    scheduler, batches = student.made("scheduler", optimizer, FACTORS), new_batches()[:1]
+    scheduler, batches = student.made("scheduler", optimizer, new_factors()), new_batches()[:1]
     given = (model, batches, loss, optimizer, scheduler)
     calls, fine = [(*given, epochs) for epochs in (0, -1)], (*given, 1)
     parts = ["1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks"]
