@@ -81,9 +81,9 @@ def sgd(module: Any, model: nn.Module) -> torch.optim.SGD:
     return torch.optim.SGD([{"params": [p]} for p in model.parameters()], lr=1.0)
 
 
-def scheduler(module: Any, optimizer: Any) -> LambdaLR:
-    """Halves the rate of the second parameter alone."""
-    return LambdaLR(optimizer, [lambda step: 1.0, lambda step: 0.5**step])
+def scheduler(module: Any, optimizer: Any, factor: float) -> LambdaLR:
+    """Multiplies the rate of the second parameter alone."""
+    return LambdaLR(optimizer, [lambda step: 1.0, lambda step: factor**step])
 
 
 def seen(module: Any, calls: list[str], model: Scripted, *arguments: Any, **options: Any) -> Any:

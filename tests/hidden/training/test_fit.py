@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan
 from statistics import fmean
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
@@ -19,18 +21,18 @@ TRAIN_ROWS = (3, 3)  # of the batches of fit's training loader; its first row ha
 STEPS = len(TRAIN_ROWS)
 
 
-def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0) -> Any:
+def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0, begin: Any = None) -> Any:
     """Batches for the probe's model: some rows are classified rightly from the start, others later."""
     n = sum(rows)
     number, targets = torch.arange(first, first + n), torch.arange(n) % 3 + 1
-    begin = torch.tensor([0, 0, 1, 2, 1])[torch.arange(n) % 5]
+    begin = torch.tensor([0, 0, 1, 2, 1])[torch.arange(n) % 5] if begin is None else begin
     x = torch.stack([number, targets, begin, extra * torch.rand(n)], dim=1)
     return list(zip(x.split(list(rows)), targets.split(list(rows)), strict=True))
 
 
-def run(student: Student, calls: list[str], batches: Any, **state: Any) -> Any:
-    """Calls of train_epoch or evaluate on the probe's model, whose loss in evaluation is 3."""
-    model = student.made("scripted", [3.0], len(batches), **state)
+def run(student: Student, calls: list[str], batches: Any, level: float = 3.0, **state: Any) -> Any:
+    """Calls of train_epoch or evaluate on the probe's model, whose loss in evaluation is `level`."""
+    model = student.made("scripted", [level], len(batches), **state)
     more = [student.made("sgd", model)] if "train_epoch" in calls else []
     loader = student.made("loader", batches)
     return student.run("seen", calls, model, loader, student.made("loss"), *more)
@@ -52,7 +54,7 @@ def check_modes(report: Any, training: bool, batches: Any, calls: int) -> None:
 @pytest.mark.hint("For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().")
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
-    for rows in ((4, 4, 4), (5,)):
+    for rows in ([4] * random.randint(2, 9), [3] * random.randint(2, 9), [5]):
         n, kept = len(rows), len(rows) * (len(rows) + 1) / 2
         report = run(student, ["train_epoch"], new_batches(rows), grad=-7.0)
         mistakes = {
@@ -72,7 +74,8 @@ def test_trains(student: Student) -> None:
 def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
     for rows in ((4, 4, 4), (5, 5), (3,)):
-        losses = [HOOK + 11 - 2 * i for i in range(len(rows))]
+        level = round(random.uniform(2, 9), 3)
+        losses = [HOOK + level + 8 - 2 * i for i in range(len(rows))]
         mistakes = {
             "The losses are summed: divide by the number of batches.": sum(losses),
             "The losses are divided by the rows, not by the batches.": sum(losses) / sum(rows),
@@ -80,7 +83,7 @@ def test_train_loss(student: Student) -> None:
             "The model's hooks do not run: call model(inputs).": fmean(losses) - HOOK,
         }
         what = f"the loss of an epoch with the batch losses {losses}"
-        value = entry(run(student, ["train_epoch"], new_batches(rows)), "values", 0)
+        value = entry(run(student, ["train_epoch"], new_batches(rows), level), "values", 0)
         assert_close(value, fmean(losses), what=what, mistakes=mistakes, **LOOSE)
 
 
@@ -137,7 +140,7 @@ def test_loss(student: Student) -> None:
 def test_accuracy(student: Student) -> None:
     """The accuracy is the fraction of all samples whose argmax is the target, a float."""
     for rows in ROWS:
-        batches = new_batches(rows)
+        batches = new_batches(rows, begin=new_hits(rows))
         hits = [(x[:, 2] == 0).sum().item() for x, _ in batches]
         right = sum(hits) / sum(rows)
         means = [hit / n for hit, n in zip(hits, rows, strict=True)]
@@ -168,6 +171,16 @@ def test_changes_nothing(student: Student) -> None:
     check_modes(report, False, batches, 2)
     told = "Autograd is off after evaluate: use `with torch.no_grad():`, which brings it back."
     assert laws.same(entry(report, "grads"), [True, True]), told
+
+
+def new_hits(rows: Sequence[int]) -> Tensor:
+    """0 for rows that are classified rightly, 1 for others; no mean of the batches is that of the rows."""
+    while True:
+        hits = torch.arange(sum(rows)) < random.randint(1, sum(rows) - 1)
+        hits = hits[torch.randperm(len(hits))].float()
+        means = [batch.mean().item() for batch in hits.split(list(rows))]
+        if len({*rows}) == 1 or abs(fmean(means) - hits.mean().item()) > 0.01:
+            return 1 - hits
 
 
 # What improves, rightly or not.
@@ -203,7 +216,7 @@ def run_fit(student: Student, losses: list[float], *more: Any, **options: Any) -
     loaders = [student.made("loader", new_batches(rows, rows[-1])) for rows in (TRAIN_ROWS, (4, 1))]
     optimizer = student.made("sgd", model)
     if "scheduler" in options:
-        options["scheduler"] = student.made("scheduler", optimizer)
+        options["scheduler"] = student.made("scheduler", optimizer, options["scheduler"])
     given = (model, *loaders, student.made("loss"), optimizer, *more)
     return student.run("seen", ["fit"], *given, **options)
 
@@ -245,6 +258,11 @@ def check_kept(report: Any, losses: list[float], patience: int, name: str, part:
     assert_close(epoch, float(best), what=what, mistakes=known)
 
 
+def later(losses: list[float]) -> list[float]:
+    """These losses after a drawn number of epochs that all improve."""
+    return [100.0 - epoch for epoch in range(random.randint(0, 4))] + losses
+
+
 def check_fit(student: Student, losses: list[float], patience: int) -> None:
     report = run_fit(student, losses, len(losses), patience)
     check_epochs(report, losses, patience)
@@ -261,7 +279,8 @@ BEST += [([5.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0], 2)]
 @pytest.mark.hint("best = copy.deepcopy(model.state_dict()), in the end load_state_dict(best).")
 def test_best(student: Student) -> None:
     """In the end the model holds the weights of its best epoch, stopped early or not."""
-    for losses, patience in BEST:
+    for case, patience in BEST:
+        losses = later(case)
         report = run_fit(student, losses, len(losses), patience)
         check_kept(report, losses, patience, "weight", "weights")
 
@@ -271,7 +290,8 @@ def test_best(student: Student) -> None:
 @pytest.mark.hint("model.state_dict() has the buffers, too; copy all of its tensors.")
 def test_buffers(student: Student) -> None:
     """The model holds the buffers of that epoch, too."""
-    for losses, patience in BEST:
+    for case, patience in BEST:
+        losses = later(case)
         report = run_fit(student, losses, len(losses), patience)
         check_kept(report, losses, patience, "counter", "buffers")
 
@@ -281,16 +301,20 @@ def test_buffers(student: Student) -> None:
 @pytest.mark.hint("waited = 0 at an improvement, else waited += 1; break at waited == patience.")
 def test_patience(student: Student) -> None:
     """Training stops after patience epochs in a row without improvement, 5 if it is not given."""
-    for losses, patience in (
+    for case, patience in (
         ([5.0, 3.0, 4.0, 6.0, 7.0, 1.0], 2),
         ([1.0, 2.0, 3.0], 1),
         ([3.0, 4.0, 5.0, 2.0, 6.0, 4.0, 4.0, 1.0, 0.5], 3),
         ([3.0, 4.0, 2.0, 4.0, 1.0, 3.0, 3.0, 3.0, 0.5], 3),
     ):
+        losses = later(case)
         check_epochs(run_fit(student, losses, len(losses), patience), losses, patience)
-    report = run_fit(student, [1.0, *[2.0] * 8], epochs=9)
-    what = "the number of epochs if only the first one improves, with patience=5 by default"
-    assert_close(epochs_of(report), 6, what=what)
+    losses = later([1.0])
+    report = run_fit(student, [*losses, *[2.0] * 8], epochs=len(losses) + 8)
+    what = (
+        f"the number of epochs if only the first {len(losses)} improve, with patience=5 by default"
+    )
+    assert_close(epochs_of(report), len(losses) + 5, what=what)
 
 
 @pytest.mark.points(4)
@@ -298,11 +322,11 @@ def test_patience(student: Student) -> None:
 @pytest.mark.hint("An epoch improves if math.isfinite(val_loss) and val_loss < lowest.")
 def test_ties_and_non_finite(student: Student) -> None:
     """Neither an equal loss nor NaN or inf improves; where none improves, the last stays."""
-    check_fit(student, [5.0, 3.0, 3.0, 3.0, 3.0, 1.0], 2)
-    check_fit(student, [5.0, 3.0, 3.0 - 2**-20, 4.0, 3.0 - 2**-20], 3)
+    check_fit(student, later([5.0, 3.0, 3.0, 3.0, 3.0, 1.0]), 2)
+    check_fit(student, later([5.0, 3.0, 3.0 - 2**-20, 4.0, 3.0 - 2**-20]), 3)
     check_fit(student, [inf, 4.0, inf, 3.0, 3.5], 3)
     check_fit(student, [nan, 4.0, nan, 3.0, 5.0], 2)
-    check_fit(student, [2.0, nan, nan, nan, 1.0], 2)
+    check_fit(student, later([2.0, nan, nan, nan, 1.0]), 2)
     for losses, patience in (([nan] * 3, 5), ([nan, inf, 2.0], 2)):
         check_fit(student, losses, patience)
 
@@ -312,7 +336,9 @@ def test_ties_and_non_finite(student: Student) -> None:
 @pytest.mark.hint("{'train_loss': [], 'val_loss': [], 'val_acc': []}, and three appends an epoch.")
 def test_history(student: Student) -> None:
     """The history has exactly three lists, with one number for each epoch that ran, the last included."""
-    for losses, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([1 / 3], 1)):
+    for case, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([1 / 3], 1)):
+        scale = random.uniform(1, 2)
+        losses = [scale * loss for loss in case]
         report = run_fit(student, losses, len(losses), patience)
         told = "Return a dict with the lists train_loss, val_loss and val_acc."
         history = entry(report, "values", 0, kind=dict, told=told)
@@ -340,8 +366,10 @@ def test_history(student: Student) -> None:
 def test_scheduler(student: Student) -> None:
     """The scheduler steps once an epoch, after the optimizer's steps of that epoch."""
 
+    factor = round(random.uniform(0.3, 0.6), 3)
+
     def total(steps: Callable[[int], int]) -> float:
-        return float(sum(0.5 ** steps(i) for i in range(4 * STEPS)))
+        return float(sum(factor ** steps(i) for i in range(4 * STEPS)))
 
     mistakes = {
         "The scheduler never steps.": total(lambda i: 0),
@@ -352,13 +380,14 @@ def test_scheduler(student: Student) -> None:
         "The scheduler steps if none improves.": total(lambda i: i // (3 * STEPS)),
         "The scheduler steps if the loss improves.": total(lambda i: (0, 1, 2, 2)[i // STEPS]),
     }
-    report = run_fit(student, [5.0, 4.0, 6.0, 2.0], 4, scheduler=True)
-    what = "the sum of the rates of all optimizer steps, which halve with each scheduler step,"
+    report = run_fit(student, [5.0, 4.0, 6.0, 2.0], 4, scheduler=factor)
+    what = f"the sum of the rates of all optimizer steps, each scheduler step times {factor},"
     assert_close(entry(report, "rate"), total(lambda i: i // STEPS), what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("fit")
+@pytest.mark.word("the sandbox logs the calls")
 @pytest.mark.hint("train_epoch sets train(), evaluate sets eval(): call both in each epoch.")
 def test_calls(student: Student) -> None:
     """Each epoch trains on each training batch once, then evaluates each validation batch once."""
@@ -380,6 +409,7 @@ def test_calls(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("fit")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check epochs and patience before the first epoch.")
 def test_errors(student: Student) -> None:
     """An epochs or patience below 1 is a ValueError that names it, before anything is trained."""
