@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,17 @@ def numbers(reported: Any, name: str) -> Tensor:
     return tensor.double()
 
 
+def near(value: float) -> float:
+    """A number that is drawn, at most a quarter above this one."""
+    return value * (1 + random.randint(0, 31) / 128)
+
+
+def scaled(scripts: list[list[float]]) -> list[list[float]]:
+    """These losses times a drawn factor, exactly."""
+    factor = near(1.0)
+    return [[factor * loss for loss in losses] for losses in scripts]
+
+
 Spacing = Callable[[float, float, int], Tensor]
 
 
@@ -58,7 +70,11 @@ def geometric(lr_min: float, lr_max: float, steps: int) -> Tensor:
 def test_rates(student: Student) -> None:
     """The rates are evenly spaced in log(lr), from lr_min to lr_max."""
     exponential_lrs = student.function("exponential_lrs")
-    cases: list[tuple[float, float, int]] = [(0.01, 1.0, 3), (1e-6, 10.0, 12), (3e-4, 0.2, 2)]
+    cases: list[tuple[float, float, int]] = [
+        (near(0.01), near(1.0), 3),
+        (near(1e-6), near(10.0), 12),
+        (near(3e-4), near(0.2), 2),
+    ]
     actual = [
         assert_tensor(exponential_lrs(*case), dtype=torch.float64, what=f"exponential_lrs{case}")
         for case in cases
@@ -130,6 +146,7 @@ WRONG_SPACINGS: dict[str, Spacing] = {
 
 @pytest.mark.requires("test_rates")
 @pytest.mark.place("exponential_lrs")
+@pytest.mark.word("one answer without arguments is always right")
 @pytest.mark.hint("The defaults stand in the signature of the stub.")
 def test_default_rates(student: Student) -> None:
     """Without arguments there are 100 rates from 1e-6 to 10."""
@@ -157,6 +174,7 @@ def check_refuses(student: Student, name: str, *values: float) -> None:
 
 
 @pytest.mark.place("exponential_lrs")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("0 has no logarithm: raise ValueError for lr_min <= 0, and name lr_min.")
 def test_refuses_lr_min(student: Student) -> None:
     """An lr_min that is not above 0 is a ValueError."""
@@ -164,6 +182,7 @@ def test_refuses_lr_min(student: Student) -> None:
 
 
 @pytest.mark.place("exponential_lrs")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("lr_max has to be above lr_min: raise ValueError for lr_max <= lr_min.")
 def test_refuses_lr_max(student: Student) -> None:
     """An lr_max that is not above lr_min is a ValueError."""
@@ -171,6 +190,7 @@ def test_refuses_lr_max(student: Student) -> None:
 
 
 @pytest.mark.place("exponential_lrs")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Both ends need a rate of their own: raise ValueError for steps < 2.")
 def test_refuses_steps(student: Student) -> None:
     """Fewer than 2 steps are a ValueError."""
@@ -423,7 +443,8 @@ def test_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("Keep one iterator over the loader, and ask it for the next batch at each step.")
 def test_next_batches(student: Student) -> None:
     """Each step takes the next mini-batch of the loader."""
-    batches = [106.0, 103.0, 107.0, 101.0, 104.0, 102.0]
+    base = random.randint(20, 199)
+    batches = [base + offset for offset in (6.0, 3.0, 7.0, 1.0, 4.0, 2.0)]
     case = {"passes": [batches], "options": {"lr_min": 0.01, "lr_max": 1.0, "steps": 4}}
     (reported,) = entry(student.run("run_scripts", [case]), kind=list, count=1)
     expected = torch.tensor(batches[:4], dtype=torch.float64)
@@ -464,15 +485,20 @@ def test_next_batches(student: Student) -> None:
 @pytest.mark.hint("When the iterator is used up, make a new one: iter(loader).")
 def test_loader_again(student: Student) -> None:
     """A loader that runs out is iterated again from its start, and may shuffle anew."""
-    # The batch at place i of pass p over the loader has the loss 100 + 10 p + i.
-    passes = [[100.0 + 10 * p + i for i in range(3)] for p in range(12)]
+    # The batch at place i of pass p over the loader has the loss 100 + 10 p and a digit of its own.
+    digits = random.sample(range(10), 3)
+    passes = [[100.0 + 10 * p + digit for digit in digits] for p in range(12)]
     options = {"lr_min": 0.01, "lr_max": 1.0, "steps": 8}
     cases = [{"passes": each, "options": options} for each in (passes, [p[:1] for p in passes])]
     reported = entry(student.run("run_scripts", cases), kind=list, count=2)
     three, one = (numbers(report, "losses") - 100 for report in reported)
     place = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1]).double()
+    three_places, one_places = (
+        torch.tensor([digits.index(d) if d in digits else -1 for d in (taken % 10).tolist()])
+        for taken in (three, one)
+    )
     assert_close(
-        three % 10,
+        three_places.double(),
         place,
         what="the list of the places in the loader from which the steps took their batches",
         mistakes=lambda: {
@@ -487,7 +513,7 @@ def test_loader_again(student: Student) -> None:
         "Your test goes through the batches of the first pass again and again: iterate over the "
         "loader anew, so that it may shuffle anew, and keep no batches."
     )
-    assert_close(one % 10, place * 0, what="the same list for a loader of one batch")
+    assert_close(one_places.double(), place * 0, what="the same list for a loader of one batch")
 
 
 WRONG_PLACES = {
@@ -509,6 +535,7 @@ WRONG_PLACES = {
 
 
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("If a new iterator has no batch at all, raise ValueError and name the loader.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError."""
@@ -540,7 +567,9 @@ def refusal(call: str, ask: Callable[[], Any]) -> str:
 @pytest.mark.hint("model.train() reaches every submodule.")
 def test_train_mode(student: Student) -> None:
     """The whole model is in train mode during the test, whatever mode it came in."""
-    readings = [40.0, 20.0, 10.0]
+    readings = [float(number) for number in random.sample(range(5, 60), 3)]
+    root, right_below = readings[0], sum(readings[:2])
+    everywhere = sum(readings)
     evaluating, training = (
         numbers(student.run("run_gauges", readings, mode), "losses") for mode in (False, True)
     )
@@ -551,18 +580,18 @@ def test_train_mode(student: Student) -> None:
 
     assert_close(
         [evaluating, training],
-        shown(70.0, 70.0),
+        shown(everywhere, everywhere),
         what="the list of the losses of a model that came in eval mode, and of one in train mode",
         mistakes=lambda: {
             "The model is in eval mode during the test: call model.train() before it.": shown(0, 0),
             "The model stays in the mode that it came in, here eval mode: call model.train() "
-            "before the test.": shown(0, 70),
+            "before the test.": shown(0, everywhere),
             "A model that came in eval mode is in train mode at its root only: its submodules "
-            "are not. model.train() reaches all of them.": shown(40, 70),
+            "are not. model.train() reaches all of them.": shown(root, everywhere),
             "A model that came in eval mode is in train mode at its root and the submodules "
-            "right below: model.train() reaches all of them.": shown(60, 70),
+            "right below: model.train() reaches all of them.": shown(right_below, everywhere),
             "The mode is the opposite of the one that the model came in: call model.train().": (
-                shown(70, 0)
+                shown(everywhere, 0)
             ),
         },
     )
@@ -623,12 +652,14 @@ def run_scripts(student: Student, scripts: list[list[float]]) -> list[Tensor]:
 @pytest.mark.hint("Keep the lowest loss so far; compare first, update it afterwards.")
 def test_stop_rule(student: Student) -> None:
     """The test stops at the first loss above 4 times the lowest before it, and records it."""
-    scripts: list[list[float]] = [
-        [8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200],
-        [16.0, 10, 3, 11, 13, 3, 100, 5],
-        [1.0, 2, 3, 4, 3, 4],
-        [2.0, 9, 1],
-    ]
+    scripts = scaled(
+        [
+            [8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200],
+            [16.0, 10, 3, 11, 13, 3, 100, 5],
+            [1.0, 2, 3, 4, 3, 4],
+            [2.0, 9, 1],
+        ]
+    )
     assert_close(
         run_scripts(student, scripts),
         recorded(scripts, above(4.0)),
@@ -675,12 +706,7 @@ def test_stop_rule(student: Student) -> None:
 def test_stop_not_finite(student: Student) -> None:
     """The test stops at a loss that is NaN or infinite, and records it."""
     nan, inf = math.nan, math.inf
-    scripts = [
-        [2.0, 1, nan, 5, 1, 9, 1],
-        [2.0, inf, 1],
-        [nan, 1.0, 9, 1],
-        [inf, 1.0],
-    ]
+    scripts = scaled([[2.0, 1, nan, 5, 1, 9, 1], [2.0, inf, 1], [nan, 1.0, 9, 1], [inf, 1.0]])
 
     def lowest_of(before: list[float], skip: Callable[[float], bool] = math.isnan) -> float:
         return min((loss for loss in before if not skip(loss)), default=inf)
@@ -733,8 +759,8 @@ def test_stop_not_finite(student: Student) -> None:
 @pytest.mark.hint("Return LRRangeTest(rates[:n], losses), both float64, for the n recorded losses.")
 def test_result(student: Student) -> None:
     """The result is an LRRangeTest of the rates and losses of the steps that were run."""
-    script = torch.tensor([2.0, 1.0, 9.0, 1.0, 1.0], dtype=torch.float64)
-    options = {"lr_min": 0.02, "lr_max": 0.5, "steps": 5}
+    script = near(1.0) * torch.tensor([2.0, 1.0, 9.0, 1.0, 1.0], dtype=torch.float64)
+    options = {"lr_min": near(0.02), "lr_max": near(0.5), "steps": 5}
     case = {"passes": [script.tolist()], "options": options}
     reported = student.run("run_scripts", [case, {**case, "options": {}}])
     given, default = entry(reported, kind=list, count=2)
@@ -747,7 +773,11 @@ def test_result(student: Student) -> None:
         assert_tensor(value, dtype=torch.float64, what=f"{name} of the result")
     # As many as there are: whether the test stops where it should is the affair of other tests.
     n = len(numbers(given, "losses"))
-    losses, rates, usual = script[:n], geometric(0.02, 0.5, 5), geometric(1e-6, 10.0, 100)
+    losses, rates, usual = (
+        script[:n],
+        geometric(options["lr_min"], options["lr_max"], 5),
+        geometric(1e-6, 10.0, 100),
+    )
     assert_close(
         actual,
         [rates[:n], losses],
@@ -851,6 +881,7 @@ PARTS = [
 
 @pytest.mark.points(24)
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Clone every parameter before the test, and copy the values back in place.")
 def test_restores_parameters(student: Student) -> None:
     """Afterwards every parameter is what it was."""
@@ -860,6 +891,7 @@ def test_restores_parameters(student: Student) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("named_buffers() has them all; the state dict lacks those with persistent=False.")
 def test_restores_buffers(student: Student) -> None:
     """Afterwards every buffer is what it was."""
@@ -873,6 +905,7 @@ def test_restores_buffers(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Remember module.training of every module of model.modules().")
 def test_restores_modes(student: Student) -> None:
     """Afterwards every submodule is in the mode that it was in."""
@@ -926,6 +959,7 @@ def test_restores_modes(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_groups(student: Student) -> None:
     """Afterwards the learning rates and options of the optimizer's groups are what they were."""
@@ -953,6 +987,7 @@ def test_restores_groups(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Keep copy.deepcopy(optimizer.state_dict()), and load it at the end.")
 def test_restores_optimizer_state(student: Student) -> None:
     """Afterwards the optimizer's state of each parameter, such as its momentum, is what it was."""
@@ -985,6 +1020,7 @@ def test_restores_optimizer_state(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_restores_parameters")
 @pytest.mark.place("lr_range_test")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Leave the loop by break, or restore in a finally clause.")
 def test_restores_after_stop(student: Student) -> None:
     """A test that stops early restores everything too."""
@@ -1005,7 +1041,8 @@ def suggest(
     student: Student, losses: list[list[float]], **options: float
 ) -> tuple[list[Any], list[Tensor]]:
     """The suggestions for these losses, and the learning rates that go with each of them."""
-    rates, suggest_lr = [geometric(1e-4, 10.0, len(run)) for run in losses], "suggest_lr"
+    low, suggest_lr = near(1e-4), "suggest_lr"
+    rates = [geometric(low, 10.0, len(run)) for run in losses]
     return [
         student.function(suggest_lr)(result_of(student, r, torch.tensor(run).double()), **options)
         for r, run in zip(rates, losses, strict=True)
@@ -1225,6 +1262,7 @@ def test_suggestion_not_finite(student: Student) -> None:
 
 
 @pytest.mark.place("suggest_lr")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("If the loop ends without a divergence, raise ValueError.")
 def test_never_diverges(student: Student) -> None:
     """Losses that never diverge are a ValueError."""
@@ -1242,6 +1280,7 @@ def test_never_diverges(student: Student) -> None:
 
 @pytest.mark.requires("test_suggestion")
 @pytest.mark.place("suggest_lr")
+@pytest.mark.word("the sandbox says what was before and what is left")
 @pytest.mark.hint("Work on a copy where you change the losses.")
 def test_result_left_alone(student: Student) -> None:
     """suggest_lr leaves its result as it is."""
