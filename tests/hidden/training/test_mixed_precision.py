@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import runpy
 from functools import cache, partial
 from pathlib import Path
@@ -34,7 +35,8 @@ PROBE = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("probe_mix
 def test_underflow(student: Student) -> None:
     """The result is the part of the nonzero entries that is zero in float16 after the scaling."""
     for dtype in DTYPES:
-        exponents = torch.linspace(-14, 2, 60, dtype=dtype).reshape(3, 4, 5)
+        lowest = random.uniform(-18, -10)
+        exponents = torch.linspace(lowest, 2, 60, dtype=dtype).reshape(3, 4, 5)
         values = 10**exponents * torch.where(torch.rand(3, 4, 5) < 0.5, -1, 1)
         values[0, 0] = 0.0
         for scale in (1.0, 2.0**10, 300, 1e-3):
@@ -84,6 +86,7 @@ def test_scale(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("GradScaler.__init__")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if not 0 < backoff_factor < 1: raise ValueError(...), one check an argument.")
 def test_arguments(student: Student) -> None:
     """get_scale begins with init_scale; bad arguments are a ValueError that names them."""
@@ -141,6 +144,7 @@ def test_unscales_all_groups(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("GradScaler.unscale_")
+@pytest.mark.word("the sandbox says which tensors are the same objects")
 @pytest.mark.hint("p.grad.div_(scale) divides in place; p.grad = p.grad / scale is another tensor.")
 def test_unscales_in_place(student: Student) -> None:
     """Each .grad stays the same tensor object."""
@@ -226,7 +230,7 @@ def test_skips_what_was_clipped(student: Student) -> None:
 def test_step_returns(student: Student) -> None:
     """step returns True if the optimizer stepped, and False if not."""
     script: list[Any] = []
-    for bad in (None, "an inf", "a NaN", None):
+    for bad in random.sample([None, None, None, "an inf", "a NaN", "an inf"], 6):
         script += [plain(bad=bad)[1], "step", "update"]
     results = {"value": ("step", "what each step returned")}
     check_script(student, results, plain()[0], script, 2.0**12)
@@ -245,7 +249,8 @@ def test_updates(student: Student) -> None:
                 early = ["unscale_"] if i % 2 else []
                 script += [gradients, *early, "step", "update"]
             scales = {"scale": ("update", "the scales after each update")}
-            check_script(student, scales, plain()[0], script, 4096.0, growth, backoff, interval)
+            first = 4096.0 * random.uniform(1, 2)
+            check_script(student, scales, plain()[0], script, first, growth, backoff, interval)
 
 
 @pytest.mark.points(2)
@@ -253,10 +258,11 @@ def test_updates(student: Student) -> None:
 @pytest.mark.hint("Keep the scale and all flags in self, not in the class or the module.")
 def test_own_state(student: Student) -> None:
     """Each scaler has a scale of its own."""
-    scales = student.run("two_scalers", [math.inf, 1.0], 8.0, 64.0)
+    one, other = random.uniform(4, 16), random.uniform(32, 128)
+    scales = student.run("two_scalers", [math.inf, 1.0], one, other)
     told = "A scaler changes the scale of another one: keep the scale in self."
     what = "the list of the scales of two scalers, the first of which had an overflow,"
-    assert_close(scales, [4.0, 64.0], what=what, mistakes={told: [32.0, 32.0]})
+    assert_close(scales, [one / 2, other], what=what, mistakes={told: [other / 2, other / 2]})
 
 
 # --- train_step ----------------------------------------------------------------------------------
@@ -264,6 +270,7 @@ def test_own_state(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("train_step")
+@pytest.mark.word("the sandbox says what runs under autocast")
 @pytest.mark.hint("with torch.autocast('cpu', dtype=torch.bfloat16): around model and loss_fn.")
 def test_autocast(student: Student) -> None:
     """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
@@ -319,7 +326,7 @@ def test_train_step_returns_the_loss(student: Student) -> None:
 @pytest.mark.hint("scaler.update(), once, as the last call.")
 def test_train_step_updates(student: Student) -> None:
     """Each step ends with one update of the scaler."""
-    scaling = {"init_scale": 4.0, "growth_interval": 2}
+    scaling = {"init_scale": random.uniform(2, 8), "growth_interval": 2}
     batches = [new_batch() for _ in range(5)]
     check_training(student, ("scale",), new_weights(), batches, scaling, None)
 
@@ -330,10 +337,15 @@ def test_train_step_updates(student: Student) -> None:
 def test_train_step_overflows(student: Student) -> None:
     """With a scaler a step that overflows is skipped; without one the optimizer steps in any case."""
     x, y = new_batch()
-    spoiled, huge = (x, torch.full_like(y, math.inf)), (x, torch.full_like(y, 1e15))
-    # The scaled loss of the huge one is inf, its gradients are finite.
-    for bad, scale, max_norm in ((spoiled, 16.0, None), (spoiled, 16.0, 0.5), (huge, 1e10, None)):
-        batches = [bad, new_batch(), bad, bad, new_batch()]
+    spoiled, large, huge = ((x, torch.full_like(y, value)) for value in (math.inf, 1e3, 1e15))
+    mixed = [spoiled, new_batch(), spoiled, spoiled, new_batch()]
+    for batches, scale, max_norm in (
+        (mixed, 16.0, None),
+        (mixed, 16.0, 0.5),
+        # The scaled gradients are inf, the loss is finite; and the other way around.
+        ([large, large], 1e38, None),
+        ([huge, new_batch()], 1e10, None),
+    ):
         scaling = {"init_scale": scale, "growth_interval": 3}
         check_training(student, STEPS, new_weights(), batches, scaling, max_norm)
     weights = entry(trained(student, new_weights(), [new_batch(), spoiled], None)[1], "weights")
