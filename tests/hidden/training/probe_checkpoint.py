@@ -46,8 +46,11 @@ def arrange(seed: int, kept: bool) -> dict[str, Any]:
     return first
 
 
-def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
-    """What is drawn after a state is taken, and each time after it is set, or the bytes of its file."""
+def taken(module: Any, seed: int, kept: bool, file: bool, noises: list[int]) -> dict[str, Any]:
+    """What is drawn after a state is taken, and each time after it is set, or the bytes of its file.
+
+    Noises seed what is drawn before the state is set; see `draws_after_setting`.
+    """
     arrange(seed, kept)
     state = module.random_state()
     report: dict[str, Any] = {"after": draws(), "dict": isinstance(state, dict), "error": None}
@@ -57,20 +60,21 @@ def taken(module: Any, seed: int, kept: bool, file: bool) -> dict[str, Any]:
             torch.save(state, buffer)
         buffer.seek(0)
         return report | {"error": read(buffer)[0], "file": buffer.getvalue()}
-    return report | {"again": _set(module, seed, state)}
+    return report | {"again": draws_after_setting(module, state, noises)}
 
 
-def from_files(module: Any, files: list[bytes]) -> list[Any]:
+def from_files(module: Any, files: list[bytes], noises: list[int]) -> list[Any]:
     """For each file the draws each time after a state is set that another process has written."""
-    return [_set(module, seed, read(io.BytesIO(file))[1]) for seed, file in enumerate(files)]
+    return [draws_after_setting(module, read(io.BytesIO(file))[1], noises) for file in files]
 
 
-def _set(module: Any, seed: int, state: Any) -> list[Any]:
+def draws_after_setting(module: Any, state: Any, noises: list[int]) -> list[Any]:
+    """What is drawn each time that a state is set, after another one was taken, once for each two noises."""
     again = []
-    for i in range(3):
-        arrange(seed + 10 * i, kept=i == 0)
+    for i, (taken, drawn) in enumerate(zip(noises[::2], noises[1::2], strict=True)):
+        arrange(taken, kept=i == 0)
         module.random_state()
-        arrange(seed + 11 * i + 1, kept=i == 1)
+        arrange(drawn, kept=i == 1)
         module.set_random_state(state)
         again.append(draws())
     return again
@@ -90,11 +94,17 @@ def read(file: Any) -> tuple[str | None, Any]:
 
 
 class Training:
-    """A training with noise and dropout, in float64 with StepLR or OneCycleLR; a bias is frozen."""
+    """A training with noise and dropout, in float64 with StepLR or OneCycleLR; a bias is frozen.
 
-    def __init__(self, kind: str, seed: int, history: int = 0) -> None:
-        torch.manual_seed(seed)
-        self.model = network().to(torch.float64 if kind.endswith("LR") else torch.float32)
+    Its start has "weights", "inputs", and a "seed" for what it draws.
+    """
+
+    def __init__(self, kind: str, start: dict[str, Any], history: int = 0) -> None:
+        torch.manual_seed(start["seed"])
+        self.inputs = start["inputs"]
+        self.model = network(width_of(start))
+        self.model.load_state_dict(start["weights"], strict=False)
+        self.model.to(torch.float64 if kind.endswith("LR") else torch.float32)
         self.model[3].bias.requires_grad_(False)
         first, *rest = self.model.parameters()
         groups: list[Any] = [{"params": [first]}, {"params": rest, "lr": 0.02}]
@@ -107,9 +117,9 @@ class Training:
 
     def run(self, epochs: int) -> dict[str, Any]:
         """Train, and tell how all of it stands."""
-        x = torch.linspace(-1, 1, 36).reshape(12, 3).to(next(self.model.parameters()))
+        x = self.inputs.to(next(self.model.parameters()))
         self.model.train()
-        for rows in [rows for _ in range(epochs) for rows in torch.randperm(12).split(4)]:
+        for rows in [rows for _ in range(epochs) for rows in torch.randperm(len(x)).split(4)]:
             output = self.model(x[rows] + 0.1 * torch.randn(len(rows), 3).to(x))
             loss = (output - x[rows].sum(1, keepdim=True)).square().mean()
             self.optimizer.zero_grad()
@@ -140,7 +150,11 @@ class Training:
         }
 
 
-def network(*extra: nn.Module, width: int = 5, outputs: int = 1) -> nn.Sequential:
+def width_of(start: dict[str, Any]) -> int:
+    return len(start["weights"]["0.bias"])
+
+
+def network(width: int, *extra: nn.Module, outputs: int = 1) -> nn.Sequential:
     layers = nn.Linear(3, width), nn.BatchNorm1d(width), nn.Dropout(0.5), nn.Linear(width, outputs)
     return nn.Sequential(*layers, *extra)
 
@@ -152,33 +166,35 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def undisturbed(module: Any, seeds: dict[str, int]) -> list[Any]:
-    """What is drawn after the seeds of `taken`; a training of each kind, before it is saved and an epoch later.
+def undisturbed(module: Any, taken: list[Any], starts: dict[str, Any]) -> list[Any]:
+    """What is drawn after `arrange`; a training of each kind, before it is saved and an epoch later.
 
     Called where no student's code runs.
     """
-    taken = [{"first": arrange(seed, seed != 1), "before": draws()} for seed in range(3)]
+    before = [{"first": arrange(seed, kept), "before": draws()} for seed, kept in taken]
     trainings = {}
-    for kind, seed in seeds.items():
-        first, training = arrange(seed, kept=True), _saved(kind, seed)
-        before = training.facts()
-        trainings[kind] = {"first": first, "saved": before, "went on": training.run(1)}
-    return [taken, trainings]
+    for kind, start in starts.items():
+        first, training = arrange(start["seed"], kept=True), _saved(kind, start)
+        held = training.facts()
+        trainings[kind] = {"first": first, "saved": held, "went on": training.run(1)}
+    return [before, trainings]
 
 
-def _saved(kind: str, seed: int) -> Training:
-    training = Training(kind, seed, history=0 if kind == "unstarted" else 2)
+def _saved(kind: str, start: dict[str, Any]) -> Training:
+    training = Training(kind, start, history=0 if kind == "unstarted" else 2)
     training.model[3].eval()
     return training
 
 
-def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict[str, Any]:
+def saved(
+    module: Any, kind: str, start: dict[str, Any], epoch: int, plan: str = ""
+) -> dict[str, Any]:
     """What is left of a training that was saved, and the file's bytes.
 
     Plan: a file that is "unscheduled", or whose tensors were on a "gpu".
     """
-    arrange(seed, kept=True)
-    training = _saved(kind, seed)
+    arrange(start["seed"], kept=True)
+    training = _saved(kind, start)
     held = training.facts()["objects"]
     objects = [training.model, training.optimizer, epoch, training.scheduler]
     tag = torch.serialization.location_tag
@@ -194,13 +210,15 @@ def saved(module: Any, kind: str, seed: int, epoch: int, plan: str = "") -> dict
         return {"held": held, "saved": training.facts(), "file": content}
 
 
-def resumed(module: Any, kind: str, seed: int, file: bytes, plan: str = "") -> dict[str, Any]:
+def resumed(
+    module: Any, kind: str, start: dict[str, Any], noise: int, file: bytes, plan: str = ""
+) -> dict[str, Any]:
     """A training that goes on from a file, in a process that knows nothing of the one that was saved.
 
     Plan: objects that are "fresh"; a "model" alone to load, or an "optimizer" with it.
     """
-    other = Training(kind, seed, history=0 if "fresh" in plan else 2)
-    arrange(seed + 1, kept="fresh" in plan)
+    other = Training(kind, start, history=0 if "fresh" in plan else 2)
+    arrange(noise, kept="fresh" in plan)
     other.model[:3].train("fresh" in plan)
     report: dict[str, Any] = {"other": other.facts()}
     objects = [other.model, other.optimizer, other.scheduler]
@@ -216,9 +234,9 @@ def resumed(module: Any, kind: str, seed: int, file: bytes, plan: str = "") -> d
         return report | {"loaded again": other.facts()}
 
 
-def files(module: Any, name: str, text: bool, old: bool) -> dict[str, Any]:
+def files(module: Any, start: dict[str, Any], name: str, text: bool, old: bool) -> dict[str, Any]:
     """What lies in a folder after a checkpoint was saved there, perhaps over another file."""
-    training = Training("none", 1)
+    training = Training("none", start)
     with folder() as place:
         path: Any = name if text else Path(name)
         if old:
@@ -229,13 +247,13 @@ def files(module: Any, name: str, text: bool, old: bool) -> dict[str, Any]:
         return {"files": names, "error": read(place / name)[0] if name in names else None}
 
 
-def refusal(module: Any, changed: str) -> dict[str, Any]:
+def refusal(module: Any, start: dict[str, Any], changed: str) -> dict[str, Any]:
     """How load_checkpoint ends for a file with code in it, or for a model of another architecture."""
-    training = Training("none", 1)
-    models = {"more layers": network(nn.Linear(1, 1)), "fewer layers": network()[:3]}
+    training, width = Training("none", start), width_of(start)
+    models = {"more layers": network(width, nn.Linear(1, 1)), "fewer layers": network(width)[:3]}
     # To one more row copy_ would spread what the file has.
-    models |= {"other shapes": network(width=4), "more outputs": network(outputs=2)}
-    models |= {"more buffers": network(nn.BatchNorm1d(1, affine=False))}
+    models |= {"other shapes": network(width - 1), "more outputs": network(width, outputs=2)}
+    models |= {"more buffers": network(width, nn.BatchNorm1d(1, affine=False))}
     with folder() as place:
         path = str(place / "saved.pt")
         module.save_checkpoint(path, training.model, training.optimizer, 3)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
 from grader.judge.checks import assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
@@ -19,7 +20,6 @@ CASES += ["more buffers"]
 WORDS = {"state": "the optimizer's state (momentum, moments)"}
 WORDS |= {"options": "the optimizer's options (rates)"}
 SET = "after set_random_state(random_state())"
-EPOCH = 17  # of a file that is saved after six steps: the number is the caller's
 
 
 @pytest.mark.points(3)
@@ -51,6 +51,7 @@ def test_state_of_torch(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("random_state")
+@pytest.mark.word("code that does nothing draws nothing, too")
 @pytest.mark.hint("Take the states: seed nothing, and draw nothing.")
 def test_taking_draws_nothing(student: Student) -> None:
     """Taking a state changes no generator."""
@@ -69,12 +70,12 @@ def test_state_is_plain(student: Student) -> None:
         assert entry(report, "dict", kind=bool), "random_state returns no dict."
         error, told = entry(report, "error"), "The state is not plain data: torch.load with"
         assert error is None, f"{told} weights_only=True {error}."
-    again = student.anew("from_files", [entry(report, "file", kind=bytes) for report in reports])
-    for seed, report in enumerate(reports):
-        for i in range(3):
-            when = "after a state came back from a file and was set in another process"
-            for library in NORMAL:
-                check_generator(library, entry(again, seed, i), report, when)
+    files = [entry(report, "file", kind=bytes) for report in reports]
+    again = student.anew("from_files", files, new_seeds(6))
+    when = "after a state came back from a file and was set in another process"
+    for number, report in enumerate(reports):
+        for i, library in itertools.product(range(3), NORMAL):
+            check_generator(library, entry(again, number, i), report, when)
 
 
 @pytest.mark.points(5)
@@ -106,10 +107,12 @@ def test_numbers_in_hand(student: Student) -> None:
 @pytest.mark.hint("path.parent.mkdir(parents=True, exist_ok=True), then torch.save to path itself.")
 def test_file(student: Student) -> None:
     """One whole file lies at path, which is plain data; folders are made, and a file is replaced."""
-    calls = [("run.pt", True, False), ("runs/new/a.ckpt", True, False), ("b", False, True)]
-    calls += [("runs/new/last", False, False), ("c/d.pt", True, True)]
+    first, second, third, folder, deeper = (f"run{seed}" for seed in new_seeds(5))
+    calls = [(f"{first}.pt", True, False), (f"{folder}/{deeper}/{first}.ckpt", True, False)]
+    calls += [(second, False, True), (f"{folder}/{deeper}/{second}", False, False)]
+    calls += [(f"{deeper}/{third}.pt", True, True)]
     for name, text, old in calls:
-        report = student.run("files", name, text, old)
+        report = student.run("files", new_start(new_width()), name, text, old)
         what = f"the list of the files after save_checkpoint({name!r}, ...)"
         assert_equal(entry(report, "files"), [name], what=what)
         error = entry(report, "error")
@@ -165,7 +168,8 @@ def test_loads_a_model(student: Student) -> None:
 @pytest.mark.hint("return checkpoint['epoch'] + 1")
 def test_next_epoch(student: Student) -> None:
     """The result is the epoch after the saved one, with an optimizer and without."""
-    for plan, epoch in (("model", EPOCH), ("model", 0), ("", EPOCH)):
+    drawn = Undisturbed.of(student).epoch
+    for plan, epoch in (("model", drawn), ("model", 0), ("", drawn)):
         report = run(student, "none", plan, epoch)
         for name in ("value", "value again"):
             mistakes = {"The saved epoch would be run twice: return the next one.": epoch}
@@ -185,6 +189,7 @@ def test_buffers(student: Student) -> None:
 @pytest.mark.points(1)
 @pytest.mark.requires("test_loads_a_model")
 @pytest.mark.place("load_checkpoint")
+@pytest.mark.word("the sandbox says how the modes are")
 @pytest.mark.hint("model.load_state_dict(...) is enough: no train(), no eval(), no zero_grad().")
 def test_leaves_modes(student: Student) -> None:
     """Modes, requires_grad and .grad are left as they are."""
@@ -259,51 +264,79 @@ def test_other_files(student: Student) -> None:
     for loaded in ("loaded", "loaded again"):
         check_model(run(student, "ReduceLROnPlateau", "gpu"), loaded)
     for case in CASES:
-        report = student.run("refusal", case)
+        report = student.run("refusal", new_start(new_width()), case)
         told = "The code in a file is run by loading it: weights_only=True reads plain data only."
         assert entry(report, "ran", kind=bool) is False, told
         what = "A file with code in it" if "code" in case else f"A model with {case} than the file"
         assert entry(report, "refused", kind=bool), f"{what} is loaded without an error."
 
 
+def new_seeds(count: int) -> list[int]:
+    return random.sample(range(2, 2**31), count)
+
+
+def new_width() -> int:
+    return random.randint(4, 7)
+
+
+def new_start(width: int) -> dict[str, Any]:
+    """Weights and inputs of a training of the probe, and a seed for what it draws."""
+    (seed,) = new_seeds(1)
+    shapes = {"0.weight": (width, 3), "0.bias": (width,), "3.weight": (1, width), "3.bias": (1,)}
+    weights = {name: torch.rand(shape) - 0.5 for name, shape in shapes.items()}
+    return {"weights": weights, "inputs": 2 * torch.rand(12, 3) - 1, "seed": seed}
+
+
+class Undisturbed:
+    """What is drawn for trainings and states, and how they go where no student's code runs: see the probe."""
+
+    def __init__(self, student: Student) -> None:
+        kinds = ("none", "AdamW", "unstarted", "StepLR", *KINDS)
+        self.width = new_width()
+        self.starts = {kind: new_start(self.width) for kind in kinds}
+        # A file is saved after six steps: its epoch is another number, the caller's.
+        self.epoch = random.randrange(15, 45)
+        # With normal numbers in hand, and without.
+        self.taken = list(zip(new_seeds(3), (True, False, True), strict=True))
+        self.states, self.trainings = student.apart("undisturbed", self.taken, self.starts)
+
+    @staticmethod
+    def of(student: Student) -> Undisturbed:
+        return student.once("undisturbed", partial(Undisturbed, student))
+
+
 def takes(student: Student, file: bool = False) -> Any:
     """Three states that were taken, with normal numbers in hand or without: see the probe."""
+    undisturbed = Undisturbed.of(student)
 
-    def ask(seed: int) -> dict[str, Any]:
-        report = entry(student.run("taken", seed, seed != 1, file), kind=dict)
-        return {**report, **undisturbed(student)[1][seed]}
+    def ask(number: int) -> dict[str, Any]:
+        report = student.run("taken", *undisturbed.taken[number], file, new_seeds(6))
+        return {**entry(report, kind=dict), **undisturbed.states[number]}
 
-    return [student.once(f"taken {seed} {file}", partial(ask, seed)) for seed in range(3)]
+    return [student.once(f"taken {number} {file}", partial(ask, number)) for number in range(3)]
 
 
-def run(student: Student, kind: str, plan: str = "", epoch: int = EPOCH) -> Any:
+def run(student: Student, kind: str, plan: str = "", epoch: int | None = None) -> Any:
     """A training that was saved and is resumed in another sandbox, and how it went on in a third one.
 
     What is compared with "saved" and "went on" comes from where no student's code runs, so that to keep
     objects in memory or to tell the same twice is of no use.
     """
+    undisturbed = Undisturbed.of(student)
+    last = undisturbed.epoch if epoch is None else epoch
 
     def ask() -> dict[str, Any]:
-        seeds, _, trainings = undisturbed(student)
-        left = student.run("saved", kind, seeds[kind], epoch, plan)
+        left = student.run("saved", kind, undisturbed.starts[kind], last, plan)
         file = entry(left, "file", kind=bytes, told="There is no file at path.")
-        report = student.anew("resumed", kind, random.randrange(10**6), file, plan)
+        # It goes on with the same data, from other weights.
+        other = new_start(undisturbed.width) | {"inputs": undisturbed.starts[kind]["inputs"]}
+        report = student.anew("resumed", kind, other, *new_seeds(1), file, plan)
         own = {"left": entry(left, "saved", kind=dict), "held": entry(left, "held")}
-        own["before"] = trainings[kind]["saved"]
-        return {**entry(report, kind=dict), **trainings[kind], **own}
+        training = undisturbed.trainings[kind]
+        own |= {"before": training["saved"], "epoch": last}
+        return {**entry(report, kind=dict), **training, **own}
 
-    return student.once(f"{kind} {plan} {epoch}", ask)
-
-
-def undisturbed(student: Student) -> Any:
-    """Seeds, and what is drawn and how trainings go where no student's code runs: see the probe."""
-
-    def ask() -> list[Any]:
-        kinds = ("none", "AdamW", "unstarted", "StepLR", *KINDS)
-        seeds = dict(zip(kinds, random.sample(range(10**6), len(kinds)), strict=True))
-        return [seeds, *student.apart("undisturbed", seeds)]
-
-    return student.once("undisturbed", ask)
+    return student.once(f"{kind} {plan} {last}", ask)
 
 
 def check_generator(library: str, actual: Any, report: Any, when: str, expected: str = "") -> None:
@@ -348,6 +381,6 @@ def check_state(report: Any, name: str, words: str, loaded: str) -> None:
 def check_scheduler(report: Any) -> None:
     last = entry(report, "loaded", "scheduler", "last_epoch", default=None)
     told = "The scheduler is stepped up to the epoch: load its state, which may differ."
-    assert not any(laws.same(last, number) for number in (EPOCH, EPOCH + 1)), told
+    assert not any(laws.same(last, report["epoch"] + i) for i in (0, 1)), told
     for loaded in ("loaded", "loaded again"):
         check_state(report, "scheduler", "the scheduler's state", loaded)
