@@ -20,7 +20,7 @@ class Network(nn.Module):
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4) if norm else nn.Identity())
         self.double()
-        nn.utils.vector_to_parameters(weights.clone(), self.body[0].parameters())
+        nn.utils.vector_to_parameters(weights[:16].clone(), self.body[0].parameters())
         self.register_forward_hook(lambda _, __, output: 2 * output)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -40,11 +40,11 @@ class Batches(list[Any]):
         self.dataset = torch.cat([inputs for inputs, _ in batches])
 
 
-def items(count: int, first: int) -> list[tuple[Tensor, int]]:
-    """(number / 1024, sine, cosine) and a label, sorted; with labels 2 and 3, the validation's loss rises."""
-    numbers = torch.arange(first, first + count).double()
-    rows = torch.stack([numbers / 1024, numbers.sin(), numbers.cos()], dim=1)
-    return [(row, i * 2 // count + 2 * (first > 0)) for i, row in enumerate(rows)]
+def items(numbers: list[int], first: int) -> list[tuple[Tensor, int]]:
+    """(number / 1024, sine, cosine) and a label of two, sorted; with 2 and 3, the validation's loss rises."""
+    values = torch.tensor(numbers).double()
+    rows = torch.stack([values / 1024, values.sin(), values.cos()], dim=1)
+    return [(row, first + i * 2 // len(numbers)) for i, row in enumerate(rows)]
 
 
 def numbers_of(features: Tensor) -> list[int]:
@@ -67,7 +67,7 @@ def network(weights: Tensor, training: Any, norm: bool = False) -> Network:
 
 def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> dict[str, Any]:
     """What a call of train_epoch with SGD gives and leaves."""
-    model, loader = network(weights, training), Batches(batches)
+    model, loader = network(weights, training, norm=len(weights) > 16), Batches(batches)
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     value = module.train_epoch(model, loader, loss_fn, sgd)
     vector = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
@@ -99,9 +99,9 @@ def evaluated(
     return {"value": value, "log": list(LOG), "grads": grads, **left}
 
 
-def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[str, Any]:
+def passes(module: Any, numbers: list[list[int]], plan: str, **options: int) -> dict[str, Any]:
     """The batches of passes over new loaders, "t" for training, and lengths; make_loaders seeds nothing."""
-    datasets, noise = (items(counts[0], 0), items(counts[1], 1000)), torch.get_rng_state()
+    datasets, noise = (items(numbers[0], 0), items(numbers[1], 2)), torch.get_rng_state()
     loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
     torch.set_rng_state(noise)
     if any(getattr(one, "num_workers", 0) for one in loaders.values()):
@@ -113,34 +113,45 @@ def passes(module: Any, counts: list[int], plan: str, **options: int) -> dict[st
     return {"batches": batches, "lengths": [len(loaders[step]) for step in plan]}
 
 
-def optimized(module: Any, kind: str) -> dict[str, Any]:
-    """The rates of make_optimizer, and the trainable parameters that it leaves out."""
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
-    model.scale = nn.Parameter(torch.ones(1))  # of the model itself
-    model[0].requires_grad_(kind != "frozen")
-    names = [name for name, one in model.named_parameters() if one.requires_grad]
+def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any]:
+    """The rates of make_optimizer, and the parts of a model whose parameters it trains."""
+    first, second, third, own = names
+    model = nn.Sequential()
+    model.add_module(first, nn.Linear(3, 4))
+    model.add_module(second, nn.BatchNorm1d(4))
+    model.add_module(third, nn.Sequential(nn.Linear(4, 2)))
+    model.register_parameter(own, nn.Parameter(torch.ones(1)))  # of the model itself
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name.partition(".")[0] not in frozen)
+    before = [parameter.requires_grad for parameter in parameters.values()]
     optimizer = module.make_optimizer(model)
-    held = [id(one) for group in optimizer.param_groups for one in group["params"]]
-    trainable = {name: id(one) for name, one in model.named_parameters() if one.requires_grad}
+    trained = [id(one) for group in optimizer.param_groups for one in group["params"]]
+    lacking = {name.partition(".")[0] for name, p in parameters.items() if id(p) not in trained}
     return {
         "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
         "rates": [float(group["lr"]) for group in optimizer.param_groups],
-        "missing": [name for name in trainable if trainable[name] not in held],
-        "same": list(trainable) == names,
+        "held": [name for name in names if name not in lacking],
+        "same": [parameter.requires_grad for parameter in parameters.values()] == before,
     }
 
 
 def fitted(
-    module: Any, weights: Tensor, counts: list[int], noise: int, **more: Any
+    module: Any, weights: Tensor, samples: list[list[int]], noise: int, **more: Any
 ) -> dict[str, Any]:
     """What a call of fit gives; the model's calls, with the student's own loss; two passes of a loader."""
     torch.manual_seed(noise)
-    model, datasets = network(weights, ("",)), (items(counts[0], 0), items(counts[1], 1000))
+    model, datasets = network(weights, ("",)), (items(samples[0], 0), items(samples[1], 2))
     history, log = module.fit(model, *datasets, **more), list(LOG)
     left = nn.utils.parameters_to_vector(model.parameters()).detach()
+    label_of = {
+        number: label
+        for side, data in zip(samples, datasets, strict=True)
+        for number, (_, label) in zip(side, data, strict=True)
+    }
     for call in log:
         numbers = numbers_of(call.pop("inputs"))
-        labels = [datasets[n >= 1000][n % 1000][1] for n in numbers]
+        labels = [label_of[number] for number in numbers]
         loss = module.classification_loss(call["logits"], torch.tensor(labels)).item()
         call |= {"numbers": numbers, "loss": loss, "validating": numbers[0] >= 1000}
         call["predicted"] = call.pop("logits").argmax(1).tolist()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
 TRAIN, VALIDATION, SIZE = 24, 11, 4  # samples, and the size of a training batch
-LABELS, IN_ORDER = [2 + i * 2 // 11 for i in range(11)], [*range(1000, 1011)]  # of validation
+LABELS, IN_ORDER = [2 + i * 2 // 11 for i in range(11)], [*range(11)]  # of validation
 MODES: list[list[str]] = [[], [""], ["body"], ["", "body", "body.0", "body.1"]]
 
 
@@ -41,13 +43,15 @@ def test_loaders(student: Student) -> None:
     """seed alone decides the training order; the validation data come in order, all of them."""
     what, given = "the orders of three passes", {"batch_size": 32, "seed": 0}
     laws.check_seeded(student, lambda seed: passes(student, seed, "ttt"), what=what)
-    default = [student.run("passes", [70, 5], "t", **options) for options in ({}, given)]
+    numbers = new_numbers(70, 5)
+    default = [student.run("passes", numbers, "t", **options) for options in ({}, given)]
     assert laws.same(*default), "By default, batch_size is 32 and seed is 0."
-    report = student.run("passes", [TRAIN, VALIDATION], "tv", batch_size=SIZE)
+    train, validation = new_numbers(TRAIN, VALIDATION)
+    report = student.run("passes", [train, validation], "tv", batch_size=SIZE)
     batches = entry(report, "batches", 1, kind=list)
     assert_equal(entry(report, "lengths", 1), len(batches), what="the length of the loader")
     samples = every(batches, 0)
-    assert_equal(samples, IN_ORDER, what="the list of the validation samples")
+    assert_equal(samples, validation, what="the list of the validation samples")
 
 
 @pytest.mark.points(4)
@@ -55,14 +59,18 @@ def test_loaders(student: Student) -> None:
 @pytest.mark.hint("Usual rates are 0.1 and less for SGD, and 1e-3 for Adam.")
 def test_rates(student: Student) -> None:
     """All trainable parameters are trained, by learning rates from 1e-4 to 0.1."""
-    for kind in ("", "frozen"):
-        report = student.run("optimized", kind)
+    for count in (0, random.randint(1, 3)):
+        names = [f"part{number}" for number in random.sample(range(100, 1000), 4)]
+        frozen = random.sample(names, count)
+        report = student.run("optimized", names, frozen)
         for rate in entry(report, "rates", kind=list):
             fine = isinstance(rate, float) and 0.99999e-4 <= rate <= 0.100001
             assert fine, f"A learning rate is {rate!r:.30}: it should be from 1e-4 to 0.1."
         told = "make_optimizer gives no optimizer of torch.optim."
         assert entry(report, "of torch.optim") is True, told
-        missing = [str(name) for name in entry(report, "missing", kind=list)]
+        held = entry(report, "held", kind=list)
+        wanted = [name for name in names if name not in frozen]
+        missing = [name for name in wanted if name not in held]
         assert not missing, f"make_optimizer leaves out trainable parameters: {', '.join(missing)}."
         assert entry(report, "same") is True, "make_optimizer changes requires_grad of a parameter."
 
@@ -116,9 +124,13 @@ def test_steps(student: Student) -> None:
 def test_train_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode was before."""
     for training in MODES:
-        report = student.run("trained", *new((3, 2)), training)
+        start, batches = new((3, 2))
+        start = torch.cat([start, torch.ones(4), torch.zeros(4)])
+        report = student.run("trained", start, batches, training)
         told = "train_epoch runs the model in evaluation mode, or parts of it: call model.train()."
         check_modes(report, True, told)
+        right, what = simulate(start, batches)[0], "the weights of a model with batch norm"
+        assert_close(entry(report, "weights"), right, what=what)
 
 
 @pytest.mark.points(3)
@@ -127,11 +139,23 @@ def test_train_mode(student: Student) -> None:
 def test_eval_mode(student: Student) -> None:
     """Every submodule is in evaluation mode in every forward pass; running statistics stay."""
     for training in reversed(MODES):
-        report = student.run("evaluated", *new((3, 2)), training)
-        told = "evaluate runs the model in training mode, or parts of it: call model.eval()."
-        check_modes(report, False, told)
-        before, what = entry(report, "before"), "the state after evaluate"
-        assert_close(entry(report, "after"), before, what=what, rtol=0, atol=0)
+        start, batches = new((5, 5))
+        values, right = [], []
+        for x, y in batches:
+            report = student.run("evaluated", start, [(x, y)], training)
+            told = "evaluate runs the model in training mode, or parts of it: call model.eval()."
+            check_modes(report, False, told, calls=1)
+            before, what = entry(report, "before"), "the state after evaluate"
+            assert_close(entry(report, "after"), before, what=what, rtol=0, atol=0)
+            values.append(entry(report, "value", 0, kind=float))
+            # The probe adds 2 to the running mean and to the running variance, which are 0 and 1.
+            logits = outputs(start, x, lambda hidden: (hidden - 2) / (3 + 1e-5) ** 0.5)
+            right.append(F.cross_entropy(logits, y).item())
+        # Of two losses the quotient: whether they are sums or means is the affair of test_values.
+        what = (
+            "the loss of a batch as a part of the loss of two, by a batch norm in evaluation mode,"
+        )
+        assert_close(values[0] / (sum(values) or 1.0), right[0] / sum(right), what=what)
 
 
 @pytest.mark.points(1)
@@ -156,6 +180,7 @@ def test_values(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("evaluate")
+@pytest.mark.word("the sandbox says whether gradients are enabled")
 @pytest.mark.hint("@torch.no_grad() above the function, or a with block around the loop.")
 def test_no_grad(student: Student) -> None:
     """Gradients are disabled while model and loss_fn run, and enabled again afterwards."""
@@ -171,6 +196,7 @@ def test_no_grad(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("fit")
+@pytest.mark.word("the sandbox says what the model draws")
 @pytest.mark.hint("After torch.manual_seed(seed) the same numbers are drawn: not in the loop.")
 def test_draws(student: Student) -> None:
     """The random state is never set back: what the model draws differs from epoch to epoch."""
@@ -222,12 +248,17 @@ def test_history(student: Student) -> None:
 def test_orders(student: Student) -> None:
     """Each epoch has an order of its own; seed decides them all, whatever the global random state."""
     given = {"batch_size": SIZE, "epochs": 3}
-    reports = [fitted(student, noise, seed=s, **given) for noise, s in ((1, 5), (2, 5), (1, 6))]
+    numbers = new_numbers(TRAIN, VALIDATION)
+    reports = [
+        fitted(student, noise, numbers, seed=seed, **given)
+        for noise, seed in ((1, 5), (2, 5), (1, 6))
+    ]
     histories = [entry(report, "history") for report in reports]
     told = "Two calls with the same seed on equal models give different histories."
     assert laws.same(*histories[:2]), told
     told, given = "By default, batch_size is 32 and seed is 0.", {"batch_size": 32, "seed": 0}
-    defaults = [fitted(student, 1, counts=[70, 5], **options) for options in ({}, given)]
+    numbers = new_numbers(70, 5)
+    defaults = [fitted(student, 1, numbers, **options) for options in ({}, given)]
     assert laws.same(*[entry(report, "history") for report in defaults]), told
     orders = [[every(train, "numbers") for train, _ in epochs_of(one, 3)] for one in reports]
     for order in orders[0]:
@@ -241,11 +272,24 @@ def test_orders(student: Student) -> None:
 
 
 def passes(student: Student, seed: int, plan: str) -> list[list[list[int]]]:
-    """The numbers of the samples in each batch of each pass."""
-    report = student.run("passes", [TRAIN, VALIDATION], plan, batch_size=SIZE, seed=seed)
+    """The places in the training data of the samples in each batch of each pass."""
+    numbers = new_numbers(TRAIN, VALIDATION)
+    report = student.run("passes", numbers, plan, batch_size=SIZE, seed=seed)
     assert entry(report, "workers", default=None) is None, "A loader has workers: leave them out."
     epochs = [entry(epoch, kind=list) for epoch in entry(report, "batches", kind=list)]
-    return [[entry(batch, 0, kind=list) for batch in epoch] for epoch in epochs]
+    return [[places(entry(batch, 0), numbers[0]) for batch in epoch] for epoch in epochs]
+
+
+def new_numbers(train: int, validation: int) -> list[list[int]]:
+    """A number for each sample of the training and of the validation data."""
+    return [random.sample(range(1000), train), random.sample(range(1000, 2000), validation)]
+
+
+def places(reported: Any, numbers: list[int]) -> list[int]:
+    """Where the samples with these numbers are in the data."""
+    found = entry(reported, kind=list)
+    assert all(number in numbers for number in found), "The samples are none of the data."
+    return [numbers.index(number) for number in found]
 
 
 def new(rows: Sequence[int]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
@@ -254,17 +298,26 @@ def new(rows: Sequence[int]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     return torch.randn(16).double(), batches
 
 
-def outputs(weights: Tensor, x: Tensor) -> Tensor:
-    """The probe's network without batch norm, its hook called."""
-    return 2 * torch.tanh(x @ weights[:12].reshape(4, 3).T + weights[12:])
+def outputs(weights: Tensor, x: Tensor, norm: Any = None) -> Tensor:
+    """The probe's network, with what normalizes in it, its hook called."""
+    hidden = x @ weights[:12].reshape(4, 3).T + weights[12:16]
+    return 2 * torch.tanh(hidden if norm is None else norm(hidden))
+
+
+def batch_norm(scale: Tensor, shift: Tensor, x: Tensor) -> Tensor:
+    return F.batch_norm(x, None, None, scale, shift, training=True)
 
 
 def simulate(weights: Tensor, batches: Any, keep: float = 0.0) -> tuple[Tensor, list[float]]:
-    """The weights after an epoch, and the loss of each batch; by `keep` gradients add up."""
+    """The weights after an epoch, and the loss of each batch; by `keep` gradients add up.
+
+    Weights of 24 numbers have those of a batch norm at their end.
+    """
     losses, grad, momentum = [], 0 * weights, 0 * weights
     for x, y in batches:
         leaf = weights.detach().requires_grad_()
-        loss = F.cross_entropy(outputs(leaf, x), y)
+        norm = partial(batch_norm, leaf[16:20], leaf[20:]) if len(leaf) > 16 else None
+        loss = F.cross_entropy(outputs(leaf, x, norm), y)
         losses.append(loss.item())
         grad = keep * grad + torch.autograd.grad(loss, leaf)[0]
         momentum = 0.9 * momentum + grad
@@ -281,19 +334,27 @@ def assert_mean(value: Any, losses: Sequence[float], rows: Sequence[int], what: 
     assert_close(value, weighed if near else plain, what=what, rtol=1e-5)
 
 
-def check_modes(report: Any, training: bool, told: str) -> None:
+def check_modes(report: Any, training: bool, told: str, calls: int = 2) -> None:
     log = entry(report, "log", kind=list)
-    assert len(log) == 2, f"For two batches the model is called {len(log)} times."
-    assert laws.same([entry(call, "modes") for call in log], [[training] * 4] * 2), told
+    assert len(log) == calls, (
+        f"For a loader of {calls} batches the model is called {len(log)} times."
+    )
+    assert laws.same([entry(call, "modes") for call in log], [[training] * 4] * calls), told
 
 
 def every(calls: list[Any], name: str | int) -> list[Any]:
     return [value for call in calls for value in entry(call, name, kind=list)]
 
 
-def fitted(student: Student, noise: int, **options: Any) -> Any:
-    counts, weights = options.pop("counts", [TRAIN, VALIDATION]), torch.linspace(-1, 1, 16)
-    return student.run("fitted", weights.double(), counts, noise, **options)
+def fitted(student: Student, noise: int, numbers: Any = None, **options: Any) -> Any:
+    """A report of fit, in which samples are called by their places in the data."""
+    numbers = numbers or new_numbers(TRAIN, VALIDATION)
+    weights = torch.linspace(-1, 1, 16).double()
+    report = student.run("fitted", weights, numbers, noise, **options)
+    for call in entry(report, "log", kind=list):
+        side = numbers[entry(call, "validating", kind=bool)]
+        call["numbers"] = places(entry(call, "numbers"), side)
+    return report
 
 
 def epochs_of(report: Any, count: int) -> list[tuple[list[Any], list[Any]]]:
