@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
     bypassed = "Call model(x), not model.forward(x), which skips the model's own hooks."
-    for lead in ((2,), (1, 3), (0,)):
+    for lead in ((random.randint(2, 99),), (random.randint(1, 9), random.randint(2, 99)), (0,)):
         right, value = traced(lead), entry(trace(student, torch.randn(*lead, 3)), "value")
         pairs = value if isinstance(value, list) else []
         names = [entry(pair, 0, kind=str, default="?") for pair in pairs]
@@ -77,6 +78,7 @@ def test_trace_calls_the_model_once(student: Student) -> None:
 @pytest.mark.points(6)
 @pytest.mark.requires("test_trace")
 @pytest.mark.place("trace_shapes")
+@pytest.mark.word("the sandbox says which hooks are left")
 @pytest.mark.hint("try: model(x) finally: handle.remove() for each handle")
 def test_trace_leaves_no_hook(student: Student) -> None:
     """It removes its hooks, also when the model raises, and leaves other hooks there."""
@@ -156,6 +158,7 @@ def test_activation_hooks(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("capture_activations")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Look each name up in dict(model.named_modules()), before you register a hook.")
 def test_activation_names(student: Student) -> None:
     """A name that the model does not have is a ValueError that names it."""
@@ -223,6 +226,7 @@ def test_gradient_hooks(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("capture_gradients")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Look each name up in dict(model.named_modules()), before you register a hook.")
 def test_gradient_names(student: Student) -> None:
     """A name that the model does not have is a ValueError that names it."""
