@@ -11,35 +11,45 @@ from torch import nn
 class Network(nn.Module):
     """Names that begin alike, and parameters of zero to four dimensions; it is never called."""
 
-    def __init__(self, *, tied: bool) -> None:
+    def __init__(self, *, tied: bool, rows: int, extra: dict[str, Any]) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(()))
         self.bias = nn.Parameter(torch.zeros(1, 4))
         self.scales = nn.Parameter(torch.zeros(3, dtype=torch.bfloat16))
         self.nothing = nn.Parameter(torch.zeros(0, 3))
+        for name, shape in extra.items():
+            self.register_parameter(name, nn.Parameter(torch.ones(shape)))
         self.encoder = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 3))
         self.encoder2 = nn.Linear(3, 3, bias=False)
         self.my = nn.ModuleDict({"encoder": nn.Linear(3, 3)})
         self.norm = nn.BatchNorm1d(3)
         self.layer_norm = nn.LayerNorm((2, 3))
         self.conv = nn.Conv2d(2, 3, 2)
-        self.embedding = nn.Embedding(5, 3)
+        self.embedding = nn.Embedding(rows, 3)
         self.head = nn.Sequential(nn.Linear(3, 2))
         self.head_0 = nn.Linear(3, 2)
         self.register_buffer("steps", torch.zeros(7))
         if tied:
-            self.decoder = nn.Linear(3, 5, bias=False)
+            self.decoder = nn.Linear(3, rows, bias=False)
             self.decoder.weight = self.embedding.weight
 
 
 def network(
-    module: Any, *, frozen: Any = (), stale: bool = False, evaluating: Any = (), tied: bool = False
+    module: Any,
+    *,
+    frozen: Any = (),
+    stale: bool = False,
+    evaluating: Any = (),
+    tied: bool = False,
+    rows: int = 5,
+    extra: Any = None,
 ) -> Network:
     """A Network, of which some parameters are frozen and some submodules in evaluation mode.
 
-    With `stale` every parameter has a gradient from before.
+    With `stale` every parameter has a gradient from before. The embedding has `rows`, and there are `extra`
+    parameters of these shapes.
     """
-    model = Network(tied=tied)
+    model = Network(tied=tied, rows=rows, extra=extra or {})
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
         parameter.grad = torch.full_like(parameter, 7.0) if stale else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,9 @@ norm.weight 3, norm.bias 3, layer_norm.weight 2 3, layer_norm.bias 2 3, conv.wei
 embedding.weight 5 3, head.0.weight 2 3, head.0.bias 2, head_0.weight 2 3, head_0.bias 2"""
 SHAPES = {name: tuple(map(int, sizes)) for name, *sizes in map(str.split, _TABLE.split(","))}
 NAMES = list(SHAPES)
+# Of these some are added to a network, after its own parameters.
+VECTORS, MATRICES = [f"vector{i}" for i in range(9)], [f"matrix{i}" for i in range(9)]
+SHAPES |= dict.fromkeys(VECTORS, (3,)) | dict.fromkeys(MATRICES, (2, 3))
 BUFFERS = 7 + 3 + 3 + 1  # their elements: of steps, and of the batch norm
 SOME = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
 STALE, TIED = 7.0, "embedding.weight"
@@ -33,7 +37,8 @@ def test_count(student: Student) -> None:
     """All elements of all parameters are counted, and those that are trainable."""
     own, number = [name for name in NAMES if "." not in name], len(NAMES)
     for frozen in (SOME, ()):
-        total, resting = elements(NAMES), elements(frozen)
+        rows = random.randint(6, 500)
+        total, resting = elements(NAMES, rows), elements(frozen)
         trainable, ours = total - resting, [name for name in own if name not in frozen]
         mistakes = {
             "These are the numbers of tensors: count their elements, numel().": (
@@ -47,10 +52,11 @@ def test_count(student: Student) -> None:
             "Frozen parameters are missing in the total.": (trainable, trainable),
             "Parameters of submodules are missing.": (elements(own), elements(ours)),
         }
-        network = student.made("network", frozen=frozen, evaluating=[] if frozen else ["", "norm"])
+        evaluating = [] if frozen else ["", "norm"]
+        network = student.made("network", frozen=frozen, evaluating=evaluating, rows=rows)
         check_counts(student, network, (total, trainable), mistakes)
-    check_counts(student, student.made("network", frozen=NAMES), (elements(NAMES), 0))
-    check_counts(student, student.made("part", "Linear", 4, 3), (15, 15))
+    check_counts(student, student.made("network", frozen=NAMES, rows=rows), (total, 0))
+    check_counts(student, student.made("part", "Linear", rows, 3), (3 * rows + 3, 3 * rows + 3))
     check_counts(student, student.made("part", "ReLU"), (0, 0))
 
 
@@ -60,11 +66,14 @@ def test_count(student: Student) -> None:
 @pytest.mark.hint("model.parameters() gives a parameter once, however many modules hold it.")
 def test_count_tied(student: Student) -> None:
     """Tied weights count once, and parameters that are only alike each count."""
-    table, told = elements([TIED]), "Tied weights count twice: they are one tensor."
+    rows, told = random.randint(6, 500), "Tied weights count twice: they are one tensor."
+    table = elements([TIED], rows)
     for frozen in ((), (TIED,)):
-        total, trainable = elements(NAMES), elements([n for n in NAMES if n not in frozen])
+        total, trainable = (
+            elements(names, rows) for names in (NAMES, [n for n in NAMES if n not in frozen])
+        )
         mistakes = {told: (total + table, trainable if frozen else trainable + table)}
-        network = student.made("network", frozen=frozen, tied=True)
+        network = student.made("network", frozen=frozen, tied=True, rows=rows)
         check_counts(student, network, (total, trainable), mistakes)
 
 
@@ -105,7 +114,8 @@ def test_freeze_covers(student: Student) -> None:
 @pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
 def test_freeze_returns(student: Student) -> None:
     """The names of all covered parameters come back in the model's order, each once."""
-    orders = ["head encoder", "encoder.2 encoder", "norm.bias norm", "gain"]
+    cases = [["head", "encoder"], ["encoder.2", "encoder"], ["norm.bias", "norm"], ["gain"]]
+    orders = [" ".join(names) for names in with_others(cases)]
     seen = {names: freeze(student, names.split()).value for names in orders}
     order = "they belong in the model's order"
     ways: dict[str, Callable[[list[str]], list[str]]] = {
@@ -135,6 +145,7 @@ def test_freeze_returns(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("freeze")
+@pytest.mark.word("the sandbox says which gradients are None")
 @pytest.mark.hint("parameter.grad = None beside parameter.requires_grad_(False).")
 def test_freeze_gradients(student: Student) -> None:
     """A frozen parameter has no .grad left, so that no optimizer moves it."""
@@ -154,7 +165,8 @@ def test_freeze_gradients(student: Student) -> None:
 @pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
 def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
-    names, before = ["scales", "head.0.bias"], ["embedding.weight", "encoder.0.bias"]
+    names = ["scales", "head.0.bias"]
+    before = random.sample([key for key in NAMES if key not in names], 2)
     seen = freeze(student, names, frozen=before, stale=True)
     unfrozen = "Parameters that were frozen before learn again: freezing never unfreezes."
     right = [key for key in NAMES if key in (*before, *covered(names))]
@@ -169,6 +181,7 @@ def test_freeze_leaves_the_others(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("freeze")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("If a name covers no parameter: raise ValueError(f'{name!r} covers nothing').")
 def test_freeze_unknown(student: Student) -> None:
     """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
@@ -208,7 +221,7 @@ def test_groups(student: Student) -> None:
 @pytest.mark.hint('"weight_decay" is the argument in the first dict, and 0.0 in the second.')
 def test_groups_values(student: Student) -> None:
     """Each group has the keys params and weight_decay: the argument first, then 0."""
-    for weight_decay in (0.1, 0.03712, 0):
+    for weight_decay in (random.uniform(0.05, 0.2), random.uniform(0.01, 0.05), 0):
         groups = grouped(student, student.made("network"), weight_decay)
         keys = [sorted(map(str, entry(group, "keys", kind=list))) for group in groups]
         told = "Each group has exactly two keys, params and weight_decay"
@@ -231,11 +244,13 @@ def test_groups_trainable(student: Student) -> None:
     check_groups(student, NAMES, tied=True)
     matrices = [name for name in NAMES if is_matrix(name)]
     for frozen in (SOME, matrices, [name for name in NAMES if name not in matrices], NAMES):
-        check_groups(student, [name for name in NAMES if name not in frozen], frozen=frozen)
+        learning = [name for name in NAMES if name not in frozen]
+        check_groups(student, learning, more=frozen is SOME, frozen=frozen)
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("parameter_groups")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("-0.01 would push the weights away from zero: raise a ValueError.")
 def test_groups_negative(student: Student) -> None:
     """A negative weight_decay is a ValueError, 0 is fine."""
@@ -254,8 +269,10 @@ def test_groups_change_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "parameter_groups", used_network(student), 0.1)
 
 
-def elements(names: Sequence[str]) -> int:
-    return sum(math.prod(SHAPES[name]) for name in names)
+def elements(names: Sequence[str], rows: int = 5) -> int:
+    """The number of elements of these parameters; the embedding has this number of rows."""
+    shapes = {**SHAPES, TIED: (rows, 3)}
+    return sum(math.prod(shapes[name]) for name in names)
 
 
 def is_matrix(name: str) -> bool:
@@ -291,7 +308,14 @@ def frozen_names(seen: laws.Observation) -> list[str]:
     return [k for k in NAMES if seen.after(0, "parameters", k, "requires_grad") is False]
 
 
+def with_others(cases: Cases) -> Cases:
+    """These names, in a drawn order among others."""
+    others = [*("norm", "layer_norm", "embedding", "head", "encoder.2", "nothing", "head_0.bias")]
+    return random.sample([*cases, *([name] for name in random.sample(others, 3))], len(cases) + 3)
+
+
 def check_frozen(student: Student, cases: Cases) -> None:
+    cases = with_others(cases)
     seen = {", ".join(names): frozen_names(freeze(student, names)) for names in cases}
     what = "the dict from names to the list of parameters that freeze(model, names) freezes"
     mistakes = functools.partial(mistakenly_frozen, cases)
@@ -358,9 +382,22 @@ def grouped(student: Student, model: Any, weight_decay: float) -> list[Any]:
     return list(groups)
 
 
-def check_groups(student: Student, learning: Sequence[str], **setting: Any) -> None:
-    """The two groups hold the parameters `learning` of a network, sorted by their dimensions."""
-    groups = grouped(student, student.made("network", **setting), 0.1)
+def check_groups(
+    student: Student, learning: Sequence[str], *, more: bool = True, **setting: Any
+) -> None:
+    """The two groups hold the parameters `learning` of a network, sorted by their dimensions.
+
+    With `more` the network has drawn parameters besides.
+    """
+    extra = [*random.sample(VECTORS, 2), *random.sample(MATRICES, 2)] if more else []
+    own = [name for name in NAMES if "." not in name]
+    learning = [
+        *[name for name in own if name in learning],
+        *extra,
+        *[name for name in NAMES if name in learning and name not in own],
+    ]
+    network = student.made("network", extra={name: SHAPES[name] for name in extra}, **setting)
+    groups = grouped(student, network, 0.1)
     for group in groups:
         kind = entry(group, "type", kind=str)
         told = f'"params" is of type {kind[:60]}: make it a list of Parameters.'
@@ -380,6 +417,8 @@ def split(decays: Callable[[str], Any], names: Sequence[str]) -> list[list[str]]
 def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
     """The groups that the usual mistakes make, by what to say of each."""
     right, norm = split(is_matrix, learning), ("norm", "layer_norm")
+    extra, own = [n for n in learning if n not in NAMES], [n for n in NAMES if "." not in n]
+    everything = [*own, *extra, *[name for name in NAMES if name not in own]]
     rules: dict[str, Callable[[str], Any]] = {
         "The name decides: parameter.dim() should.": lambda n: "bias" not in n,
         "The end of the name decides: dim() should.": lambda n: n.endswith("weight"),
@@ -397,7 +436,7 @@ def mistaken_groups(learning: Sequence[str]) -> dict[str, list[list[str]]]:
     instead = {"names": "str", "pairs": "tuple", "copies": "Parameter", "tensors": "Tensor"}
     return {
         "The two groups are swapped: those of two or more dimensions come first.": right[::-1],
-        "Frozen parameters are in the groups: leave them out.": split(is_matrix, NAMES),
+        "Frozen parameters are in the groups: leave them out.": split(is_matrix, everything),
         "Tied weights are listed twice: each parameter once.": [[*right[0], TIED], right[1]],
         **{told: split(rule, learning) for told, rule in rules.items()},
         **{
