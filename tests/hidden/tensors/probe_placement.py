@@ -1,8 +1,9 @@
-"""Live batches and modules, described in words: tensors on meta do not travel."""
+"""Batches and models that a suite describes, and what became of them: tensors on meta do not travel."""
 
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -17,65 +18,77 @@ class Sample(NamedTuple):
 
 
 Pair = namedtuple("Pair", ["first", "second"])
-DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool", "complex64"]
 
 
-def batch(kind: str) -> Any:
-    """A batch of this kind, new each time."""
-    x, y = torch.linspace(-2, 3, 6).reshape(2, 3), torch.arange(4)
-    if kind == "deep":
-        made: Any = [x, y]
-        for level in range(60):
-            made = {"inner": made} if level % 3 == 0 else [made] if level % 3 == 1 else (made,)
-        return made
-    batches: dict[str, Any] = {
-        "dict": {"x": x, "label": y, 3: x[0], "a": x.double()},
-        "list": [x, y, x.half(), nn.Parameter(x.clone())],
-        "tuple": (x, y),
-        "one": (x,),
-        "nested": {
-            "views": [(x, y), [x[0], {"z": y}]],
-            "pair": (x, {"w": [x]}),
-            "id": 7,
-            "no": None,
-        },
-        "NamedTuple": Sample(x, y),
-        "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
-        "dtypes": {d: torch.tensor([0.0, 1, 2.5]).to(getattr(torch, d)) for d in DTYPES},
-        "others": [None, 3, 2.5, "text", True, b"raw", object(), x],
-        "empty": {"list": [], "dict": {}, "tuple": (), "pair": Pair((), []), "x": torch.ones(0, 2)},
+def built(steps: list[Any]) -> Any:
+    """The batch that these steps make: each takes the last few parts, and leaves what it made of them."""
+    of_parts: dict[str, Callable[..., Any]] = {
+        "list": lambda *parts: list(parts),
+        "tuple": lambda *parts: parts,
+        "object": object,
+        "Parameter": nn.Parameter,
+        "Sample": Sample,
+        "Pair": Pair,
     }
-    batches |= {"tensor": x, "labels": y, "array": x.numpy()}
-    batches |= {"None": None, "text": "text", "empty dict": {}, "empty list": [], "empty tuple": ()}
-    return batches[kind]
+    made: list[Any] = []
+    for kind, data in steps:
+        if kind == "is":
+            made.append(data)
+            continue
+        count = len(data) if kind == "dict" else data
+        parts = [made.pop() for _ in range(count)][::-1]
+        made.append(
+            dict(zip(data, parts, strict=True)) if kind == "dict" else of_parts[kind](*parts)
+        )
+    return made[0]
 
 
-def words(value: Any, path: str = "batch") -> list[dict[str, Any]]:
-    """What can be seen of a batch, entry by entry, outermost first: a flat list, however deep it is."""
-    facts: dict[str, Any] = {"path": path, "kind": type(value).__name__, "id": id(value)}
-    if isinstance(value, Tensor):
-        kept = None if value.is_meta else value.detach().clone()
-        seen = {"dtype": str(value.dtype), "device": str(value.device), "shape": list(value.shape)}
-        return [{**facts, **seen, "kind": "Tensor", "values": kept}]
-    names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
-    if names is None and type(value) not in (dict, list, tuple):
-        return [facts]
-    if names is not None:
-        facts["kind"] = f"NamedTuple {type(value).__name__}"
-    keys = value if isinstance(value, dict) else range(len(value))
-    inner = [words(value[key], f"{path}[{key!r}]") for key in keys]
-    own = {**facts, "type": id(type(value)), "keys": [repr(key) for key in keys]}
-    return [own, *(entry for entries in inner for entry in entries)]
+def words(value: Any, given: list[Any] | None = None) -> list[dict[str, Any]]:
+    """What can be seen of a batch, entry by entry, outermost first: a flat list, however deep it is.
+
+    With the entries that were given, also whether each is the same object, or of the same class.
+    """
+    entries: list[dict[str, Any]] = []
+
+    def look(value: Any) -> None:
+        was = None if given is None or len(entries) >= len(given) else given[len(entries)]
+        told: dict[str, Any] = {"given": value is was, "own type": type(value) is type(was)}
+        entries.append(told)
+        if isinstance(value, Tensor):
+            where = [str(value.dtype), str(value.device), list(value.shape)]
+            told["facts"] = ["Tensor", *where]
+            told["values"] = None if value.is_meta else value.detach().clone()
+            return
+        named = isinstance(value, tuple) and hasattr(value, "_fields")
+        told["facts"] = [f"{'NamedTuple ' if named else ''}{type(value).__name__}"]
+        if named or type(value) in (dict, list, tuple):
+            keys = list(value) if isinstance(value, dict) else range(len(value))
+            told["facts"].append([repr(key) for key in keys])
+            for key in keys:
+                look(value[key])
+
+    look(value)
+    return entries
 
 
-def moved(module: Any, kind: str, device: str, dtype: str = "", live: bool = False) -> Any:
-    """A batch before and after a call, and the result; `live`: the device as a torch.device."""
-    given = batch(kind)
-    before = words(given)
+def objects(value: Any) -> list[Any]:
+    """Every entry of a batch, outermost first."""
+    if not isinstance(value, (dict, list, tuple)):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value
+    return [value, *(entry for part in parts for entry in objects(part))]
+
+
+def moved(
+    module: Any, steps: list[Any], device: str, dtype: str = "", live: bool = False
+) -> dict[str, Any]:
+    """A batch after a call, and the result; `live`: the device as a torch.device."""
+    given = built(steps)
+    entries = objects(given)
     place = torch.device(device) if live else device
     arguments = [getattr(torch, dtype) if dtype != "None" else None] if dtype else []
     result = module.to_device(given, place, *arguments)
-    return {"before": before, "after": words(given), "result": words(result)}
+    return {"after": words(given, entries), "result": words(result, entries)}
 
 
 def device(module: Any, name: str) -> torch.device:
@@ -91,60 +104,50 @@ class Elsewhere(Tensor):
         return torch.device("cuda", 1)
 
 
-class Encoder(nn.Module):
-    """Parameters and a buffer; if simple, a plain tensor, too; if full, tensors of every other kind."""
+class Part(nn.Module):
+    """A module with attributes that are no tensors, and maybe a property that is one; it is never called."""
 
-    middle = property(lambda self: getattr(self, "cache", None))
+    @property
+    def middle(self) -> Any:
+        """A buffer that is not persistent, where there is one."""
+        return next((self._buffers[name] for name in self._non_persistent_buffers_set), None)
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.linear = nn.Linear(2, 2)
-        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
-        self.register_buffer("mean", torch.ones(2))
-        if kind != "registered":
-            self.table = torch.ones(3)
-        if kind == "full":
-            self.register_buffer("cache", torch.ones(2), persistent=False)
-            self.index = torch.arange(3)
-            self._hidden = torch.ones(3)
+        self.register_parameter("nothing", None)
+        self.register_buffer("no_buffer", None)
+        self.names, self.count, self.missing = ["a"], 3, None
 
 
-class Model(nn.Module):
-    """Encoders inside, and a parameter at the root; if full, plain tensors there, too."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(2))
-        self.encoder = Encoder(kind)
-        self.layers = nn.Sequential(nn.ReLU(), Encoder(kind))
-        if kind == "full":
-            self.scale, self.void = torch.tensor(2.0), torch.ones(0)
-            self.trained = torch.ones(2, requires_grad=True)
-            self.register_parameter("bias", None)
-            self.register_buffer("nothing", None)
-            self.names, self.count, self.missing = ["a"], 3, None
-
-
-def model(
-    module: Any, kind: str, on_meta: list[str] | None = None, gpu: list[str] | None = None
-) -> nn.Module:
-    """A Model of this kind whose tensors of these names are on meta, and on a second GPU."""
-    made = Model(kind)
-    for name in [*(on_meta or []), *(gpu or [])]:
-        path, _, attribute = name.rpartition(".")
-        owner = made.get_submodule(path)
-        old = getattr(owner, attribute)
-        new = old.detach().to("meta") if name in (on_meta or []) else old.as_subclass(Elsewhere)
-        new = nn.Parameter(new, old.requires_grad) if isinstance(old, nn.Parameter) else new
-        setattr(owner, attribute, new)
-    for parameter in made.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    return made
+def model(module: Any, held: dict[str, str], where: dict[str, str] | None = None) -> nn.Module:
+    """A module with tensors of these dotted names, and how it holds each; `where` some of them are."""
+    root = Part()
+    for name, kind in held.items():
+        owner: nn.Module = root
+        *path, attribute = name.split(".")
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, Part())
+            owner = owner._modules[part] or owner
+        shape = (0,) if kind == "void" else (3,)
+        dtype = torch.int64 if kind == "index" else torch.float32
+        tensor = torch.ones(shape, dtype=dtype, requires_grad=kind == "trained")
+        place = (where or {}).get(name, "cpu")
+        if place == "meta":
+            tensor = tensor.detach().to("meta").requires_grad_(kind == "trained")
+        elif place != "cpu":
+            tensor = tensor.as_subclass(Elsewhere)
+        if kind in ("parameter", "frozen"):
+            parameter = nn.Parameter(tensor, requires_grad=kind == "parameter")
+            parameter.grad = torch.ones_like(parameter)
+            owner.register_parameter(attribute, parameter)
+        elif kind in ("buffer", "cache"):
+            owner.register_buffer(attribute, tensor, persistent=kind == "buffer")
+        else:
+            setattr(owner, attribute, tensor)
+    return root
 
 
 def plain(module: Any, kind: str) -> nn.Module:
-    """A module of PyTorch's, with nothing left behind, or one that holds a plain table alone."""
-    made = {"linear": nn.Linear(2, 3), "norm": nn.BatchNorm1d(3)}.get(kind) or nn.Sequential()
-    if kind == "bare":
-        made.table = torch.ones(2)
-    return made
+    """A module of PyTorch's, with nothing left behind."""
+    return {"linear": nn.Linear(2, 3), "norm": nn.BatchNorm1d(3)}.get(kind) or nn.Sequential()

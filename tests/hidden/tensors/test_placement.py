@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from collections import namedtuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, fields, laws
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.checks.laws.observation import same
 from grader.judge.student import Student
-
-
-def without(names: list[str], left_out: list[str]) -> list[str]:
-    return [name for name in names if name not in left_out]
 
 
 @pytest.mark.points(8)
@@ -74,6 +74,7 @@ def test_no_dtype(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
+@pytest.mark.word("the sandbox says that an object is the same")
 @pytest.mark.hint("Return the batch itself where it is neither a tensor nor one of the containers.")
 def test_other_values(student: Student) -> None:
     """None, numbers, strings and anything else are passed on as the same object."""
@@ -98,14 +99,26 @@ def test_leaves_batch(student: Student) -> None:
     """The batch itself stays as it is: its containers, and the tensors in them."""
     for kind in ("dict", "list", "nested", "dtypes"):
         for device in ("meta", "cpu"):
-            report = student.run("moved", kind, device, "float64")
-            before, after, result = fields(report, "before", "after", "result")
-            assert same(after, before), "to_device changed its batch: build new containers."
-            assert not same(result, before), "to_device returned the batch as it was."
+            given = batch(kind)
+            report = student.run("moved", steps(given), device, "float64")
+            after, result = (entry(report, name, kind=list) for name in ("after", "result"))
+            told = "to_device changed its batch: build new containers."
+            walked = list(walk(given))
+            assert len(after) == len(walked), told
+            for (_, was), seen in zip(walked, after, strict=True):
+                assert same(entry(seen, "facts"), facts(was)), told
+                if isinstance(was, Tensor):
+                    assert same(entry(seen, "values"), was.detach()), told
+            told = "to_device returned the batch as it was."
+            assert any(
+                not same(entry(seen, "facts"), facts(was))
+                for (_, was), seen in zip(walked, result, strict=False)
+            ), told
 
 
 @pytest.mark.points(3)
 @pytest.mark.place("to_device")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Ask dtype.is_floating_point before you cast.")
 def test_bad_dtype(student: Student) -> None:
     """A dtype that is not floating-point is a ValueError that names dtype."""
@@ -119,21 +132,49 @@ def test_bad_dtype(student: Student) -> None:
 
 # --- unregistered ---------------------------------------------------------------------------------
 
-# A model of each kind, by the names of its tensors.
-ENCODERS = ("encoder", "layers.1")
-INSIDE = ("frozen", "linear.bias", "linear.weight", "mean")
-REGISTERED = sorted(["weight", *(f"{path}.{name}" for path in ENCODERS for name in INSIDE)])
-TABLES = [f"{path}.table" for path in ENCODERS]
-SIMPLE = sorted(REGISTERED + TABLES)
-CACHES = [f"{path}.cache" for path in ENCODERS]
-HIDDEN = [f"{path}._hidden" for path in ENCODERS]
-INDICES = [f"{path}.index" for path in ENCODERS]
-ROOT = ["scale", "trained", "void"]
-PLAIN = sorted(TABLES + HIDDEN + INDICES + ROOT)
-ALL = sorted(REGISTERED + CACHES + PLAIN)
-BUFFERS = [f"{path}.mean" for path in ENCODERS]
-FROZEN = [f"{path}.frozen" for path in ENCODERS]
-PARAMETERS = without(REGISTERED, BUFFERS)
+# How a module may hold a tensor; what .to() leaves behind is plain.
+REGISTERED = ("parameter", "frozen", "buffer", "cache")
+PLAIN = ("table", "hidden", "index", "scale", "trained", "void")
+# The kinds of tensors in models: "simple" has those of `registered` and tables.
+SIMPLE = ("parameter", "frozen", "buffer", "table")
+
+
+def model(*kinds: str) -> dict[str, str]:
+    """The tensors of a model with these kinds, by their dotted names, and how each is held."""
+    encoders = (drawn("encoder", "body", "stem"), f"layers.{random.randint(1, 4)}")
+    table, mean, cache = (
+        drawn("table", "codes", "grid"),
+        drawn("mean", "bins"),
+        drawn("cache", "lru"),
+    )
+    inside = {
+        "linear.bias": "parameter",
+        "linear.weight": "parameter",
+        drawn("frozen", "gate", "offset"): "frozen",
+        mean: "buffer",
+        table: "table",
+        cache: "cache",
+        f"_{drawn('hidden', 'state')}": "hidden",
+        drawn("index", "position"): "index",
+    }
+    root = {drawn("scale", "unit"): "scale", drawn("trained", "soft"): "trained", "void": "void"}
+    names = {"weight": "parameter"}
+    names |= {f"{path}.{name}": kind for path in encoders for name, kind in inside.items()}
+    return {name: kind for name, kind in (names | root).items() if kind in kinds}
+
+
+def drawn(*names: str) -> str:
+    """One of these names, maybe with a number behind it."""
+    return random.choice(names) + random.choice(["", "2", "7"])
+
+
+def of(held: dict[str, str], *kinds: str) -> list[str]:
+    """The names of the tensors of these kinds, sorted."""
+    return sorted(name for name, kind in held.items() if kind in kinds)
+
+
+def without(names: list[str], left_out: list[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
 
 
 @pytest.mark.points(8)
@@ -143,14 +184,16 @@ PARAMETERS = without(REGISTERED, BUFFERS)
 )
 def test_unregistered(student: Student) -> None:
     """Tensors that are plain attributes of a submodule are named, parameters and buffers are not."""
-    names = student.function("unregistered")(student.made("model", "simple"))
+    held = model(*SIMPLE)
+    names = student.function("unregistered")(student.made("model", held))
+    right = of(held, "table")
     mistakes = {
         "Only the module itself is searched: go through named_modules().": [],
-        "The names lack the path of the submodule: encoder.table.": ["table"] * 2,
-        "Buffers are named, too: .to() moves them.": sorted(TABLES + BUFFERS),
-        "Parameters are named, too: .to() moves them.": sorted(TABLES + PARAMETERS),
+        "The names lack the path of the submodule, as in encoder.table.": ends(right),
+        "Buffers are named, too: .to() moves them.": of(held, "table", "buffer"),
+        "Parameters are named, too: .to() moves them.": of(held, "table", "parameter", "frozen"),
     }
-    check_names(names, TABLES, "unregistered", mistakes)
+    check_names(names, right, "unregistered", mistakes)
 
 
 @pytest.mark.points(5)
@@ -159,20 +202,29 @@ def test_unregistered(student: Student) -> None:
 @pytest.mark.hint("vars(submodule), of the module itself, too; every torch.Tensor in it counts.")
 def test_unregistered_of_any_kind(student: Student) -> None:
     """All plain tensors of the module and its submodules are named, whatever their dtype and name."""
-    names = student.function("unregistered")(student.made("model", "full"))
-    dotted = sorted(name if "." in name else f".{name}" for name in PLAIN)
-    properties = [f"{path}.middle" for path in ENCODERS]
+    held = model(*REGISTERED, *PLAIN)
+    names = student.function("unregistered")(student.made("model", held))
+    right = of(held, *PLAIN)
+    dotted = sorted(name if "." in name else f".{name}" for name in right)
+    encoders = {name.rpartition(".")[0] for name in of(held, "table")}
+    properties = [f"{path}.middle" for path in encoders]
     mistakes = {
-        "Only the submodules are searched: the root is a module, too.": without(PLAIN, ROOT),
-        "Buffers that are not persistent are named, too: .to() moves them.": sorted(PLAIN + CACHES),
-        "Names that begin with _ are left out.": without(PLAIN, HIDDEN),
-        "Tensors of integers are left out.": without(PLAIN, INDICES),
-        "A tensor without elements is left out.": without(PLAIN, ["void"]),
-        "A plain tensor that requires a gradient is left out.": without(PLAIN, ["trained"]),
+        "Only the submodules are searched: the root is a module, too.": (
+            without(right, of(held, "scale", "trained", "void"))
+        ),
+        "Buffers that are not persistent are named, too: .to() moves them.": (
+            of(held, *PLAIN, "cache")
+        ),
+        "Names that begin with _ are left out.": without(right, of(held, "hidden")),
+        "Tensors of integers are left out.": without(right, of(held, "index")),
+        "A tensor without elements is left out.": without(right, of(held, "void")),
+        "A plain tensor that requires a gradient is left out.": (
+            without(right, of(held, "trained"))
+        ),
         "A name at the root begins with a dot: it is scale.": dotted,
-        "A property is named, too: look in vars(submodule).": sorted(PLAIN + properties),
+        "A property is named, too: look in vars(submodule).": sorted(right + properties),
     }
-    check_names(names, PLAIN, "unregistered", mistakes)
+    check_names(names, right, "unregistered", mistakes)
 
 
 @pytest.mark.points(3)
@@ -182,13 +234,17 @@ def test_unregistered_of_any_kind(student: Student) -> None:
 )
 def test_all_registered(student: Student) -> None:
     """Where nothing is left behind the list is empty; tensors on meta count; nothing is changed."""
-    laws.check_changes_nothing(student, "unregistered", student.made("model", "simple"))
-    for kind in ("linear", "norm", "nothing", "bare"):
-        right = ["table"] if kind == "bare" else []
-        check_names(student.function("unregistered")(student.made("plain", kind)), right, kind)
-    module = student.made("model", "simple", ["encoder.table", "weight"])
+    held = model(*SIMPLE)
+    laws.check_changes_nothing(student, "unregistered", student.made("model", held))
+    for kind in ("linear", "norm", "nothing"):
+        check_names(student.function("unregistered")(student.made("plain", kind)), [], kind)
+    name = drawn("table", "window", "codes")
+    names = student.function("unregistered")(student.made("model", {name: "table"}))
+    check_names(names, [name], "bare")
+    table, other = of(held, "table")
+    module = student.made("model", held, {table: "meta", "weight": "meta"})
     names = ends(student.function("unregistered")(module))
-    check_names(names, ["table"] * 2, "a model partly on meta (without their paths)")
+    check_names(names, ends([table, other]), "a model partly on meta (without their paths)")
 
 
 # --- misplaced ------------------------------------------------------------------------------------
@@ -199,18 +255,21 @@ def test_all_registered(student: Student) -> None:
 @pytest.mark.hint("named_parameters() and named_buffers(): compare the device of each tensor.")
 def test_misplaced(student: Student) -> None:
     """Every parameter and every buffer that is not on the device is named."""
-    some = ["encoder.frozen", "encoder.mean", "layers.1.linear.bias", "weight"]
-    for on_meta in (REGISTERED, some, ["layers.1.mean"], []):
+    held = model("parameter", "frozen", "buffer")
+    every = sorted(held)
+    buffers, frozen = of(held, "buffer"), of(held, "frozen")
+    some = ["weight", random.choice(of(held, "parameter")[:-1])]
+    some = sorted([*some, random.choice(buffers), random.choice(frozen)])
+    for on_meta in (every, some, [random.choice(buffers)], []):
         for device in ("cpu", "meta"):
-            right = on_meta if device == "cpu" else without(REGISTERED, on_meta)
-            module = student.made("model", "registered", on_meta)
-            names = student.function("misplaced")(module, device)
+            right = on_meta if device == "cpu" else without(every, on_meta)
+            names = student.function("misplaced")(placed(student, held, on_meta), device)
             mistakes = {
-                "Buffers are forgotten.": without(right, BUFFERS),
-                "Frozen parameters are forgotten.": without(right, FROZEN),
-                "Parameters are forgotten.": without(right, PARAMETERS),
-                "You name what is on the device, not what is not.": without(REGISTERED, right),
-                "All is named where the first parameter is elsewhere: look at each tensor.": REGISTERED,
+                "Buffers are forgotten.": without(right, buffers),
+                "Frozen parameters are forgotten.": without(right, frozen),
+                "Parameters are forgotten.": without(right, of(held, "parameter", "frozen")),
+                "You name what is on the device, not what is not.": without(every, right),
+                "All is named where the first parameter is elsewhere: look at each tensor.": every,
             }
             check_names(names, right, f'what is not on "{device}"', mistakes)
 
@@ -223,11 +282,13 @@ def test_misplaced(student: Student) -> None:
 )
 def test_misplaced_plain(student: Student) -> None:
     """Plain attributes that are not on the device are named, too."""
-    for on_meta in (SIMPLE, ["encoder.table"], ["weight"], without(SIMPLE, TABLES)):
+    held = model(*SIMPLE)
+    every, tables = sorted(held), of(held, "table")
+    for on_meta in (every, [random.choice(tables)], ["weight"], without(every, tables)):
         for device in ("cpu", "meta"):
-            right = on_meta if device == "cpu" else without(SIMPLE, on_meta)
-            names = student.function("misplaced")(student.made("model", "simple", on_meta), device)
-            mistakes = {"Plain attributes are forgotten.": ends(without(right, TABLES))}
+            right = on_meta if device == "cpu" else without(every, on_meta)
+            names = student.function("misplaced")(placed(student, held, on_meta), device)
+            mistakes = {"Plain attributes are forgotten.": ends(without(right, tables))}
             what = f'what is not on "{device}" (without their paths)'
             check_names(ends(names), ends(right), what, mistakes)
 
@@ -240,13 +301,15 @@ def test_misplaced_plain(student: Student) -> None:
 )
 def test_misplaced_of_any_kind(student: Student) -> None:
     """Tensors of any kind count: buffers that are not persistent, plain ones of any dtype."""
-    some = ["encoder._hidden", "encoder.cache", "encoder.index", "scale", "void", "weight"]
-    for on_meta in (ALL, some):
+    held = model(*REGISTERED, *PLAIN)
+    every = sorted(held)
+    some = [random.choice(of(held, kind)) for kind in ("hidden", "cache", "index")]
+    for on_meta in (every, sorted([*some, *of(held, "scale", "void"), "weight"])):
         for device in ("cpu", "meta"):
-            right = on_meta if device == "cpu" else without(ALL, on_meta)
-            names = student.function("misplaced")(student.made("model", "full", on_meta), device)
+            right = on_meta if device == "cpu" else without(every, on_meta)
+            names = student.function("misplaced")(placed(student, held, on_meta), device)
             told = "Buffers that are not persistent are forgotten."
-            mistakes = {told: ends(without(right, CACHES))}
+            mistakes = {told: ends(without(right, of(held, "cache")))}
             what = f'what is not on "{device}" (without their paths)'
             check_names(ends(names), ends(right), what, mistakes)
 
@@ -259,18 +322,20 @@ def test_misplaced_of_any_kind(student: Student) -> None:
 )
 def test_devices(student: Student) -> None:
     """A device without an index stands for any index of its type, and cpu:0 is cpu."""
-    gpu = ["encoder.mean", "weight"]
-    rest = without(REGISTERED, gpu)
-    cases = [("cpu:0", gpu), ("cpu", gpu), ("cuda", rest), ("cuda:1", rest), ("cuda:0", REGISTERED)]
-    for name, right in [*cases, ("meta", REGISTERED), ("mps", REGISTERED)]:
+    held = model("parameter", "frozen", "buffer")
+    every = sorted(held)
+    gpu = sorted([random.choice(of(held, "buffer")), "weight"])
+    rest = without(every, gpu)
+    cases = [("cpu:0", gpu), ("cpu", gpu), ("cuda", rest), ("cuda:1", rest), ("cuda:0", every)]
+    for name, right in [*cases, ("meta", every), ("mps", every)]:
         for device in (name, student.made("device", name)):
-            module = student.made("model", "registered", [], gpu)
+            module = student.made("model", held, dict.fromkeys(gpu, "cuda:1"))
             names = student.function("misplaced")(module, device)
             mistakes = {
-                f"{name} is compared as it is written: it names the same device.": REGISTERED,
+                f"{name} is compared as it is written: it names the same device.": every,
                 "The index of a device is ignored: cuda:0 is not cuda:1.": rest,
             }
-            what = f'what is not on "{name}" (encoder.mean and weight are on cuda:1)'
+            what = f'what is not on "{name}" ({" and ".join(gpu)} are on cuda:1)'
             check_names(names, right, what, mistakes)
 
 
@@ -281,7 +346,7 @@ def test_devices(student: Student) -> None:
 def test_misplaced_changes_nothing(student: Student) -> None:
     """Nothing is changed, and a module without tensors gives an empty list."""
     for device in ("cpu", "meta", "cuda:3"):
-        module = student.made("model", "registered")
+        module = student.made("model", model("parameter", "frozen", "buffer"))
         laws.check_changes_nothing(student, "misplaced", module, device)
         names = student.function("misplaced")(student.made("plain", "nothing"), device)
         check_names(names, [], "a module without tensors")
@@ -308,50 +373,138 @@ def check_names(
     assert_equal(names, right, what=f"the list of names of {what}", mistakes=mistakes)
 
 
+def placed(student: Student, held: dict[str, str], on_meta: list[str]) -> Any:
+    """A model with these tensors, of which some are on meta."""
+    return student.made("model", held, dict.fromkeys(on_meta, "meta"))
+
+
+class Sample(NamedTuple):
+    """A NamedTuple with annotations; the probe has the same."""
+
+    image: Any
+    label: Any
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool", "complex64"]
+OTHER = object()
+
+
+def batch(kind: str) -> Any:
+    """A batch of this kind, with shapes and values that are drawn."""
+    rows, columns, count = (random.randint(2, 9) for _ in range(3))
+    x, y = torch.randn(rows, columns), torch.randint(0, 9, (count,))
+    if kind == "deep":
+        made: Any = [x, y]
+        for level in range(60):
+            made = {"inner": made} if level % 3 == 0 else [made] if level % 3 == 1 else (made,)
+        return made
+    halves = torch.randint(0, 9, (count,)) / 2
+    batches: dict[str, Any] = {
+        "dict": {"x": x, "label": y, 3: x[0], "a": x.double()},
+        "list": [x, y, x.half(), nn.Parameter(x.clone())],
+        "tuple": (x, y),
+        "one": (x,),
+        "nested": {
+            "views": [(x, y), [x[0], {"z": y}]],
+            "pair": (x, {"w": [x]}),
+            "id": 7,
+            "no": None,
+        },
+        "NamedTuple": Sample(x, y),
+        "namedtuples": [Pair(x, Sample([x], y)), {"p": Pair((x,), None)}],
+        "dtypes": {d: halves.to(getattr(torch, d)) for d in DTYPES},
+        "others": [None, 3, 2.5, "text", True, b"raw", OTHER, x],
+        "empty": {
+            "list": [],
+            "dict": {},
+            "tuple": (),
+            "pair": Pair((), []),
+            "x": torch.ones(0, columns),
+        },
+    }
+    batches |= {"tensor": x, "labels": y, "array": x.numpy()}
+    batches |= {"None": None, "text": "text", "empty dict": {}, "empty list": [], "empty tuple": ()}
+    return batches[kind]
+
+
+def steps(value: Any) -> list[Any]:
+    """How the probe builds this batch: parts first, then what is made of the last few of them."""
+    if isinstance(value, dict):
+        parts: list[Any] = list(value.values())
+        made: tuple[str, Any] = ("dict", list(value))
+    elif isinstance(value, (list, tuple)):
+        parts, made = list(value), (type(value).__name__, len(value))
+    elif isinstance(value, nn.Parameter):
+        return [("is", value.detach()), ("Parameter", 1)]
+    else:
+        return [("object", 0) if value is OTHER else ("is", value)]
+    return [*(step for part in parts for step in steps(part)), made]
+
+
+def walk(value: Any, path: str = "batch") -> Iterator[tuple[str, Any]]:
+    """Every entry of a batch with its path, outermost first."""
+    yield path, value
+    if isinstance(value, (dict, list, tuple)):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from walk(value[key], f"{path}[{key!r}]")
+
+
+def facts(value: Any) -> list[Any]:
+    """What the probe says of an entry that is as it was: its kind, and its keys, or what a tensor is."""
+    if isinstance(value, Tensor):
+        return ["Tensor", str(value.dtype), str(value.device), list(value.shape)]
+    named = "NamedTuple " if hasattr(value, "_fields") else ""
+    kind = f"{named}{type(value).__name__}"
+    if not isinstance(value, (dict, list, tuple)):
+        return [kind]
+    return [kind, [repr(key) for key in (value if isinstance(value, dict) else range(len(value)))]]
+
+
 def check_moved(
     student: Student, kind: str, device: str, dtype: str = "", *, live: bool = False
 ) -> None:
     """Compare a batch that was moved with what it was, entry by entry."""
-    before, result = fields(student.run("moved", kind, device, dtype, live), "before", "result")
+    given = batch(kind)
+    result = entry(student.run("moved", steps(given), device, dtype, live), "result", kind=list)
     cast = None if dtype in ("", "None") else getattr(torch, dtype)
-    count = len(entry(before, kind=list))
-    for was, now in zip(before, entry(result, kind=list), strict=False):
-        check_entry(was, now, device, cast)
-    assert len(result) == count, "The batch came back with a different number of entries."
+    walked = list(walk(given))
+    for (path, was), now in zip(walked, result, strict=False):
+        shown = path if len(path) < 60 else "An entry deep inside of the batch"
+        check_entry(was, now, device, cast, shown)
+    assert len(result) == len(walked), "The batch came back with a different number of entries."
 
 
-def check_entry(before: Any, result: Any, device: str, cast: torch.dtype | None) -> None:
+def check_entry(was: Any, now: Any, device: str, cast: torch.dtype | None, path: str) -> None:
     """Compare one entry of a batch with what it was."""
-    path, was = (entry(before, name, kind=str) for name in ("path", "kind"))
-    now = entry(result, "kind", kind=str)
-    path = path if len(path) < 60 else "An entry deep inside of the batch"
-    if was == "Tensor" == now:
-        check_tensor(before, result, device, cast, path)
+    seen = entry(now, "facts", kind=list)
+    kind, right = entry(seen, 0, kind=str), facts(was)
+    if right[0] == "Tensor" == kind:
+        check_tensor(was, now, device, cast, path)
         return
-    what = f"{path}, of type {was}, came back as {now[:60]}"
-    if "keys" not in before:
+    what = f"{path}, of type {right[0]}, came back as {kind[:60]}"
+    if len(right) == 1:
         told = f"{what}, another object: pass on anything else as it is."
-        assert same(entry(result, "id"), entry(before, "id")), told
+        assert same(entry(now, "given"), True), told
         return
-    types = [entry(facts, "type", default=None) for facts in (before, result)]
-    assert was == now, f"{what}."
-    assert same(types[1], types[0]), f"{what} of another class: build it with type(batch)."
+    assert kind == right[0], f"{what}."
+    told = f"{what} of another class: build it with type(batch)."
+    assert same(entry(now, "own type"), True), told
     told = f"{path} has other keys or another number of entries than before, or another order."
-    assert same(entry(result, "keys"), entry(before, "keys")), told
+    assert same(seen, right), told
 
 
-def check_tensor(before: Any, result: Any, device: str, cast: Any, path: str) -> None:
+def check_tensor(was: Tensor, now: Any, device: str, cast: torch.dtype | None, path: str) -> None:
     """Compare a tensor of a batch with what it was."""
-    dtype = getattr(torch, entry(before, "dtype", kind=str).removeprefix("torch."), None)
-    assert isinstance(dtype, torch.dtype), "The batch cannot be read after to_device."
-    promised = cast if cast is not None and dtype.is_floating_point else dtype
-    got, place = (entry(result, name, kind=str)[:40] for name in ("dtype", "device"))
+    promised = cast if cast is not None and was.is_floating_point() else was.dtype
+    seen = entry(now, "facts", kind=list, count=4)
+    got, place = (entry(seen, at, kind=str)[:40] for at in (1, 2))
     inside = ": go on inside of containers" if path.count("[") > 1 or " " in path else ""
     assert place == device, f"{path} is on {place}, and should be on {device}{inside}."
-    told = "" if dtype.is_floating_point else ": only floating-point tensors are cast"
-    came = f"{path} was {dtype} and came back as {got}"
+    told = "" if was.is_floating_point() else ": only floating-point tensors are cast"
+    came = f"{path} was {was.dtype} and came back as {got}"
     assert got == str(promised), f"{came}, promised is {promised}{told}."
-    assert same(entry(result, "shape"), entry(before, "shape")), f"{path} has another shape."
+    assert same(seen[3], list(was.shape)), f"{path} has another shape."
     if device == "cpu":
-        values = assert_tensor(entry(before, "values")).to(promised)
-        assert_close(entry(result, "values"), values, what=f"the values of {path}")
+        values = assert_tensor(entry(now, "values"))
+        assert_close(values, was.detach().to(promised), what=f"the values of {path}")
