@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,16 +16,15 @@ from grader.judge.student import Student
 
 State = dict[str, Tensor]
 PARTS = ("", "body", "body.0", "body.1", "body.2", "head")
-# Which parts of the model are in training mode: all, none, all but a frozen BatchNorm, a few.
-MODES = (PARTS, (), ("", "body", "body.0", "body.2", "head"), ("body.1", "head"))
 
 
 @pytest.mark.points(3)
 @pytest.mark.place("evaluating")
+@pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("model.eval() sets the mode of every submodule, torch.no_grad() grad mode.")
 def test_inside(student: Student) -> None:
     """Inside the block the model is in evaluation mode, and grad mode is off."""
-    for training in MODES:
+    for training in drawn_modes():
         inside = blocks(student, training).shots[1]
         told = "The model is in training mode inside the block: model.eval()."
         assert entry(inside, "training", "") is False, told
@@ -35,10 +35,11 @@ def test_inside(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
+@pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("model.eval() sets the mode of the parts, and of their parts, too.")
 def test_inside_parts(student: Student) -> None:
     """Inside the block every submodule of the model is in evaluation mode."""
-    for training in MODES:
+    for training in drawn_modes():
         modes = entry(blocks(student, training).shots[1], "training", kind=dict).values()
         told = "A part of the model is in training mode inside the block: model.eval()."
         assert all(mode is False for mode in modes), told
@@ -50,13 +51,14 @@ def test_inside_parts(student: Student) -> None:
 @pytest.mark.hint("Remember [(m, m.training) for m in model.modules()], and set each one back.")
 def test_modes_are_set_back(student: Student) -> None:
     """After the block each submodule is in the mode in which it was."""
-    for training in MODES:
+    for training in drawn_modes():
         blocks(student, training).check("after the block")
 
 
 @pytest.mark.points(9)
 @pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
+@pytest.mark.word("the sandbox says what was raised")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
     """An exception of the block is passed on, and the mode is set back."""
@@ -72,12 +74,13 @@ def test_after_an_exception(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
+@pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("with no_grad(): restores what was before, set_grad_enabled(True) does not.")
 def test_grad_mode_is_set_back(student: Student) -> None:
     """Grad mode and inference mode are afterwards what they were around the block."""
     for around in ("no_grad", "inference_mode", "enable_grad"):
         for fails in ("", "ValueError"):
-            seen = blocks(student, MODES[0], around=around, fails=fails)
+            seen = blocks(student, PARTS, around=around, fails=fails)
             for key in ("grad", "inference"):
                 words = {True: "on", False: "off"}
                 old, new = (words.get(entry(seen.shots[i], key, kind=bool)) for i in (0, 2))
@@ -93,7 +96,7 @@ def test_grad_mode_is_set_back(student: Student) -> None:
 def test_nested_blocks(student: Student) -> None:
     """Blocks may be nested, of one model and of its parts."""
     for parts in (["", ""], ["", "body"], ["body", ""], ["head", "body.1", "head"]):
-        for training in MODES[2:]:
+        for training in drawn_modes()[2:]:
             for fails in ("", "ValueError"):
                 blocks(student, training, parts, fails=fails).check("after one of nested blocks")
 
@@ -104,7 +107,7 @@ def test_nested_blocks(student: Student) -> None:
 @pytest.mark.hint("requires_grad says what is learned, grad mode whether a graph is built.")
 def test_evaluating_leaves_the_rest(student: Student) -> None:
     """Parameters, buffers and requires_grad are not changed."""
-    for training in MODES:
+    for training in drawn_modes():
         model = made(student, new_state(), training)
         laws.check_changes_nothing(student, student.probe("blocks"), model, [""])
 
@@ -139,10 +142,11 @@ def test_loaders(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("Run the whole loop inside with evaluating(model):.")
 def test_how_the_model_runs(student: Student) -> None:
     """model(inputs) runs once for each batch, in evaluation mode, while grad mode is off."""
-    for training in MODES:
+    for training in drawn_modes():
         pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in (4, 3, 2)]
         report = student.run("predicted", made(student, new_state(), training), pairs)
         calls = entry(report, "calls", kind=list)
@@ -160,7 +164,7 @@ def test_how_the_model_runs(student: Student) -> None:
 @pytest.mark.hint("evaluating(model) puts every submodule into evaluation mode.")
 def test_predictions_of_a_training_model(student: Student) -> None:
     """The predictions are those of evaluation mode, whatever the mode of each submodule."""
-    for training in MODES:
+    for training in drawn_modes():
         inputs = [torch.randn(n, 3).double() for n in (4, 4)]
         check_predictions(student, new_state(), [2], inputs, training=training)
 
@@ -168,21 +172,23 @@ def test_predictions_of_a_training_model(student: Student) -> None:
 @pytest.mark.points(17)
 @pytest.mark.requires("test_how_the_model_runs")
 @pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says what a tensor is")
 @pytest.mark.hint("Under no_grad outputs are ordinary; concatenate outside inference_mode.")
 def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""
     for sizes in ((4, 2), (3,)):
         pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in sizes]
-        for training in MODES:
+        for training in drawn_modes():
             laws.check_ordinary(student, "predict", made(student, new_state(), training), pairs)
 
 
 @pytest.mark.points(4)
 @pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says what it left")
 @pytest.mark.hint("evaluating(model) sets all modes back, and passes exceptions on.")
 def test_predict_leaves_the_rest(student: Student) -> None:
     """Modes, model and batches are as they were, also where the model or the loader raises."""
-    for training in MODES[1:3]:
+    for training in drawn_modes()[1:3]:
         pairs = [(torch.randn(n, 3).double().requires_grad_(), torch.zeros(n)) for n in (4, 2)]
         model = made(student, new_state(), training)
         laws.check_changes_nothing(student, "predict", model, pairs)
@@ -199,10 +205,11 @@ def test_predict_leaves_the_rest(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_predictions")
 @pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("if not outputs: raise ValueError(...), before torch.cat.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError, and the modes are set back."""
-    model = made(student, new_state(), MODES[2])
+    model = made(student, new_state(), drawn_modes()[2])
     loaders: list[Any] = [[], student.made("batches", [])]
     for loader in loaders:
         laws.check_errors(student, "predict", {"loader": [(model, loader)]})
@@ -220,6 +227,7 @@ def test_ordinary_copy(student: Student) -> None:
 @pytest.mark.points(3)
 @pytest.mark.requires("test_ordinary_copy")
 @pytest.mark.place("ordinary")
+@pytest.mark.word("the sandbox says that an object is the same")
 @pytest.mark.hint("if not x.is_inference(): return x")
 def test_ordinary_is_itself(student: Student) -> None:
     """An ordinary tensor comes back as the same object, in its graph."""
@@ -243,6 +251,12 @@ def test_ordinary_inside(student: Student) -> None:
 # --- locally -------------------------------------------------------------------------------------
 
 FROZEN = ["body.0.bias", "head.weight"]
+
+
+def drawn_modes() -> list[tuple[str, ...]]:
+    """Which parts of the model are in training mode: all, none, all but a frozen one, a few."""
+    frozen, few = random.choice(PARTS[2:]), random.sample(PARTS[1:], random.randint(2, 3))
+    return [PARTS, (), tuple(name for name in PARTS if name != frozen), tuple(few)]
 
 
 def new_state(shape: Sequence[int] = (2,), dtype: torch.dtype = torch.float64) -> State:

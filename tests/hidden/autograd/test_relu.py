@@ -281,8 +281,8 @@ RELATIVES: dict[str, Callable[[Tensor], Tensor]] = {
 def points(dtype: torch.dtype = torch.float64) -> Tensor:
     """Numbers of both signs (5, 8), and zeros among them."""
     x = 4 * torch.randn(5, 8, dtype=dtype)
-    x[0, 1] = x[1, 5] = x[3, 4] = x[4, 6] = 0.0
-    x[4, 0], x[0, 7] = 9.5, -9.5
+    places = torch.randperm(x.numel())[:6]
+    x.view(-1)[places] = torch.tensor([0.0, 0.0, 0.0, 0.0, 9.5, -9.5], dtype=dtype)
     return x
 
 

@@ -23,8 +23,8 @@ def positions(module: Any, x: Tensor, indices: list[Any]) -> list[Any]:
     return [module.storage_index(x, index) for index in indices]
 
 
-def pairs(module: Any) -> dict[str, Any]:
-    """What shares_storage says of each pair, in both orders."""
+def pairs(module: Any, asked: list[Any]) -> list[Any]:
+    """What shares_storage says of each of these pairs; the second first where it is `asked` so."""
     x = torch.arange(24.0).reshape(4, 6)
     leaf = torch.randn(4, 6, requires_grad=True)
     result = leaf * 2
@@ -45,10 +45,7 @@ def pairs(module: Any) -> dict[str, Any]:
         "a float64 matrix and one of its rows": (exact, exact[2]),
         "complex numbers and their imaginary parts": (wide, torch.view_as_real(wide)[..., 1]),
     }
-    return {
-        name: [module.shares_storage(a, b), module.shares_storage(b, a)]
-        for name, (a, b) in made.items()
-    }
+    return [module.shares_storage(*made[name][:: -1 if turned else 1]) for name, turned in asked]
 
 
 def windows(

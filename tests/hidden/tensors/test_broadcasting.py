@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -28,16 +29,17 @@ Shape = tuple[int, ...]
 )
 def test_shapes(student: Student) -> None:
     """Shapes are aligned at the last dimension; equal sizes stay, and a 1 takes the other size."""
+    a, b, c, d = drawn(4)
     pairs: list[tuple[Shape, Shape]] = [
-        ((10,), (10, 1)),
-        ((2, 3, 4), (4,)),
-        ((2, 3, 4), (3, 1)),
-        ((5, 1, 4), (3, 1)),
-        ((7, 1), (1, 6)),
+        ((a,), (a, 1)),
+        ((a, b, c), (c,)),
+        ((a, b, c), (b, 1)),
+        ((d, 1, c), (b, 1)),
+        ((a, 1), (1, d)),
         ((3, 4) * 5, (3, 4) * 5),
         ((1,), (1, 1, 1)),
-        ((8, 1, 6, 1), (7, 1, 5)),
-        ((2, 3), ()),
+        ((a, 1, b, 1), (c, 1, d)),
+        ((a, b), ()),
         ((), ()),
     ]
     check_shapes(student, pairs)
@@ -49,25 +51,28 @@ def test_shapes(student: Student) -> None:
 @pytest.mark.hint("Where one size is 1 the result has the other one, which may be 0.")
 def test_size_0(student: Student) -> None:
     """A 1 against a size of 0 gives 0."""
+    a, b = drawn(2)
     pairs: list[tuple[Shape, Shape]] = [
         ((1,), (0,)),
-        ((0, 1), (1, 5)),
+        ((0, 1), (1, a)),
         ((0,), (0,)),
-        ((3, 0), (1,)),
-        ((2, 1, 4), (0, 1)),
-        ((), (0, 3)),
+        ((b, 0), (1,)),
+        ((a, 1, b), (0, 1)),
+        ((), (0, b)),
     ]
     check_shapes(student, pairs)
 
 
 @pytest.mark.points(7)
 @pytest.mark.place("broadcast_shape")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("If two sizes differ, one of them has to be 1, also where the other is 0.")
 def test_shapes_that_do_not_fit(student: Student) -> None:
     """Two sizes that differ, none of them 1, are a ValueError that names shape or other."""
+    a, b = drawn(2)
     pairs = [
-        ((2,), (3,)),
-        ((0,), (2,)),
+        ((a,), (b,)),
+        ((0,), (a,)),
         ((10, 5), (5, 10)),
         ((3, 2), (3,)),
         ((2, 3), (4, 3)),
@@ -77,7 +82,7 @@ def test_shapes_that_do_not_fit(student: Student) -> None:
         ((0, 3), (5, 3)),
     ]
     both = [pair[::way] for pair in pairs for way in (1, -1)]
-    check_shapes(student, [((3, 1), (4,))])
+    check_shapes(student, [((a, 1), (b,))])
     laws.check_errors(student, "broadcast_shape", {"shape or other": both})
 
 
@@ -100,6 +105,7 @@ def test_any_shape(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_shapes")
 @pytest.mark.place("broadcast_shape")
+@pytest.mark.word("the sandbox says what was called")
 @pytest.mark.hint("Compare the sizes yourself, pair by pair.")
 def test_compares_sizes(student: Student) -> None:
     """It uses no function of PyTorch or NumPy that broadcasts, and no tensors of these shapes."""
@@ -191,6 +197,7 @@ def test_any_gradient(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("sum_to_shape")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("broadcast_shape(shape, gradient.shape) has to be gradient.shape.")
 def test_bad_shapes(student: Student) -> None:
     """A shape that does not broadcast to that of gradient is a ValueError that names it."""
@@ -210,6 +217,7 @@ def test_bad_shapes(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_sums")
 @pytest.mark.place("sum_to_shape")
+@pytest.mark.word("the sandbox says what was called")
 @pytest.mark.hint("Tensor.sum takes several dimensions: dim=[0, 2], keepdim=True.")
 def test_sums_itself(student: Student) -> None:
     """It does not use Tensor.sum_to_size, however reached."""
@@ -237,6 +245,7 @@ def test_loss(student: Student) -> None:
 
 @pytest.mark.points(22)
 @pytest.mark.place("mse_loss")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint(
     "Compare prediction.shape and target.shape first: nothing else tells whether they are equal."
 )
@@ -276,6 +285,7 @@ def test_shapes_that_differ(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("mse_loss")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint('Raise at the end, where reduction is neither "mean", "sum" nor "none".')
 def test_bad_reduction(student: Student) -> None:
     """Another reduction is a ValueError that names reduction."""
@@ -318,6 +328,11 @@ def test_any_loss(student: Student) -> None:
 
 
 # --- what is right --------------------------------------------------------------------------------
+
+
+def drawn(count: int) -> list[int]:
+    """Sizes, all of them different."""
+    return random.sample(range(2, 12), count)
 
 
 def check_shapes(student: Student, pairs: Iterable[tuple[Shape, Shape]]) -> None:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import operator
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,8 @@ from grader.judge.student import Student
 @pytest.mark.hint("Walk through the sizes from the last one to the first, and keep a product.")
 def test_strides(student: Student) -> None:
     """Each stride is the product of the sizes behind it, and the last one is 1."""
-    check_strides(student, [(3, 4, 5), (7, 2), (5,), (2, 3, 1, 4), (1, 1, 6), (9, 1)])
+    a, b, c, d = drawn(4)
+    check_strides(student, [(a, b, c), (c, d), (a,), (a, b, 1, d), (1, 1, c), (d, 1)])
 
 
 @pytest.mark.points(4)
@@ -35,7 +37,8 @@ def test_strides(student: Student) -> None:
 )
 def test_strides_of_size_0(student: Student) -> None:
     """A size of 0 counts as 1, as in PyTorch, and the shape () has the strides ()."""
-    check_strides(student, [(2, 0, 3), (0,), (0, 4), (4, 0, 0, 2), (5, 3, 0), ()])
+    a, b = drawn(2)
+    check_strides(student, [(a, 0, b), (0,), (0, b), (b, 0, 0, a), (b, a, 0), ()])
 
 
 @pytest.mark.points(4)
@@ -54,16 +57,19 @@ def test_any_shape(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("contiguous_strides")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Look at every size, also the first one, before you multiply.")
 def test_negative_sizes(student: Student) -> None:
     """A negative size is a ValueError that names shape."""
-    bad = [((2, -1, 3),), ((-1,),), ((-3, 2),), ((0, -2),), ((4, 5, -7),), ((-2, -3),)]
+    a, b, c = drawn(3)
+    bad = [((a, -1, b),), ((-1,),), ((-a, b),), ((0, -b),), ((a, b, -c),), ((-a, -b),)]
     laws.check_errors(student, "contiguous_strides", {"shape": bad}, fine=((0, 3),))
 
 
 @pytest.mark.points(2)
 @pytest.mark.requires("test_strides")
 @pytest.mark.place("contiguous_strides")
+@pytest.mark.word("the sandbox says what was called")
 @pytest.mark.hint("The sizes are all that you need: multiply them.")
 def test_asks_no_tensor(student: Student) -> None:
     """The strides are computed, and not read from a tensor of that shape."""
@@ -80,14 +86,14 @@ def test_asks_no_tensor(student: Student) -> None:
 @pytest.mark.hint("x.storage_offset() says where x begins, x.stride() how far one step leads.")
 def test_position(student: Student) -> None:
     """The position is the offset and index[d] * stride[d] of each dimension, for any strides."""
-    x = torch.arange(60.0).reshape(5, 3, 4)
+    x = drawn_tensor()
     views = {
         "a contiguous x": x,
         "x[2].t()": x[2].t(),
         "x transposed": x.transpose(0, 2),
         "x[1:, :, 2:], a slice with an offset": x[1:, :, 2:],
         "x[::2, 1]": x[::2, 1],
-        "an expanded x": x[1:2, 1:, :1].expand(3, 2, 6),
+        "an expanded x": x[1:2, 1:, :1].expand(3, -1, 6),
     }
     for name, view in views.items():
         check_positions(student, name, view)
@@ -99,7 +105,7 @@ def test_position(student: Student) -> None:
 @pytest.mark.hint("A negative entry stands for entry + size.")
 def test_negative_entries(student: Student) -> None:
     """A negative entry counts from the end."""
-    x = torch.arange(60.0).reshape(5, 3, 4)
+    x = drawn_tensor()
     for name, view in {"x": x, "x transposed": x.transpose(0, 2), "x[1:4, 1:]": x[1:4, 1:]}.items():
         indices = itertools.product(*(range(-size, size) for size in view.shape))
         check_positions(student, name, view, [index for index in indices if min(index) < 0])
@@ -123,6 +129,7 @@ def test_position_of_any_tensor(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("storage_index")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint(
     "-size <= entry < size, for every entry. zip ends with the shorter sequence: compare the lengths."
 )
@@ -130,7 +137,7 @@ def test_bad_index(student: Student) -> None:
     """Too few or too many entries, or one out of range, are a ValueError that names index."""
     x, empty = torch.arange(20.0).reshape(4, 5), torch.ones(0, 3)
     inside = [(3, 4), (-4, -5), (0, 0), (-1, 4)]
-    check_positions(student, "x", x, inside)
+    check_positions(student, "x", x, random.sample(inside, 4))
     numbers = [(x, ()), (x, (1,)), (x, (1, 2, 0)), (torch.tensor(1.0), (0,)), (x[0], ())]
     outside = [(x, (4, 0)), (x, (0, 5)), (x, (-5, 0)), (x, (0, -6)), (x, (3, 20)), (empty, (0, 1))]
     outside += [(x[:2], (2, 0)), (x[:, :3], (1, 3)), (x[:1].expand(3, 5), (3, 0))]
@@ -161,6 +168,7 @@ NAMES = list(PAIRS)
 
 @pytest.mark.points(12)
 @pytest.mark.place("shares_storage")
+@pytest.mark.word("the sandbox answers yes or no")
 @pytest.mark.hint("x.untyped_storage() is the storage itself, and it has a data_ptr() of its own.")
 def test_one_storage(student: Student) -> None:
     """Views of one storage are True, whatever their offsets and shapes, also with nothing in common."""
@@ -170,6 +178,7 @@ def test_one_storage(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_one_storage")
 @pytest.mark.place("shares_storage")
+@pytest.mark.word("the sandbox answers yes or no")
 @pytest.mark.hint("A storage holds bytes, whatever the dtype or the graph of a view.")
 def test_views_of_any_kind(student: Student) -> None:
     """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
@@ -275,6 +284,7 @@ def test_gradients(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("sliding_windows")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check 1 <= size <= n and step >= 1.")
 def test_bad_windows(student: Student) -> None:
     """A size outside 1..n and a step below 1 are ValueErrors that name the argument."""
@@ -309,6 +319,17 @@ def check_strides(student: Student, shapes: Sequence[tuple[int, ...]]) -> None:
         assert_equal(answer, right, what=f"contiguous_strides({shape})", mistakes=mistakes)
 
 
+def drawn(count: int) -> list[int]:
+    """Sizes, all of them different."""
+    return random.sample(range(2, 12), count)
+
+
+def drawn_tensor() -> Tensor:
+    """Three different sizes, none small, and at each element its position."""
+    sizes = random.sample(range(3, 7), 3)
+    return torch.arange(float(math.prod(sizes))).reshape(sizes)
+
+
 def behind(shape: tuple[int, ...]) -> list[int]:
     """The strides of a row-major tensor."""
     return [math.prod(max(size, 1) for size in shape[d + 1 :]) for d in range(len(shape))]
@@ -341,7 +362,10 @@ def check_positions(
 
 def check_pairs(student: Student, names: Sequence[str]) -> None:
     """Compare what is said of these pairs, and name known mistakes."""
-    report = student.run("pairs")
+    asked = [(name, way) for name in names for way in (False, True)]
+    random.shuffle(asked)
+    report = entry(student.run("pairs", asked), kind=list, count=len(asked))
+    said_of = dict(zip(asked, report, strict=True))
     shared, begin, equal = zip(*(PAIRS[name] for name in names), strict=True)
     common = [PAIRS[name][0] and name not in NAMES[2:4] + NAMES[-1:] for name in names]
     known = {
@@ -353,7 +377,7 @@ def check_pairs(student: Student, names: Sequence[str]) -> None:
     named = ((told, zip(names, answers, strict=True)) for told, answers in known.items())
     mistakes = {told: {name: [said] * 2 for name, said in pairs} for told, pairs in named}
     right = {name: [PAIRS[name][0]] * 2 for name in names}
-    answers = {name: entry(report, name) for name in names}
+    answers = {name: [said_of[name, False], said_of[name, True]] for name in names}
     assert_equal(answers, right, what="shares_storage (in both orders)", mistakes=mistakes)
 
 
