@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,23 +15,22 @@ from torch.utils._pytree import tree_leaves
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-TENSORS = {"a": torch.arange(6.0).view(2, 3).cos(), "b": torch.arange(12.0).view(3, 4).sin()}
-TENSORS |= {"c": torch.arange(4.0).exp(), "i": torch.tensor([2, 0])}
-# Short programs over clones of these, run here and in the sandbox.
+# Short programs over tensors that are drawn, run here and in the sandbox: a @ b + c is defined, and i are two
+# columns of a, which fits into b.
 PLAIN = """x = torch.addmm(c, a, b); result = torch.relu(a @ b + c).sum() * 2, x
 result = torch.dot(c, c).exp()
 result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)
-result = torch.ones(0, 3) @ b
+result = torch.ones(0, len(b)) @ b
 result = torch.where(a > 0, a, 0.0).clamp(min=None, max=1.0)"""
 LISTS = """result = torch.cat([a, a * 2, a[:, :1]], 1)
-a[:, i] = b[:2, :2]; result = a[:, i]
-x = torch._foreach_add([a, c], [b[:2, :3], c])[0]; result = x, torch.split(b, 3, 1)
+a[:, i] = b[: len(a), :2]; result = a[:, i]
+x = torch._foreach_add([a, c], [b[: len(a), : len(b)], c])[0]; result = x, torch.split(b, 3, 1)
 result = a.max(1)[0], b.max()
 result = a.sum().item(), torch.equal(a, a)
 torch._foreach_mul_([a, c], 2); result = a, c"""
-KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(2, 4))
+KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(len(a), len(c)))
 x = torch.searchsorted(a, a, sorter=a.argsort(1)); \
-result = x, torch.topk(a, 1, out=(a.new_empty(2, 1), i.new_empty(2, 1)))[0]
+result = x, torch.topk(a, 1, out=(a.new_empty(len(a), 1), i.new_empty(len(a), 1)))[0]
 result = torch.add(a, a, alpha=3)"""
 IN_PLACE = """a.t_(); result = a
 view = b.t(); view.add_(1); result = b, view._base is b
@@ -80,10 +80,11 @@ def shapes_of(value: Any, deep: bool = True) -> tuple[Any, ...]:
 
 @pytest.mark.points(6)
 @pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.word("the sandbox says how many tensors live")
 @pytest.mark.hint("Store tuple(tensor.shape), and neither args nor results.")
 def test_keeps_no_tensor(student: Student) -> None:
     """Tensors that the program drops are gone, in the block and after it."""
-    report = student.run("alive", 3)
+    report = student.run("alive", random.randint(2, 9))
     assert len(entry(report, "calls", kind=list)) >= 4, "The logger has recorded too little."
     for when in ("in", "after"):
         count = entry(report, when, kind=int)
@@ -101,6 +102,7 @@ def test_names_and_shapes(student: Student) -> None:
 
 @pytest.mark.points(8)
 @pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.word("the sandbox says what ran")
 @pytest.mark.hint("result = func(*args, **kwargs), once, and no other computation with tensors.")
 def test_runs_the_same(student: Student) -> None:
     """A mode around the logger sees exactly what runs without it."""
@@ -120,7 +122,7 @@ def test_runs_the_same(student: Student) -> None:
 @pytest.mark.hint("self.calls = [] in __init__, after super().__init__().")
 def test_loggers(student: Student) -> None:
     """Each logger goes on with a list of its own; an inner block is recorded by both."""
-    shape, binary = (2, 3), ("add", "mul", "sub")
+    shape, binary = (random.randint(2, 9), random.randint(2, 9)), ("add", "mul", "sub")
     rows: list[Any] = [(f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in binary]
     every = [*rows, ("aten.neg.default", (shape,), (shape,))]
     fresh = {"Entered again, the logger has lost its calls: begin the list in __init__.": every[3:]}
@@ -138,6 +140,7 @@ def test_loggers(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.word("the sandbox says what it recorded")
 @pytest.mark.hint("A function for the shapes of a value can call itself for the items of a list.")
 def test_lists(student: Student) -> None:
     """The tensors of a list leave their shapes one by one, and so do several outputs; none leave none."""
@@ -162,6 +165,7 @@ def test_views_and_in_place(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("OperatorLogger.__torch_dispatch__")
+@pytest.mark.word("the sandbox says what it recorded")
 @pytest.mark.hint("Record every func, read no values, and return func's own result.")
 def test_backward_and_others(student: Student) -> None:
     """Backward passes, meta tensors, inference mode and other libraries are recorded, too."""
@@ -171,6 +175,7 @@ def test_backward_and_others(student: Student) -> None:
 @pytest.mark.points(2)
 @pytest.mark.requires("test_names_and_shapes")
 @pytest.mark.place("OperatorLogger")
+@pytest.mark.word("the sandbox says what was raised")
 @pytest.mark.hint("Catch nothing, and leave __enter__ and __exit__ to the base class.")
 def test_errors(student: Student) -> None:
     """Errors of an operator and of the block come through, and no mode stays on."""
@@ -182,7 +187,8 @@ def test_errors(student: Student) -> None:
 @pytest.mark.hint("with OperatorLogger() as logger: result = f(*args, **kwargs)")
 def test_log_operators(student: Student) -> None:
     """log_operators calls f once, and gives its own result and the calls; errors come through."""
-    x = torch.randn(2, 3)
+    rows, columns = random.sample(range(2, 9), 2)
+    x = torch.randn(rows, columns)
     report = student.run("logged", x)
     assert entry(report, "pair") is True, "What comes back is no pair: return result, logger.calls."
     assert not isinstance(entry(report, "results", 0), list), "The calls come before the result."
@@ -192,8 +198,8 @@ def test_log_operators(student: Student) -> None:
     assert laws.same(seen, right), "f gets other arguments: pass on all of *args and **kwargs."
     own = {"sum": x.t() + 2, "grad mode": True}
     assert_close(entry(report, "results"), [own, *["own"] * 3, own], what="the list of f's results")
-    y = ((3, 2),)
-    work: Any = [("aten.t.default", ((2, 3),), y), ("aten.add.Tensor", y, y)]
+    y = ((columns, rows),)
+    work: Any = [("aten.t.default", ((rows, columns),), y), ("aten.add.Tensor", y, y)]
     for calls, right in zip(entry(report, "calls", count=5), (work, [], [], [], work), strict=True):
         check_calls(calls, right, "the list of calls")
     assert entry(report, "modes") == 0, "A mode is still on after log_operators: use a with block."
@@ -205,7 +211,8 @@ def test_log_operators(student: Student) -> None:
 @pytest.mark.hint("collections.Counter(names).most_common() has the most frequent first.")
 def test_counts(student: Student) -> None:
     """Each name has its number of calls, the most frequent come first, and calls stay as they are."""
-    every = ["aten.mm.default", *["aten.t.default"] * 3, "lab.mm.default", "aten.mm.default", "b"]
+    every = ["aten.mm.default", *["aten.t.default"] * 3, "lab.mm.default", "aten.mm.default"]
+    every.append(f"b{random.randint(2, 99)}")
     for names in (every, every[:1], every[::-1], [*every, *map(str, range(12))], []):
         lines = [[name, ((2, 3),), ((), (2,))] for name in names]
         right = {name: names.count(name) for name in names}
@@ -219,17 +226,46 @@ def test_counts(student: Student) -> None:
         laws.check_changes_nothing(student, "count_operators", calls)
 
 
-PRODUCTS: Any = [
-    ("aten.mm", [(2, 3), (3, 5)], (2, 5), 60), ("aten.addmm", [(7,), (4, 2), (2, 7)], (4, 7), 112),
-    ("aten.addmm", [(), (5, 2), (2, 3)], (5, 3), 60), ("aten.bmm", [(3, 2, 5), (3, 5, 4)], (3, 2, 4), 240),
-    ("aten.baddbmm", [(2, 4), (5, 2, 3), (5, 3, 4)], (5, 2, 4), 240),
-    ("aten.baddbmm", [(2, 3, 1), (2, 3, 7), (2, 7, 2)], (2, 3, 2), 168),
-    ("aten.addcmul", [(3, 3)] * 3, (3, 3), 0), ("aten.lgamma", [(3, 3)], (3, 3), 0),
-    ("aten.add.Tensor", [(3, 3)] * 2, (3, 3), 0), ("aten.mul.Tensor", [(3, 3)] * 2, (3, 3), 0),
-    ("aten.zeros", [], (3, 3), 0),
-    ("aten.mm", [(70000, 80000), (80000, 90000)], (70000, 90000), 1_008_000_000_000_000),
-]  # fmt: skip
-LINES = [[name + ".default" * (name.count(".") < 2), tuple(x), (y,)] for name, x, y, _ in PRODUCTS]
+def products() -> list[Any]:
+    """Calls of sizes that are drawn: a name, the inputs, the output, and the number of operations."""
+    m, k, n = random.sample(range(2, 12), 3)
+    batch = random.randint(2, 6)
+    one, many = 2 * m * k * n, 2 * batch * m * k * n
+    a, b, y = (m, k), (k, n), (m, n)
+    batches = [(batch, *a), (batch, *b)]
+    rows: list[Any] = [
+        ("aten.mm.default", [a, b], y, one),
+        ("aten.addmm.default", [(n,), a, b], y, one),
+        ("aten.addmm.default", [(), a, b], y, one),
+        ("aten.bmm.default", batches, (batch, *y), many),
+        ("aten.baddbmm.default", [y, *batches], (batch, *y), many),
+        ("aten.baddbmm.default", [(batch, m, 1), *batches], (batch, *y), many),
+    ]
+    for name, count in (
+        ("addcmul.default", 3),
+        ("lgamma.default", 1),
+        ("add.Tensor", 2),
+        ("mul.Tensor", 2),
+    ):
+        rows.append((f"aten.{name}", [(m, m)] * count, (m, m), 0))
+    rows.append(("aten.zeros.default", [], (m, m), 0))
+    huge = [1000 * random.randint(70, 99) for _ in range(3)]
+    operations = 2 * huge[0] * huge[1] * huge[2]
+    rows.append(
+        (
+            "aten.mm.default",
+            [(huge[0], huge[1]), (huge[1], huge[2])],
+            (huge[0], huge[2]),
+            operations,
+        )
+    )
+    return rows
+
+
+def line(row: Any) -> list[Any]:
+    """The fields of an OperatorCall."""
+    name, inputs, output, _ = row
+    return [name, tuple(inputs), (output,)]
 
 
 @pytest.mark.points(8)
@@ -237,18 +273,19 @@ LINES = [[name + ".default" * (name.count(".") < 2), tuple(x), (y,)] for name, x
 @pytest.mark.hint("The factors are the last two inputs: 2 * m * k * n, times the batch size.")
 def test_flops(student: Student) -> None:
     """Each matrix product counts 2 * m * k * n, times the batch size; all else counts 0."""
-    for (_, inputs, output, right), line in zip(PRODUCTS, LINES, strict=True):
+    for row in products():
+        name, inputs, output, right = row
         batch, size = output[0] if len(output) == 3 else 1, torch.Size(output).numel()
         mistakes = {
             "The 2 is missing: each step is a multiplication and an addition.": right // 2,
             "The batch size is missing: bmm is as many products.": right // max(1, batch),
-            "The addition of the bias is counted, too.": right + size * ("addmm" in line[0]),
+            "The addition of the bias is counted, too.": right + size * ("addmm" in name),
             "Each entry takes k additions, too: 2 * k operations.": right - size,
             "It is no matrix product: count 0.": 9,
             "It is 0: this operator is a matrix product.": 0,
         }
-        flops = student.function("matmul_flops")(student.made("rows", [line]))
-        assert_equal(flops, right, what=f"matmul_flops of {line[0]} of {inputs}", mistakes=mistakes)
+        flops = student.function("matmul_flops")(student.made("rows", [line(row)]))
+        assert_equal(flops, right, what=f"matmul_flops of {name} of {inputs}", mistakes=mistakes)
 
 
 @pytest.mark.points(4)
@@ -257,23 +294,33 @@ def test_flops(student: Student) -> None:
 @pytest.mark.hint("Begin at 0, and add what each call of the four operators takes.")
 def test_flops_add_up(student: Student) -> None:
     """The products of many calls add up, none give 0, and calls stay as they are."""
-    calls, total = student.made("rows", LINES * 2), sum(count for *_, count in PRODUCTS)
+    rows = products()
+    calls = student.made("rows", [line(row) for row in rows] * 2)
+    total = sum(count for *_, count in rows)
     flops, once = student.function("matmul_flops"), {"Equal calls count once: add them all.": total}
     assert_equal(flops(student.made("rows", [])), 0, what="matmul_flops of 0 calls")
     assert_equal(
-        flops(calls), total * 2, what=f"matmul_flops of {len(LINES) * 2} calls", mistakes=once
+        flops(calls), total * 2, what=f"matmul_flops of {2 * len(rows)} calls", mistakes=once
     )
     laws.check_changes_nothing(student, "matmul_flops", calls)
     own, why = ["torch.utils.flop_counter."], "work it out from the shapes"
     laws.check_not_used(student, "matmul_flops", calls, functions=own, why=why)
 
 
+def drawn() -> dict[str, Tensor]:
+    """The tensors of a program."""
+    m, k, n = sorted(random.sample(range(2, 9), 3))
+    factors = {"a": torch.randn(m, k), "b": torch.randn(k, n), "c": torch.randn(n)}
+    return {**factors, "i": torch.tensor([k - 1, 0])}
+
+
 def compared(student: Student, *groups: str) -> Iterator[tuple[str, Any, list[Any], list[Any]]]:
     """Each program, the report of it, and its calls and results here."""
     for programs in map(str.splitlines, groups):
-        reports = entry(student.run("recorded", programs, TENSORS), count=len(programs))
+        tensors = drawn()
+        reports = entry(student.run("recorded", programs, tensors), count=len(programs))
         for program, report in zip(programs, reports, strict=True):
-            scope = {"torch": torch, **{name: tensor.clone() for name, tensor in TENSORS.items()}}
+            scope = {"torch": torch, **{name: tensor.clone() for name, tensor in tensors.items()}}
             CALLS.clear()
             with Reference():  # type: ignore[no-untyped-call]
                 exec(program, scope)  # one of those above
@@ -303,6 +350,7 @@ def check_calls(
         told = f"In {what} {name[:80]} has something else than one tuple(tensor.shape) for each tensor."
         for shapes in sides:
             for shape in entry(shapes, kind=(list, tuple), told=told):
+                entry(shape, kind=(list, tuple), told=told)
                 if exact:
                     good = isinstance(shape, tuple) and all(type(n) is int for n in shape)
                     assert good, told
