@@ -143,7 +143,7 @@ def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...
     A file that cannot be parsed has nothing odd: it is not judged either.
     """
     try:
-        findings = sorted(_Search(parse(source)).findings(), key=lambda finding: finding[2])
+        findings = sorted(_Reader(parse(source)).findings(), key=lambda finding: finding[2])
     except SyntaxError:
         return ()
     except RecursionError:
@@ -166,7 +166,7 @@ def odd_names(source: bytes) -> frozenset[str]:
 _Finding = tuple[str, str, int]
 
 
-class _Search:
+class _Reader:
     """One look through a syntax tree, in which names are normalized."""
 
     def __init__(self, tree: ast.Module) -> None:

@@ -152,7 +152,9 @@ def test_the_scripts_of_gradescope(checkout: Path, canary: Path, tmp_path: Path)
     judge = ["bash", root / "source" / "run_autograder"]
     done = runs(judge, checkout, AUTOGRADER_ROOT=str(root))
     assert done.returncode == 0, done.stderr
-    assert "holds no file of" in (root / "results" / "results.json").read_text(encoding="utf-8")
+    assert "is missing: hand it in" in (root / "results" / "results.json").read_text(
+        encoding="utf-8"
+    )
     assert not canary.exists()
 
 

@@ -83,7 +83,9 @@ def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
 def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
-    assert complaint.startswith("tests/stubs/text/word_count.py and 5 more: The suite of")
+    assert complaint.startswith(
+        "tests/stubs/text/word_count.py and 5 more: imported is to be run, and there is no probe_word_count.py"
+    )
 
 
 def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:

@@ -32,6 +32,7 @@ OTHER_VALUES = {
     "preload": ("numpy.random",),
     "forbidden": (ForbiddenRule(("greeting",), "why"),),
     "shares": {"greeting": 2.0},
+    "ordinary": ("__slots__",),
 }
 
 

@@ -124,11 +124,13 @@ def test_steps(student: Student) -> None:
 def test_train_mode(student: Student) -> None:
     """Every submodule is in training mode in every forward pass, whatever the mode was before."""
     for training in MODES:
+        # Several batches for the modes, and one for the weights: what adds up is the affair of test_steps.
         start, batches = new((3, 2))
         start = torch.cat([start, torch.ones(4), torch.zeros(4)])
-        report = student.run("trained", start, batches, training)
         told = "train_epoch runs the model in evaluation mode, or parts of it: call model.train()."
-        check_modes(report, True, told)
+        check_modes(student.run("trained", start, batches, training), True, told)
+        batches = batches[:1]
+        report = student.run("trained", start, batches, training)
         right, what = simulate(start, batches)[0], "the weights of a model with batch norm"
         assert_close(entry(report, "weights"), right, what=what)
 
@@ -180,11 +182,15 @@ def test_values(student: Student) -> None:
 
 @pytest.mark.points(5)
 @pytest.mark.place("evaluate")
-@pytest.mark.word("the sandbox says whether gradients are enabled")
 @pytest.mark.hint("@torch.no_grad() above the function, or a with block around the loop.")
 def test_no_grad(student: Student) -> None:
     """Gradients are disabled while model and loss_fn run, and enabled again afterwards."""
-    report = student.run("evaluated", *new((3, 2)), MODES[-1])
+    # The loss as a value beside these words, of batches of one size and without batch norm: it is right
+    # in any mode, and for any mean.
+    start, batches = new((3, 3))
+    report = student.run("evaluated", start, batches, [], False)
+    losses = [F.cross_entropy(outputs(start, x), y).item() for x, y in batches]
+    assert_mean(entry(report, "value", 0), losses, (3, 3), "the loss that evaluate gives")
     for name in ("model", "loss_fn"):
         modes = entry(report, "grads", name, kind=list)
         assert modes, f"evaluate never runs {name}."
