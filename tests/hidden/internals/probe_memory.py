@@ -21,7 +21,7 @@ WORK: dict[str, Callable[..., Any]] = {
     "where": lambda x, mask: torch.where(mask, x, 0.0),
     "x[1:3].sin()": lambda x: x[1:3].sin(),
     "four views": lambda x: (x[1:].sin(), x[:, 0].cos(), x.t().sin(), x.flatten()[2:5].cos()),
-    "x.expand(50, 6, 5).sin()": lambda x: x.expand(50, 6, 5).sin(),
+    "x.expand(50, *x.shape).sin()": lambda x: x.expand(50, *x.shape).sin(),
     "linear": torch.nn.functional.linear,
     "60 times sin": lambda x: [len((x + i).sin()) for i in range(60)],
     "backward": lambda x: (x.exp() * x.sin()).sum().backward(),
