@@ -91,30 +91,43 @@ def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
 
 
 class Network(nn.Module):
-    """Runs stem, core, head, of which some weights are frozen; the root's gradient is a NaN at 0."""
+    """Runs three layers of these names, of which some weights are frozen; the root's gradient is a NaN at 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: list[str]) -> None:
         super().__init__()
-        self.stem, self.head, self.core = nn.Linear(4, 3), nn.Linear(3, 2), nn.Linear(3, 3)
-        self.unused = nn.Linear(2, 2)
-        self.core.weight.requires_grad = self.head.weight.requires_grad = False
+        stem, head, core, unused = (
+            nn.Linear(4, 3),
+            nn.Linear(3, 2),
+            nn.Linear(3, 3),
+            nn.Linear(2, 2),
+        )
+        for place, layer in ((0, stem), (2, head), (1, core), (3, unused)):
+            self.add_module(names[place], layer)
+        core.weight.requires_grad = head.weight.requires_grad = False
+        self.names = names
+
+    def part(self, place: int) -> Any:
+        """The layer that runs at this place; the one behind the last does not run."""
+        return self.get_submodule(self.names[place])
 
     def forward(self, x: Tensor, where: str = "") -> Tensor:
-        x = torch.tanh(self.stem(x))
-        x = self.core((x * 0).abs().sqrt() if where == "middle" else x)
+        x = torch.tanh(self.part(0)(x))
+        x = self.part(1)((x * 0).abs().sqrt() if where == "middle" else x)
         if where in ("inf", "large"):  # the gradient, at head's bias: -inf, or a sum that overflows
-            x = self.head(x.detach())
+            x = self.part(2)(x.detach())
             return x * -1e20 * 1e20 if where == "inf" else x * 2e38
-        x = self.head(x)
+        x = self.part(2)(x)
         return (x * torch.tensor([0.0, 1.0]) if where == "end" else x).abs().sqrt()
 
 
-def watched(module: Any, where: list[str], x: Tensor, how: str = "") -> dict[str, Any]:
+def watched(
+    module: Any, names: list[str], where: list[str], x: Tensor, how: str = ""
+) -> dict[str, Any]:
     """Backward passes in a block (a plain one, or one that fails): what came, and the hooks left."""
     torch.manual_seed(0)
-    model, done, after, error = Network().eval(), -1, False, None
-    model.unused.bias.grad = torch.ones(2)
-    model.head.bias.register_hook(lambda _: None)
+    model, done, after, error = Network(names).eval(), -1, False, None
+    model.part(3).bias.grad = torch.ones(2)
+    model.part(2).bias.register_hook(lambda _: None)
     before = hooks(model)
     try:
         with nullcontext() if how == "plain" else module.watch_gradients(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,8 @@ OWNERS = ("The model's modules", "The model's parameters", "PyTorch's global tab
 SHAPES = {"0.weight": (2, 3), "0.bias": (2,), "1.0.weight": (2, 2), "1.0.bias": (2,)}
 SHAPES |= {"1.1.weight": (1,), "2.bias": (2,)}
 LATE = "The error comes after the backward pass: raise in a hook of the parameter."
-LAYERS = ("stem", "core", "head", "unused")
+# What the layers of a network may be called.
+NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
 
 
 @pytest.mark.points(5)
@@ -93,8 +95,10 @@ def test_first_looks_at_once(student: Student) -> None:
     passed = "That module returns finite values, whatever comes in: look at outputs alone."
     what = "the first for an input with a NaN"
     for plan, right in ((parts(parts("same"), "same"), "a.a"), (parts("large", "nan"), "b")):
-        value = entry(check_first(student, plan, x), "value")
-        assert_equal(value, right, what=what, mistakes={passed: "a"} if right == "b" else None)
+        names = drawn_names()
+        value = entry(check_first(student, renamed(plan, names), x), "value")
+        mistakes = {passed: names["a"]} if right == "b" else None
+        assert_equal(value, named(right, names), what=what, mistakes=mistakes)
 
 
 @pytest.mark.points(2)
@@ -115,6 +119,7 @@ def test_first_values(student: Student) -> None:
 
 @pytest.mark.points(4)
 @pytest.mark.place("first_non_finite")
+@pytest.mark.word("the sandbox says how the model ran")
 @pytest.mark.hint("Call model(*inputs) once; leave train() and eval() alone.")
 def test_first_runs_once(student: Student) -> None:
     """The model runs once, on all inputs, in its current mode, and everything else stays as it was."""
@@ -131,6 +136,7 @@ def test_first_runs_once(student: Student) -> None:
 
 @pytest.mark.points(6)
 @pytest.mark.place("first_non_finite")
+@pytest.mark.word("the sandbox says which hooks are left")
 @pytest.mark.hint("try: model(*inputs) finally: handle.remove() for each handle; catch nothing.")
 def test_first_leaves_no_hook(student: Student) -> None:
     """No hook of yours is left, also where the model raises; its error comes through."""
@@ -150,7 +156,7 @@ def test_first_leaves_no_hook(student: Student) -> None:
 @pytest.mark.hint("parameter.register_hook(hook): what hook(gradient) raises leaves backward().")
 def test_watch_raises(student: Student) -> None:
     """The backward pass itself raises, and names the first parameter that it reaches."""
-    for where, layer in (("end", "head"), ("middle", "stem")):
+    for where, layer in (("end", 2), ("middle", 0)):
         for passes in ([where], ["", "", where], [where, ""]):
             check_raised(student, where, layer, passes)
 
@@ -160,7 +166,7 @@ def test_watch_raises(student: Student) -> None:
 @pytest.mark.hint("gradient.isfinite().all() is False for an inf as for a NaN.")
 def test_watch_inf(student: Student) -> None:
     """A gradient of -inf raises, too."""
-    check_raised(student, "inf", "head", ["inf"])
+    check_raised(student, "inf", 2, ["inf"])
 
 
 @pytest.mark.points(4)
@@ -171,16 +177,18 @@ def test_watch_leaves_finite_gradients(student: Student) -> None:
     """Finite gradients, large ones too, are what they are without a block, over several passes."""
     x = torch.rand(1, 4)
     for passes in (["", "", ""], ["large"], []):
-        report = student.run("watched", passes, x)
+        names = random.sample(NAMES, 4)
+        report = student.run("watched", names, passes, x)
         told = f"With finite gradients there is an error: {str(entry(report, 'text'))[:80]}"
         assert laws.same([*fields(report, "after", "done")], [True, len(passes)]), told
-        own, plain = entry(report, "gradients"), student.run("watched", passes, x, "plain")
+        own, plain = entry(report, "gradients"), student.apart("watched", names, passes, x, "plain")
         assert_close(own, entry(plain, "gradients"), what="the dict of gradients after the block")
 
 
 @pytest.mark.points(4)
 @pytest.mark.requires("test_watch_raises")
 @pytest.mark.place("watch_gradients")
+@pytest.mark.word("the sandbox says which hooks are left")
 @pytest.mark.hint("try: yield finally: handle.remove() for each handle")
 def test_watch_leaves_no_hook(student: Student) -> None:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
@@ -188,9 +196,9 @@ def test_watch_leaves_no_hook(student: Student) -> None:
         ([""], "after the block"),
         (["end"], "after the error of a backward pass"),
     ):
-        check_hooks(student.run("watched", passes, torch.rand(1, 4)), when)
+        check_hooks(student.run("watched", NAMES[:4], passes, torch.rand(1, 4)), when)
     for passes, error in (([], "odd"), ([""], "odd"), ([""], "lookup")):
-        report = student.run("watched", passes, torch.rand(1, 4), error)
+        report = student.run("watched", NAMES[:4], passes, torch.rand(1, 4), error)
         assert entry(report, "own") is True, "The block's error is lost: let it through."
         check_hooks(report, "after an error of the block")
 
@@ -202,7 +210,8 @@ def test_backward(student: Student) -> None:
     """The backward function that returned a NaN first is named; an inf alone does not count."""
     every = {"sqrt": "SqrtBackward0", "pow": "PowBackward1", "custom": "SpoiledBackward",
              "negative": "SqrtBackward0"}  # fmt: skip
-    for kind, right in {**every, "inf": None, "log": None, "fine": None}.items():
+    kinds = {**every, "inf": None, "log": None, "fine": None}
+    for kind, right in random.sample(list(kinds.items()), len(kinds)):
         report = check_backward(student, kind, (False, True))
         error = entry(report, "error")
         assert error is None, f"backward_nan raises {str(error)[:120]}: return the name."
@@ -216,6 +225,7 @@ def test_backward(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_backward")
 @pytest.mark.place("backward_nan")
+@pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("with torch.autograd.set_detect_anomaly(True) puts back what was before.")
 def test_backward_mode(student: Student) -> None:
     """Anomaly detection is afterwards what it was, also after an error."""
@@ -230,6 +240,7 @@ def test_backward_mode(student: Student) -> None:
 @pytest.mark.points(4)
 @pytest.mark.requires("test_backward")
 @pytest.mark.place("backward_nan")
+@pytest.mark.word("the sandbox says what was raised")
 @pytest.mark.hint("Where the message is not that of a NaN, raise the error again.")
 def test_backward_errors(student: Student) -> None:
     """All other errors, of the closure and of the backward pass, come through."""
@@ -256,6 +267,23 @@ def order(plan: Any) -> Iterator[str]:
     yield f"box {plan['own']}"
 
 
+def drawn_names() -> dict[str, str]:
+    """Other names for the parts a, b and c."""
+    return dict(zip("abc", random.sample("defghijkmnpqrstuvwxyz", 3), strict=True))
+
+
+def renamed(plan: Any, names: dict[str, str]) -> Any:
+    """The plan with these names for its parts."""
+    if isinstance(plan, str):
+        return plan
+    return {names.get(name, name): renamed(part, names) for name, part in plan.items()}
+
+
+def named(path: str | None, names: dict[str, str]) -> str | None:
+    """The path of a part under these names."""
+    return path and ".".join(names[part] for part in path.split("."))
+
+
 def check_first(student: Student, plan: Any, *inputs: torch.Tensor, training: bool = True) -> Any:
     """A report of the probe: the model ran once, in its mode."""
     report = student.run("first", student.made("build", plan, training), *inputs)
@@ -268,20 +296,25 @@ def check_first(student: Student, plan: Any, *inputs: torch.Tensor, training: bo
 
 def check_models(student: Student, models: list[Any]) -> None:
     for plan, right, mistakes in models:
-        report = check_first(student, plan, torch.rand(3, 4).double() + 1)
-        what = f"first_non_finite of a model with the parts {plan}"
-        assert_equal(entry(report, "value"), right, what=what, mistakes=mistakes)
+        names = drawn_names()
+        drawn = renamed(plan, names)
+        report = check_first(student, drawn, torch.rand(3, 4).double() + 1)
+        what = f"first_non_finite of a model with the parts {drawn}"
+        known = {told: named(name, names) for told, name in mistakes.items()}
+        assert_equal(entry(report, "value"), named(right, names), what=what, mistakes=known)
 
 
-def check_raised(student: Student, where: str, layer: str, passes: list[str]) -> None:
-    """The pass at `where` raises, and names a parameter of the layer."""
-    report = student.run("watched", passes, torch.rand(1, 4))
+def check_raised(student: Student, where: str, at: int, passes: list[str]) -> None:
+    """The pass at `where` raises, and names a parameter of the layer at this place."""
+    layers = random.sample(NAMES, 4)
+    layer = layers[at]
+    report = student.run("watched", layers, passes, torch.rand(1, 4))
     text, done = str(entry(report, "text")), entry(report, "done", kind=int)
     assert done != -1, f"The block does not begin: {text[:120]}"
     bad = "A gradient of -inf" if where == "inf" else "A gradient of NaN"
     assert entry(report, "runtime") is True, f"{bad} raises no RuntimeError ({text[:80]})."
     assert entry(report, "after") is False and done == passes.index(where), LATE
-    names = [n for n in LAYERS for kind in ("weight", "bias") if f"{n}.{kind}" in text]
+    names = [n for n in layers for kind in ("weight", "bias") if f"{n}.{kind}" in text]
     told = f"The message {text[:80]!r} should name one parameter, of the layer {layer}"
     assert names == [layer], f"{told}, which the backward pass reaches first."
 

@@ -45,15 +45,15 @@ def profiled(module: Any, names: Any, sizes: Any, grad: bool, fails: bool, *more
     return {"value": value, "modes": modes, "states": states, "raised": raised}
 
 
-def stepped(module: Any, steps: int, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """The cycles of some steps, of which each one has a label and operators of its own number."""
+def stepped(module: Any, more: int, steps: int, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+    """The cycles of some steps, of which each one has a label and operators by its number, and `more`."""
     calls: list[Any] = []
 
     def step(i: int) -> None:
         calls.append(i)
         with record_function(f"work {i}"):
             x = torch.ones(3)
-            for _ in range(i + 1):
+            for _ in range(i + more):
                 x = x.sin()
             if i % 3:
                 x.cos()

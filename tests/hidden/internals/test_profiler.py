@@ -73,6 +73,7 @@ def test_top_steps(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("top_operators")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint('if sort_by not in ("count", "self_cpu_time_total", "cpu_time_total"): raise ...')
 def test_top_errors(student: Student) -> None:
     """Any other sort_by, or an n below 1, is a ValueError that names it."""
@@ -90,12 +91,13 @@ def test_top_errors(student: Student) -> None:
 def test_operators(student: Student) -> None:
     """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
     for sizes in ([3, 5, 7, 5], [2], [4, 4]):
-        value = profiled(student, sizes, 200)
+        operators = random.sample(OPERATORS, random.randint(5, 9))
+        value = profiled(student, sizes, 200, operators=operators)
         names, count = [row[0] for row in value], len(sizes)
         several = ", ".join(sorted({name for name in names if names.count(name) > 1}))[:180]
         told = f"There are several entries of {several}: one for each shape of its inputs, or "
         assert not several, f"{told}name them once."
-        right, twice = ({f"aten::{name}": n for name in OPERATORS} for n in (count, 2 * count))
+        right, twice = ({f"aten::{name}": n for name in operators} for n in (count, 2 * count))
         seen = {name: calls for name, calls, *_ in value if name in right}
         named = {"f runs twice, or its calls count twice: once is enough.": twice}
         assert_equal(seen, right, what="the dict of calls", mistakes=named, ordered=False)
@@ -104,6 +106,7 @@ def test_operators(student: Student) -> None:
 @pytest.mark.points(5)
 @pytest.mark.requires("test_operators")
 @pytest.mark.place("profile_operators")
+@pytest.mark.word("the sandbox says how f ran")
 @pytest.mark.hint("f() once, nothing caught; return top_operators(prof.key_averages(), n, sort_by)")
 def test_operators_run(student: Student) -> None:
     """f runs once, as by itself, and its error comes out; n and sort_by are those of top_operators."""
@@ -159,13 +162,14 @@ def test_steps_cut(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("profile_steps")
+@pytest.mark.word("the sandbox says that it raised")
 @pytest.mark.hint("Check the arguments before the profile begins; schedule() only asserts.")
 def test_steps_errors(student: Student) -> None:
     """A bad wait, warmup, active or repeat is a ValueError that names it, before any step."""
     check_steps(student, 4, 0, 0, 1, 0)
     table = [("active", 0), *((name, -1) for name in ("active", "wait", "warmup", "repeat"))]
     for (name, number), steps in itertools.product(table, (4, 0)):
-        report = student.run("stepped", steps, **{name: number})
+        report = student.run("stepped", 1, steps, **{name: number})
         text = entry(report, "text")
         told = f"{name}={number} does not raise a ValueError whose message names {name}."
         assert isinstance(text, str) and name in text.lower(), told
@@ -196,6 +200,7 @@ def test_training(student: Student) -> None:
 
 @pytest.mark.points(9)
 @pytest.mark.place("train_step")
+@pytest.mark.word("the sandbox says when a label was set")
 @pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
 def test_labels(student: Student) -> None:
     """Each part runs inside its label, and the labels come once each, one after the other."""
@@ -257,16 +262,19 @@ def check_top(student: Student, rows: list[Row], *arguments: Any) -> None:
     assert_equal(value, top()[:n], what=what, mistakes=mistakes)
 
 
-def profiled(student: Student, sizes: list[int], *arguments: Any) -> list[Row]:
-    report = student.run("profiled", OPERATORS, sizes, True, False, *arguments)
+def profiled(
+    student: Student, sizes: list[int], *arguments: Any, operators: list[str] = OPERATORS
+) -> list[Row]:
+    """What profile_operators gives for these operators, each on tensors of these sizes."""
+    report = student.run("profiled", operators, sizes, True, False, *arguments)
     return rows_of(entry(report, "value"))
 
 
-def calls_of(steps: Any) -> dict[str, int]:
-    """What the probe's steps call."""
+def calls_of(steps: Any, more: int) -> dict[str, int]:
+    """What the probe's steps call, each `more` times sin than its number."""
     calls: collections.Counter[str] = collections.Counter()
     for i in steps:
-        calls.update({f"work {i}": 1, "aten::ones": 1, "aten::sin": i + 1})
+        calls.update({f"work {i}": 1, "aten::ones": 1, "aten::sin": i + more})
         calls.update({"aten::cos": 1} if i % 3 else {})
     return dict(calls)
 
@@ -276,7 +284,7 @@ def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) 
     given = {"wait": 1, "warmup": 1, "active": 2, "repeat": 0}
     given |= dict(zip(given, arguments, strict=False)) | keywords
     wait, warmup, active, repeat = given.values()
-    cycle, begin = wait + warmup + active, wait + warmup
+    cycle, begin, more = wait + warmup + active, wait + warmup, random.randint(1, 30)
     begins = list(range(0, steps, cycle))
     limited = begins[:repeat] if repeat else begins
 
@@ -284,9 +292,9 @@ def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) 
         """The calls of the steps from first to last of each cycle."""
         whole = [b for b in begins if cut or b + cycle <= steps]
         spans = [range(max(b + first, 0), min(b + last, steps)) for b in whole]
-        return [calls_of(span) for span in spans if span]
+        return [calls_of(span, more) for span in spans if span]
 
-    report = student.run("stepped", steps, *arguments, **keywords)
+    report = student.run("stepped", more, steps, *arguments, **keywords)
     assert entry(report, "text") is None, f"profile_steps raises a ValueError for {given}."
     what = f"the list of the steps that run for {steps} steps"
     assert_equal(entry(report, "calls"), [*range(steps)], what=what)
