@@ -21,6 +21,7 @@ test: $(READY)
 verify: $(READY)
 	$(BIN)/grade verify --seeds 2
 	$(BIN)/grade verify --mutants
+	$(BIN)/grade verify --words
 
 lint: $(READY)
 	$(BIN)/ruff check .

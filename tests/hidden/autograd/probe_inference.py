@@ -55,11 +55,11 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
 
 
 def blocks(
-    module: Any, model: Model, parts: list[str], around: str = "", fails: str = ""
+    module: Any, model: Model, parts: list[str], around: str = "", fails: str = "", text: str = ""
 ) -> dict[str, Any]:
     """The modes before, inside and after nested blocks of evaluating, one for each part's name."""
     shots, raised = [], None
-    error = getattr(builtins, fails or "Exception")("the block broke")
+    error = getattr(builtins, fails or "Exception")(text)
 
     def nest(names: list[str]) -> None:
         if not names and fails:
@@ -79,7 +79,7 @@ def blocks(
         except BaseException as caught:
             if not fails or isinstance(caught, NotImplementedError):
                 raise
-            raised = caught is error
+            raised = caught.args[0] if caught is error else False
     return {"shots": shots, "raised": raised}
 
 

@@ -55,18 +55,18 @@ def test_modes_are_set_back(student: Student) -> None:
         blocks(student, training).check("after the block")
 
 
-@pytest.mark.points(9)
+@pytest.mark.points(7)
 @pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
-@pytest.mark.word("the sandbox says what was raised")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
     """An exception of the block is passed on, and the mode is set back."""
     for error in ("ZeroDivisionError", "ValueError", "RuntimeError", "KeyboardInterrupt"):
-        seen = blocks(student, PARTS, fails=error)
+        text = f"the block broke at step {random.randint(100, 999)}"
+        seen = blocks(student, PARTS, fails=error, text=text)
         told = "The exception of the block {}: it has to be passed on as it is."
         assert seen.raised is not None, told.format("disappears")
-        assert seen.raised is True, told.format("becomes another one")
+        assert seen.raised == text, told.format("becomes another one")
         told = "The model is left in evaluation mode after a block that raised."
         assert entry(seen.shots[2], "training", "") is True, told
 
@@ -172,14 +172,19 @@ def test_predictions_of_a_training_model(student: Student) -> None:
 @pytest.mark.points(17)
 @pytest.mark.requires("test_how_the_model_runs")
 @pytest.mark.place("predict")
-@pytest.mark.word("the sandbox says what a tensor is")
 @pytest.mark.hint("Under no_grad outputs are ordinary; concatenate outside inference_mode.")
 def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""
-    for sizes in ((4, 2), (3,)):
+    for count in (2, 1):
+        sizes = [random.randint(2, 9) for _ in range(count)]
         pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in sizes]
         for training in drawn_modes():
-            laws.check_ordinary(student, "predict", made(student, new_state(), training), pairs)
+            model = made(student, new_state(), training)
+            rows = laws.check_ordinary(student, "predict", model, pairs).shape[:1]
+            # Whether it is that of all batches is the affair of test_predictions.
+            assert [*rows] in [[sum(sizes)], *([n] for n in sizes)], (
+                "The result has another number of rows."
+            )
 
 
 @pytest.mark.points(4)
