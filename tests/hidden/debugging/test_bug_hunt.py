@@ -294,7 +294,8 @@ def new_numbers(train: int, validation: int) -> list[list[int]]:
 def places(reported: Any, numbers: list[int]) -> list[int]:
     """Where the samples with these numbers are in the data."""
     found = entry(reported, kind=list)
-    assert all(number in numbers for number in found), "The samples are none of the data."
+    known = all(type(number) is int and number in numbers for number in found)
+    assert known, "The samples are none of the data."
     return [numbers.index(number) for number in found]
 
 
