@@ -107,7 +107,8 @@ class Mark(msgspec.Struct, frozen=True):
     """What a policy and corrections made of the points of an exercise: `judged` are those of the judge.
 
     The reasons are sentences for the student, as is the comment. The attempt counts from 1, and its file
-    was handed in at `submitted_at`.
+    was handed in at `submitted_at`. By the policy the exercise was `due`, without an extension, and so many
+    points were `lost` by lateness. Times are ISO 8601 in UTC, empty where they are not known.
     """
 
     judged: float
@@ -115,6 +116,8 @@ class Mark(msgspec.Struct, frozen=True):
     comment: str = ""
     attempt: int = 0
     submitted_at: str = ""
+    due: str = ""
+    lost: float = 0.0
 
 
 class ExerciseResult(msgspec.Struct, frozen=True):
@@ -143,8 +146,8 @@ class ExerciseResult(msgspec.Struct, frozen=True):
 
     @property
     def provisional(self) -> str:
-        """A sentence for the student while the points are held, else empty."""
-        if not self.held:
+        """A sentence for the student while there are points and they are held, else empty."""
+        if not self.held or not self.score:
             return ""
         return f"Provisional until a person has looked at the file: {'; '.join(self.held)}."
 
@@ -216,7 +219,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     The newest attempt of which something counts is told: `attempt` counts from 1 in the order of being
     found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty where it
-    is not known; `origin` is where in the download it was found.
+    is not known; `origin` is where in the download it was found. People read times in the class's
+    `timezone`, or in UTC where it has none.
     """
 
     student: StudentInfo
@@ -224,6 +228,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: str = ""
     late: bool = False
     origin: str = ""
+    timezone: str = ""
     result: Result
 
     @property

@@ -53,4 +53,4 @@ main.add_family(
     "For instructors", batch, regrade, policy, adjust, show, report, similar, export, merge, package
 )
 main.add_family("For authors", new, stub, verify, release, pack)
-main.add_family("For whoever must trust it", doctor, audit, schema)
+main.add_family("For people who must trust it", doctor, audit, schema)

@@ -30,7 +30,7 @@ _LONGEST = 1000
 @click.option(
     "--add", type=float, metavar="N", help="Add so many points; fewer than 0 are taken off."
 )
-@click.option("--drop", metavar="TEST", help="With --all: let this test count for nobody.")
+@click.option("--drop", metavar="TEST", help="With --all: let this test count for no student.")
 @click.option("--give", metavar="TEST", help="With --all: give this test to all who were judged.")
 @click.option(
     "--release",
@@ -191,7 +191,7 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], au
     refuse_pointless(correction, exercise, keeper.corrections())
     effect = _show_change(keeper, correction, lambda: keeper.correct(correction))
     if kind is Kind.DROP and effect.lost:
-        click.echo("--give in its place would take points from nobody.", err=True)
+        click.echo("--give in its place would take points from no student.", err=True)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:

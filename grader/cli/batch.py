@@ -254,7 +254,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     ):
         summary = grade_again(book, course, pool, grading, progress=display)
         display.__exit__()
-        differences = list(changes(book.replaced()))
+        differences = list(changes(book))
         console = open_console(sys.stdout)
         if not options["anonymous"]:
             _show(book, summary)

@@ -78,7 +78,9 @@ class Command(click.Command):
         # The border: a fault of ours must not exit as if points were lost.
         except Exception as error:  # noqa: BLE001
             sys.excepthook(type(error), error, error.__traceback__)
-            _say("grade: this is a fault of the grader and costs nobody a point; please report it.")
+            _say(
+                "grade: this is a fault of the grader and costs no student a point; please report it."
+            )
             context.exit(ExitCode.FAULT)
 
 

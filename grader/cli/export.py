@@ -206,7 +206,7 @@ class _Held:
 
     def __iter__(self) -> Iterator[Entry]:
         for entry in self._entries:
-            if any(exercise.held for exercise in entry.result.exercises):
+            if any(exercise.provisional for exercise in entry.result.exercises):
                 self._students[entry.student.id] = None
             yield entry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -54,7 +55,8 @@ def package(
     """Make an autograder that a platform runs itself, hidden suites included.
 
     The zip holds this grader, the versions of what it needs, and the course without its
-    solutions. Keep it as you keep the hidden suites.
+    solutions and wrong answers; how each wrong answer fails goes with it, so that mistakes have names there.
+    Keep it as you keep the hidden suites.
 
     \b
     Examples:
@@ -64,12 +66,17 @@ def package(
     course = open_course(course_path)
     selected = known_exercises(course, exercises) if exercises else ()
     from grader.authoring.gradescope_package import GradescopeOptions, write_gradescope
+    from grader.cli.terminal.progress import ProgressBar
 
     options = GradescopeOptions(
         require_isolation=require_isolation,
         exercises=tuple(exercise.id for exercise in selected),
         pip_options=pip_options,
     )
-    names = write_gradescope(output, course, options)
+    with ProgressBar("exercises") as bar:
+        bar.start("Observing wrong answers", len(selected or course.exercises))
+        names = write_gradescope(
+            output, course, options, jobs=os.cpu_count() or 1, done=lambda _: bar.advance()
+        )
     click.echo(f"Wrote {output} ({output.stat().st_size / 1e6:.1f} MB): {', '.join(names)}.")
     click.echo("Upload it as the autograder of the assignment, and test it with a solution.")

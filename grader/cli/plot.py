@@ -160,7 +160,7 @@ def _explain(
         _say(f"Write that first; `{clean(hint, _LONGEST_NOTE)}` helps.")
     else:
         judge = f"grade run {exercise.id}{repeated('submission', 'course_path')}"
-        _say(f"Mend that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
+        _say(f"Correct that first; `{clean(judge, _LONGEST_NOTE)}` says more.")
 
 
 def _say(text: str) -> None:

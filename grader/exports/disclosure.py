@@ -16,6 +16,7 @@ from grader.results import (
     Disclosure,
     Entry,
     ExerciseResult,
+    Mark,
     Outcome,
     Place,
     Result,
@@ -70,6 +71,7 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
         return exercise
     if level is Disclosure.NOTHING:
         tests = list(_folded(exercise))
+        exercise = replace(exercise, mark=_untitled(exercise))
     else:
         reduced = _named if level is Disclosure.MISTAKE else _withheld
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
@@ -82,6 +84,18 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
         output="\n".join(test.printed for test in public if test.printed),
         duration_seconds=round(sum(test.duration_seconds for test in public), 4),
     )
+
+
+def _untitled(exercise: ExerciseResult) -> Mark | None:
+    """What became of the points, without the titles of hidden tests that a person dropped or gave."""
+    if (mark := exercise.mark) is None:
+        return None
+    reasons = list(mark.reasons)
+    for test in exercise.tests:
+        if test.visibility is Visibility.HIDDEN:
+            title = f"“{test.title}”"
+            reasons = [reason.replace(title, "A further test") for reason in reasons]
+    return replace(mark, reasons=tuple(reasons))
 
 
 def _is_open(test: TestResult, exercise: ExerciseResult) -> bool:

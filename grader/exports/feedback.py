@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
+from grader.gradebook.times import moment
 from grader.results import Entry, ExerciseResult
 from grader.student.blocks import (
     Note,
@@ -82,8 +83,8 @@ def _facts(entry: Entry) -> Iterator[str]:
     if entry.attempt == 0:
         yield "Nothing was handed in."
     elif entry.submitted_at:
-        moment = entry.submitted_at.replace("T", " ").replace("Z", " UTC")
-        yield f"Handed in {one_line(moment)}{', late' if entry.late else ''}."
+        time = one_line(moment(entry.submitted_at, entry.timezone))
+        yield f"Handed in {time}{', late' if entry.late else ''}."
 
 
 def _points(exercise: ExerciseResult) -> str:

@@ -17,6 +17,8 @@ from grader.results import (
 from grader.student.blocks import explained, plain
 from grader.text import counted, number
 
+# The name of the line that says what a policy and a person made of the points.
+TOTAL_LINE = "points_that_count"
 NOT_JUDGED = "Not judged: this is a fault of the grader and costs no points. Ask your instructor."
 
 
@@ -108,7 +110,7 @@ def change_of_points(exercise: ExerciseResult) -> TestResult | None:
         return None
     points = f"{number(exercise.score)} points count"
     return TestResult(
-        name="points_that_count",
+        name=TOTAL_LINE,
         title=f"{points}, not {number(judged_points(exercise))}" if added else points,
         visibility=Visibility.PUBLIC,
         outcome=Outcome.FAILED if added < 0 else Outcome.PASSED,

@@ -15,7 +15,7 @@ import msgspec
 
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
-from grader.gradebook import Attempt, Keeper, Replaced
+from grader.gradebook import Attempt, Gradebook, Keeper
 from grader.gradebook.asking import Asking, ToJudge
 from grader.gradebook.belonging import refuse_other_course, refuse_other_ids
 from grader.gradebook.policy_file import policy_of
@@ -32,7 +32,7 @@ from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.grading import environment_of, nothing_handed_in, settle, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed, Pool, Task
-from grader.results import Environment, ExerciseResult, Outcome, Status
+from grader.results import Entry, Environment, ExerciseResult, Outcome, Status
 from grader.submissions import ClassDownload, ExerciseFile
 
 
@@ -66,10 +66,11 @@ class BatchSummary(msgspec.Struct, frozen=True):
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
-    """An exercise of a student whose score or tests a regrading changed.
+    """An exercise of a student that counts otherwise since a regrading.
 
-    `tests` are the names of those that end otherwise than before, each with both outcomes; one that was
-    not there has None.
+    `attempt` is the one that counts now; points are by the policy and with what a person corrected. `tests` are
+    the names of those that end otherwise than before, each with both outcomes; one that was not there has
+    None.
     """
 
     student: str
@@ -302,20 +303,34 @@ def _timed_out(result: ExerciseResult) -> bool:
     return any(test.outcome is Outcome.TIMEOUT for test in result.tests)
 
 
-def changes(replaced: Iterable[Replaced]) -> Iterator[ScoreChange]:
-    """Gains and losses with the tests that made them; exercises that end as before are left out.
+def changes(book: Gradebook) -> Iterator[ScoreChange]:
+    """What counts otherwise for a student since the last grading, once for each exercise, with the tests.
 
-    So are those that a fault of ours left unjudged: that is no loss.
+    Left out is an attempt that does not count, and what a fault of ours left unjudged: that is no loss.
     """
-    for student, attempt, was, now in map(msgspec.structs.astuple, replaced):
-        if now.status is Status.UNJUDGED:
-            continue
-        before = {test.name: test.outcome for test in was.tests}
-        after = {test.name: test.outcome for test in now.tests}
-        tests = tuple(
-            (name, before.get(name), after.get(name))
-            for name in dict.fromkeys((*after, *before))
-            if before.get(name) is not after.get(name)
+    replaced = itertools.groupby(book.replaced(), key=lambda each: each.student)
+    for student, group in replaced:
+        verdicts = list(group)
+        before, after = (
+            _counting(book.entry_before(student, verdicts)),
+            _counting(book.entry_of(student)),
         )
-        if tests or was.score != now.score:
-            yield ScoreChange(student, attempt, now.name, was.score, now.score, tests)
+        for exercise in dict.fromkeys(each.after.name for each in verdicts):
+            was, now = before.get(exercise), after.get(exercise)
+            if was is None or now is None or now.status is Status.UNJUDGED:
+                continue
+            ends = {test.name: test.outcome for test in was.tests}
+            ends_now = {test.name: test.outcome for test in now.tests}
+            tests = tuple(
+                (name, ends.get(name), ends_now.get(name))
+                for name in dict.fromkeys((*ends_now, *ends))
+                if ends.get(name) is not ends_now.get(name)
+            )
+            if tests or was.score != now.score:
+                newest = [each.attempt for each in verdicts if each.after.name == exercise][-1]
+                attempt = now.mark.attempt if now.mark is not None and now.mark.attempt else newest
+                yield ScoreChange(student, attempt, exercise, was.score, now.score, tests)
+
+
+def _counting(entry: Entry | None) -> dict[str, ExerciseResult]:
+    return {each.name: each for each in entry.result.exercises} if entry is not None else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -247,6 +247,22 @@ class Gradebook:
             "SELECT id, name, email, ids FROM students WHERE id = ?", (student,)
         ).fetchone()
         return None if row is None else self.standing.entry(self.work(read_student(row)))
+
+    def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
+        """What counted of a student before these verdicts of theirs were replaced, by the rules of today."""
+        info = next((each for each in self.students() if each.id == student), None)
+        if info is None:
+            return None
+        work = self.work(info)
+        numbered = {attempt.number: attempt.id for attempt in work.attempts}
+        instead = {}
+        for each in replaced:
+            was, attempt = each.before, numbered[each.attempt]
+            instead[attempt, was.name] = was
+            judged = None if was.status is Status.UNJUDGED else was.score
+            is_untouched = was.status is Status.NOT_ATTEMPTED
+            work.verdicts[was.name][attempt] = Verdict(judged, was.max_score, is_untouched)
+        return ClassStanding(self, self._connection, instead).entry(work)
 
     def verdicts_of(self, attempt: int) -> dict[str, ExerciseResult]:
         """The verdicts on an attempt, by exercise."""

@@ -13,7 +13,7 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.judge.scoring import rescored, rounded
-from grader.results import Entry, ExerciseResult, Outcome, Status
+from grader.results import Entry, ExerciseResult, Outcome, Result, Status
 from grader.text import nearest, number
 
 
@@ -144,6 +144,20 @@ def outdated(
     return [(each, now) for each, now in pairs if now is not None and now != each.judged]
 
 
+def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
+    """The corrections that hold and whose test the exercise no longer has, so that they change nothing.
+
+    `blank` is the result of a student who handed in nothing, with every test of the course.
+    """
+    exercises = blank.exercises if blank is not None else ()
+    tests = {(each.name, test.name) for each in exercises for test in each.tests}
+    return [
+        each
+        for each in corrections
+        if each.kind in _OF_TESTS and not each.undone_at and (each.exercise, each.test) not in tests
+    ]
+
+
 def refuse_pointless(
     correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
 ) -> None:
@@ -222,7 +236,7 @@ def _words(correction: Correction) -> str:
         case Kind.ADD:
             return f"{points} {'added' if correction.points >= 0 else 'taken off'}"
         case Kind.DROP:
-            return "dropped and counts for nobody"
+            return "dropped and counts for no student"
         case Kind.GIVE:
             return "given to all"
         case Kind.RELEASE:

@@ -18,7 +18,7 @@ import msgspec
 
 from grader.gradebook.rules import CountedAttempt, Due, Extension, Late, Rules
 from grader.gradebook.times import extended, instant, local, read_zone, span_words, submitted
-from grader.judge.scoring import average_of, lessened
+from grader.judge.scoring import average_of, lessened, rounded
 from grader.results import StudentInfo
 from grader.text import counted, number
 
@@ -42,11 +42,17 @@ class HandedIn(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What counts for an exercise: the attempt to show, its points, and a sentence for each reason."""
+    """What counts for an exercise: the attempt to show, its points, and a sentence for each reason.
+
+    `late` says whether the attempt came after its due time, its extension and the grace; None where one of
+    the times is not known. So many points are `lost` by that.
+    """
 
     attempt: int
     points: float
     reasons: tuple[str, ...] = ()
+    late: bool | None = None
+    lost: float = 0.0
 
 
 class Deadline(NamedTuple):
@@ -99,7 +105,9 @@ class Policy(msgspec.Struct, frozen=True):
         open_ones = [each for each in weighed if each.may_count]
         if not open_ones:
             newest = weighed[-1]
-            return Counted(newest.file.attempt, 0.0, (self._why_none(newest, deadline),))
+            why = (self._why_none(newest, deadline),)
+            lost = newest.file.judged or 0.0
+            return Counted(newest.file.attempt, 0.0, why, _is_late(newest, deadline), lost)
         missing = self._missing(open_ones, worth)
         chosen = missing or self._chosen(open_ones)
         points = chosen.points or 0.0
@@ -111,7 +119,10 @@ class Policy(msgspec.Struct, frozen=True):
             reasons += _lateness_words(chosen, deadline, self.zone)
         if self.rules.attempts is CountedAttempt.BEST and len(open_ones) > 1:
             reasons.insert(0, f"The best of {len(open_ones)} attempts counts.")
-        return Counted(chosen.file.attempt, points, tuple(reasons) if missing is None else ())
+        told = tuple(reasons) if missing is None else ()
+        is_average = self.rules.attempts is CountedAttempt.AVERAGE
+        lost = 0.0 if is_average else (chosen.file.judged or 0.0) - (chosen.points or 0.0)
+        return Counted(chosen.file.attempt, points, told, _is_late(chosen, deadline), rounded(lost))
 
     def needed(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
@@ -226,6 +237,12 @@ def _weighed(file: HandedIn, deadline: Deadline | None, *, is_beyond: bool) -> W
     lost = deadline.rules.lost(late)
     points = None if file.judged is None else lessened(file.judged, lost)
     return Weighed(file, late, lost, deadline.rules.is_closed(late), is_beyond, points)
+
+
+def _is_late(weighed: Weighed, deadline: Deadline | None) -> bool | None:
+    if deadline is None or weighed.late is None:
+        return None
+    return weighed.late > deadline.rules.grace
 
 
 def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:

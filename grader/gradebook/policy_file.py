@@ -205,7 +205,7 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
     if not (extension.student or extension.students or extension.section):
         yield (
-            f"{where} is for nobody. Write {EXAMPLES['student']}, {EXAMPLES['students']} or "
+            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']} or "
             f"{EXAMPLES['section']}."
         )
     if (extension.until is None) == (extension.by is None):

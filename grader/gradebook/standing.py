@@ -35,6 +35,7 @@ from grader.results import (
     Outcome,
     Result,
     Status,
+    StudentInfo,
     SubmissionInfo,
 )
 
@@ -70,8 +71,14 @@ class _Kept(NamedTuple):
 class ClassStanding:
     """The rules of a class, read once, and what stands by them, one student at a time."""
 
-    def __init__(self, book: Gradebook, connection: sqlite3.Connection) -> None:
-        self._book, self._connection = book, connection
+    def __init__(
+        self,
+        book: Gradebook,
+        connection: sqlite3.Connection,
+        instead: Mapping[tuple[int, str], ExerciseResult] = {},
+    ) -> None:
+        """Verdicts `instead` of those of the gradebook are by the attempt's id and the exercise."""
+        self._book, self._connection, self._instead = book, connection, instead
         self._exercises = tuple(filter(None, book.fact("exercises").split(",")))
         self._has_policy = bool(book.fact("policy"))
         self._unfinished = bool(book.unfinished)
@@ -178,14 +185,18 @@ class ClassStanding:
         if not exercises:
             return None
         counting = {choice.attempt.id for choice in choices.values()}
+        by_rules = [
+            c.counted.late for c in choices.values() if c.counted and c.counted.late is not None
+        ]
         shown = [each for each in work.attempts if each.id in counting] or work.attempts
         about = shown[-1] if shown else Attempt(0, work.student.id, 0)
         return Entry(
             student=work.student,
             attempt=about.number,
             submitted_at=about.submitted_at,
-            late=about.late,
+            late=any(by_rules) if by_rules else about.late,
             origin=about.origin,
+            timezone=self._policy.rules.timezone,
             result=self._result(
                 SubmissionInfo(work.student.id, _digest(about, choices)), exercises, rows.values()
             ),
@@ -239,10 +250,16 @@ class ClassStanding:
             comment=after.comment,
             attempt=choice.attempt.number if choice is not None else 0,
             submitted_at=choice.submitted_at if choice is not None else "",
+            due=self._due(work.student, exercise),
+            lost=counted.lost if counted is not None and not after.final else 0.0,
         )
         # Who set the points has looked at the file.
         held_for = () if after.final else result.held
         return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held_for)
+
+    def _due(self, student: StudentInfo, exercise: str) -> str:
+        deadline = self._policy.deadline(student, exercise)
+        return deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else ""
 
     def _nothing(self, exercise: str, choice: Choice | None) -> ExerciseResult | None:
         """Where there is no verdict: nothing was handed in, or it is not judged yet."""
@@ -295,7 +312,12 @@ class ClassStanding:
             (attempt,),
         )
         return {
-            exercise: _Kept(read_result(result), graded_at, seed, self._environment(environment))
+            exercise: _Kept(
+                self._instead.get((attempt, exercise)) or read_result(result),
+                graded_at,
+                seed,
+                self._environment(environment),
+            )
             for exercise, result, graded_at, seed, environment in rows
             if exercise in exercises
         }

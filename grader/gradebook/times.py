@@ -124,3 +124,9 @@ def local(time: datetime.datetime, zone: datetime.tzinfo | None) -> str:
     """An instant as the class reads it: 2026-10-12 23:59 CEST."""
     there = time.astimezone(zone or datetime.UTC)
     return f"{there:%Y-%m-%d %H:%M}{f':{there:%S}' if there.second else ''} {there:%Z}"
+
+
+def moment(text: str, timezone: str = "") -> str:
+    """A time in ISO 8601 as the class reads it, in its time zone or else in UTC; other text stays as it is."""
+    time = submitted(text)
+    return local(time, read_zone(timezone) if timezone else None) if time is not None else text

@@ -42,7 +42,7 @@ class Submitted(msgspec.Struct, frozen=True):
 
 
 class _LimitedFile:
-    """A file of which no more is read than is promised to be bearable."""
+    """A file of which no more is read than is expected to be bearable."""
 
     def __init__(self, file: Readable) -> None:
         self._file, self._left = file, MAX_BYTES

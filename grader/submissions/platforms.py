@@ -221,7 +221,7 @@ class Gradescope(Platform):
         return any(item.kind is EntryKind.FOLDER and cls.is_entry(item.name) for item in items)
 
     def begin(self, download: Download) -> None:
-        unknown = "nobody's name is known, only numbers."
+        unknown = "no names are known, only numbers."
         if self.metadata not in download.metadata:
             self.notes.append(f"There is no {self.metadata}: {unknown}")
             return

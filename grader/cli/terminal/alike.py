@@ -70,7 +70,13 @@ def _survey(survey: ExerciseSurvey) -> str:
     words = [counted(survey.files, "file"), counted(survey.alike, "alike pair")]
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
-    return f"{', '.join(words)}; {_decided(survey)}"
+    others = [
+        f"{pairs} from {percent} on"
+        for percent, pairs in survey.at_other_thresholds.items()
+        if pairs > survey.alike
+    ]
+    would = f"; --threshold would tell {', '.join(others)}" if others else ""
+    return f"{', '.join(words)}; {_decided(survey)}{would}"
 
 
 def _decided(survey: ExerciseSurvey) -> str:
@@ -81,6 +87,6 @@ def _decided(survey: ExerciseSurvey) -> str:
     if survey.basis is Basis.FIXED:
         return f"fewer than {LEAST_FILES} files, too few to learn from: {told}"
     if survey.basis is Basis.NONE:
-        return "equal files are ordinary here, so that it tells nothing by itself"
+        return "files are ordinarily alike here: told where all is in common, and not with a third of the class"
     end = f"{survey.bulk_end or 0:.0%}".replace("%", " %")
     return f"the class's own bulk ends at {end}, {told}"

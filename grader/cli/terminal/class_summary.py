@@ -144,7 +144,7 @@ def _line(console: Console, entry: Entry) -> Text:
     room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
     remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
-    remark += " held" * any(exercise.held for exercise in result.exercises)
+    remark += " held" * any(exercise.provisional for exercise in result.exercises)
     return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
 
 

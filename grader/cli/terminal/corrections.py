@@ -11,7 +11,7 @@ from rich.text import Text
 
 from grader.cli.terminal.console import called, hang, print_lines
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction, correction_words, outdated
+from grader.gradebook.corrections import Correction, correction_words, of_gone_tests, outdated
 from grader.gradebook.times import local, submitted
 from grader.judge.scoring import sum_of
 from grader.results import Entry, Status
@@ -110,23 +110,34 @@ def show_effect(
 
 
 def show_outdated(console: Console, book: Gradebook) -> None:
-    """Print the corrections of what is judged otherwise by now, each with the points of the judge."""
-    corrections = [each for each in book.corrections() if each.judged is not None]
-    students = sorted({each.student for each in corrections if not each.undone_at})
+    """Print the corrections of what is judged otherwise by now, and those of tests that are gone."""
+    corrections = book.corrections()
+    of_students = [each for each in corrections if each.judged is not None]
+    students = sorted({each.student for each in of_students if not each.undone_at})
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]
-    if not (pairs := outdated(corrections, entries)):
-        return
     names = book.names()
-    text = "Adjusted before, and judged otherwise by now:"
-    print_lines(console, iter([Text(""), Text(text, "bold")]))
-    for correction, judged in pairs[:_SHOWN]:
-        body = (
-            f"{called(correction.student, names)} {correction.exercise}: judged "
-            f"{number(correction.judged or 0.0)} when it was adjusted ({correction_words(correction)}), "
-            f"{number(judged)} now"
-        )
-        print_lines(console, hang(console, Text("  "), Text(clean(body, _LONGEST))))
-    if (more := len(pairs) - _SHOWN) > 0:
+    changed = [
+        f"{called(correction.student, names)} {correction.exercise}: judged "
+        f"{number(correction.judged or 0.0)} when it was adjusted ({correction_words(correction)}), "
+        f"{number(judged)} now"
+        for correction, judged in outdated(of_students, entries)
+    ]
+    gone = [
+        f"{called(each.student, names) if each.student else 'the class'} {each.exercise}: "
+        f"{correction_words(each)}"
+        for each in of_gone_tests(corrections, book.blank)
+    ]
+    _show_list(console, "Adjusted before, and judged otherwise by now:", changed)
+    _show_list(console, "Adjusted before, of tests that are gone, so that nothing changes:", gone)
+    if changed or gone:
+        text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
+        print_lines(console, hang(console, Text(), Text(text, "dim")))
+
+
+def _show_list(console: Console, heading: str, lines: Sequence[str]) -> None:
+    if lines:
+        print_lines(console, iter([Text(""), Text(heading, "bold")]))
+    for line in lines[:_SHOWN]:
+        print_lines(console, hang(console, Text("  "), Text(clean(line, _LONGEST))))
+    if (more := len(lines) - _SHOWN) > 0:
         print_lines(console, iter([Text(f"  and {more} more", "dim")]))
-    text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
-    print_lines(console, hang(console, Text(), Text(text, "dim")))

@@ -150,7 +150,7 @@ class VerifyDisplay(ProgressBar):
 
     def _modules(self, exercise: Exercise) -> int:
         """The stub once, the solution and the right answers under each seed, the wrong ones."""
-        from grader.authoring.mutants import wrong_answers
+        from grader.course.mutants import wrong_answers
 
         rights = len(self._course.rights(exercise))
         return 1 + rights * self._seeds + len(wrong_answers(self._course, exercise).answers)

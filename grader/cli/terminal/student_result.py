@@ -10,6 +10,7 @@ from rich.text import Text
 from grader.cli.terminal.blocks import LONGEST_LINE, section_lines
 from grader.cli.terminal.console import hang, marks_for, outcome_mark, print_lines, status_words
 from grader.errors import SubmissionError
+from grader.gradebook.times import moment
 from grader.judge.scoring import shares
 from grader.results import Entry, ExerciseResult, Outcome, Place, Status, StudentInfo
 from grader.student.blocks import Section, every_test, fault, remarks
@@ -75,7 +76,7 @@ def _lines(console: Console, entry: Entry, chosen: Sequence[str]) -> Iterator[Te
     student, result = entry.student, entry.result
     name = f"  {clean(student.name, 60)}" if student.name and student.name != student.id else ""
     facts = ["handed in nothing" if entry.absent else f"attempt {entry.attempt}"]
-    facts += [clean(entry.submitted_at, 40)] if entry.submitted_at else []
+    facts += [clean(moment(entry.submitted_at, entry.timezone), 40)] if entry.submitted_at else []
     facts += ["late"] if entry.late else []
     yield Text.assemble((clean(student.id, 60), "bold"), name, "  ", (", ".join(facts), "dim"))
     yield Text()

@@ -86,7 +86,7 @@ def _remarks(entry: Entry) -> str:
 
 def _remark(exercise: ExerciseResult) -> str:
     """Why the points of an exercise are not those of the judge, and what else was said of it."""
-    held = f"{exercise.name}: {exercise.provisional}" if exercise.held else ""
+    held = f"{exercise.name}: {exercise.provisional}" if exercise.provisional else ""
     mark = exercise.mark
     if mark is None or not (mark.reasons or mark.comment or mark.judged != exercise.score):
         return held

@@ -9,10 +9,10 @@ import msgspec
 from grader.exports.disclosure import Audience
 from grader.exports.files import NoVerdict, Options, StudentFormat
 from grader.exports.texts import fitted, one_line, shortened
-from grader.exports.verdicts import Line, lines, unjudged
+from grader.exports.verdicts import TOTAL_LINE, Line, lines, unjudged
 from grader.results import Entry, ExerciseResult, Outcome, Result, Visibility
 from grader.student.blocks import remarks
-from grader.text import number
+from grader.text import counted, number
 
 # Students see what public tests say at once; what hidden ones say, when the grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
@@ -53,17 +53,31 @@ def _written(result: Result, limit: int) -> bytes:
 
 
 def _summary(result: Result) -> str:
-    told = [
-        f"{exercise.name}: {number(exercise.score)} of {number(exercise.max_score)} points"
-        + (f". {exercise.message}" if exercise.message else "")
-        + (f". {notes}" if (notes := remarks(exercise).replace("\n", " ")) else "")
-        for exercise in result.exercises
-    ]
+    """What is shown at once, as public tests are: no points in which hidden tests are."""
+    told = []
+    for exercise in result.exercises:
+        sentences = [f"{exercise.name}: {_standing(exercise)}", exercise.message]
+        if not _has_hidden(exercise):
+            sentences.append(remarks(exercise).replace("\n", " "))
+        told.append(". ".join(filter(None, sentences)))
     return "\n".join(told)
+
+
+def _standing(exercise: ExerciseResult) -> str:
+    if not _has_hidden(exercise):
+        return f"{number(exercise.score)} of {number(exercise.max_score)} points"
+    public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
+    passed = sum(test.outcome is Outcome.PASSED for test in public)
+    return f"{passed} of {counted(len(public), 'public test')} passed"
+
+
+def _has_hidden(exercise: ExerciseResult) -> bool:
+    return any(test.visibility is Visibility.HIDDEN for test in exercise.tests)
 
 
 def _test(place: str, exercise: ExerciseResult, line: Line, limit: int) -> dict[str, Any]:
     test, share = line.test, line.share
+    is_total = test.name == TOTAL_LINE
     return {
         "score": share.score / 100,
         "max_score": share.max_score / 100,
@@ -72,7 +86,9 @@ def _test(place: str, exercise: ExerciseResult, line: Line, limit: int) -> dict[
         "number": place,
         "output": shortened(line.text, limit),
         "tags": [exercise.name, test.visibility.value],
-        "visibility": _VISIBILITY[test.visibility],
+        "visibility": _VISIBILITY[
+            Visibility.HIDDEN if is_total and _has_hidden(exercise) else test.visibility
+        ],
         "extra_data": {"outcome": test.outcome.value, "test": test.name},
     }
 

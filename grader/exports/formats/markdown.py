@@ -13,7 +13,7 @@ from grader.exports.disclosure import Audience
 from grader.exports.files import Options, StudentFormat
 from grader.exports.texts import fitted, in_html, one_line, shortened
 from grader.exports.verdicts import NOT_JUDGED, is_judged, unjudged
-from grader.results import Entry, ExerciseResult, Result, Status
+from grader.results import Entry, ExerciseResult, Result, Status, Visibility
 from grader.student.blocks import OUTCOME, STATUS, Note, Section, plain, remarks, summarized
 from grader.text import number
 
@@ -35,6 +35,9 @@ def _lines(entry: Entry, limit: int) -> Iterator[str]:
     result = entry.result
     yield f"## {_heading(result)}"
     yield ""
+    tests = [test for exercise in result.exercises for test in exercise.tests]
+    if all(test.visibility is Visibility.PUBLIC for test in tests):
+        yield from ("These are the points of the public tests; others may count, too.", "")
     if entry.absent:
         yield from ("Nothing was handed in.", "")
     yield "| exercise | points | |"

@@ -10,6 +10,7 @@ from grader.exports.files import ClassFormat, Options
 from grader.exports.table import Table
 from grader.exports.texts import one_line
 from grader.exports.verdicts import left_open, total
+from grader.judge.scoring import rounded
 from grader.results import Entry
 from grader.text import number
 
@@ -29,7 +30,11 @@ HEADER = (
 
 
 def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-    """Write every entry; the due date is not known here and no penalty is taken off."""
+    """Write every entry.
+
+    Of exercises with several due times the last one is given. The raw score is the score and what lateness
+    took off; for an average of attempts that is not known, and there is no penalty.
+    """
     table = Table(out)
     table.row(HEADER)
     unfinished = 0
@@ -37,20 +42,23 @@ def write(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[st
         family, given = split_name(entry.student.name)
         whole = total(entry, options.out_of)
         unfinished += whole is None
-        score = "" if whole is None else number(whole)
+        marks = [each.mark for each in entry.result.exercises if each.mark is not None]
+        worth = entry.result.max_score
+        scale = 1.0 if options.out_of is None or not worth else options.out_of / worth
+        lost = rounded(scale * sum(mark.lost for mark in marks))
         table.row(
             [
                 options.column or entry.result.course.name,
-                "",
+                max((mark.due for mark in marks), default=""),
                 entry.submitted_at,
                 entry.student.id,
                 family,
                 given,
                 entry.student.email,
-                score,
-                "0",
-                score,
-                number(entry.result.max_score if options.out_of is None else options.out_of),
+                "" if whole is None else number(whole + lost),
+                number(lost),
+                "" if whole is None else number(whole),
+                number(worth if options.out_of is None else options.out_of),
             ]
         )
     return left_open(unfinished)

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from grader.gradebook.times import moment
 from grader.judge.scoring import shares
 from grader.results import ExerciseResult
 from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks, summarized
 from grader.submissions import safe_name
 from grader.text import clean, number
 
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)")
 TEMPLATES = Path(__file__).with_name("templates")
 # Of one text on one line, of a name, of a file; names are as long as somebody typed them.
 _LONGEST_TEXT = 5000
@@ -38,9 +37,10 @@ _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": 
 
 
 class Renderer:
-    """Renders the templates of this package."""
+    """Renders the templates of this package, with times in the `timezone` of the class."""
 
     def __init__(self) -> None:
+        self.timezone = ""
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
             autoescape=True,
@@ -77,7 +77,7 @@ class Renderer:
             page=page_name,
             short=lambda text: shown(text, _LONGEST_NAME),
             sentence=lambda text: shown(text, _LONGEST_SENTENCE),
-            moment=moment,
+            moment=lambda text: moment(text, self.timezone),
         )
 
     def write(self, path: Path, template: str, /, **values: Any) -> None:
@@ -153,12 +153,6 @@ def correlation(value: float | None) -> str:
     """A correlation with its sign."""
     # Rounded first, and no minus before a zero.
     return _NOTHING if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("-", _MINUS)
-
-
-def moment(text: str) -> str:
-    """2026-03-04T05:06:07Z as a person reads it; a text that is no such time stays as it is."""
-    match = _MOMENT.fullmatch(text)
-    return f"{match[1]} {match[2]} UTC" if match else text
 
 
 def spans(lines: tuple[tuple[int, int], ...]) -> str:

@@ -155,6 +155,7 @@ class _Site:
     def add(self, entry: Entry, history: History) -> None:
         """Write the pages of a student."""
         self._course = self._course or entry.result.course
+        self._renderer.timezone = entry.timezone
         self._graded.add(entry)
         if stuck := stuck_at(history):
             self._stuck[entry.student.id] = stuck
@@ -302,7 +303,7 @@ _README_TEXT = f"""\
 staff/index.html   begin here. For staff only: names, code, hidden tests, everything.
 staff/             never send or publish anything in it.
 students/          one self-contained page for each student. Send each student the own page alone:
-                   it names nobody else, and of hidden tests it has what students may read.
+                   it names no other student, and of hidden tests it has what students may read.
                    The folder as a whole is a list of the class; do not publish it.
 
 Open the pages in any browser; nothing is loaded from a network. `grade report` writes both folders

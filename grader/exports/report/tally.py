@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Sequence
 import msgspec
 
 from grader.exports.report.mistakes import Mistakes
-from grader.judge.scoring import rounded, sum_of
+from grader.judge.scoring import judged_points, rounded, sum_of
 from grader.results import Entry, ExerciseResult, Outcome, Status, TestResult, Visibility
 
 
@@ -115,7 +115,7 @@ class TestTally:
 
 
 class ExerciseTally:
-    """One exercise: the students who attempted it, their points and times, and the messages of its tests."""
+    """One exercise: the students who attempted it, their times, the judge's points, and messages of tests."""
 
     def __init__(self, result: ExerciseResult) -> None:
         self.name = result.name
@@ -142,7 +142,7 @@ class ExerciseTally:
         if result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
         self.rows.append(row)
-        self.scores.append(result.score)
+        self.scores.append(judged_points(result))
         self.seconds.append(result.duration_seconds)
         self.mistakes.add(result, row)
         weights = sum(test.max_score for test in result.tests) or 1.0
@@ -207,4 +207,5 @@ class Tally:
         """A pair a student: the points in an exercise, and those in all others."""
         for row, score in zip(tally.rows, tally.scores, strict=True):
             if not self.rows[row].unjudged:
-                yield score, rounded(self.rows[row].score - score)
+                counted = self.rows[row].cells[tally.name].score
+                yield score, rounded(self.rows[row].score - counted)

@@ -44,7 +44,10 @@ class Worry(msgspec.Struct, frozen=True):
 
 
 class SectionView(msgspec.Struct, frozen=True):
-    """A section of the roster; `mean` and `median` are shares of final scores, None where there is none."""
+    """A section of the roster; `mean` and `median` are shares of final scores, None where there is none.
+
+    Students who handed in nothing are in neither.
+    """
 
     name: str
     students: int
@@ -167,7 +170,7 @@ def sections(tally: Tally) -> list[SectionView]:
 
 
 def _section(name: str, rows: Sequence[Row]) -> SectionView:
-    shares = [row.share for row in rows if not row.unjudged]
+    shares = [row.share for row in rows if not row.unjudged and not row.absent]
     untouched = sum(row.untouched for row in rows)
     return SectionView(name, len(rows), mean(shares), median(shares), untouched)
 

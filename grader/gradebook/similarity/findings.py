@@ -22,7 +22,9 @@ class Basis(Enum):
     LEARNED = "learned"  # from how alike the files of this class are
     FIXED = "fixed"  # too few files to learn from
     GIVEN = "given"  # by --threshold
-    NONE = "none"  # equal files are ordinary in this exercise: it tells nothing by itself
+    NONE = (
+        "none"  # equal parts are ordinary in this exercise: it tells only files with all in common
+    )
 
 
 class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,8 @@ class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
 class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """The files that were compared: of `files` that were attempted, `short` had too little of their own.
 
-    `alike` pairs reached the threshold; the most alike of them are kept. `median` is that of the similarities
+    `alike` pairs reached the threshold; the most alike of them are kept. `at_other_thresholds` says how many
+    `--threshold` would tell. `median` is that of the similarities
     of all pairs, and `bulk_end` where that is no longer ordinary, both None if nothing was learned.
     """
 
@@ -56,6 +59,7 @@ class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     short: int
     alike: int
+    at_other_thresholds: dict[str, int] = {}
     basis: Basis = Basis.GIVEN
     threshold: float = 1.0
     median: float | None = None

@@ -33,6 +33,8 @@ from grader.results import Entry, Status
 # For classes from which nothing can be learned.
 THRESHOLD = 0.6
 MOST_PAIRS = 200
+# Of these each exercise says how many pairs they would tell, in per cent.
+OTHER_THRESHOLDS = (80, 60)
 # So many pairs show how alike files ordinarily are.
 SAMPLED_PAIRS = 2000
 
@@ -73,7 +75,7 @@ def find_similar(
     told: dict[Pair, dict[str, float]] = defaultdict(dict)
     for done in surveyed:
         for pair, similarity in done.similarities.items():
-            if done.tells(similarity) or done.id in together.get(pair, ()):
+            if done.tells(pair) or done.id in together.get(pair, ()):
                 told[pair][done.id] = similarity
     pairs = [pair for e in surveyed for pair in e.pairs(told, most_pairs)]
     return Similarity(
@@ -107,10 +109,13 @@ class _Exercise:
             self.similarities[files[left].student, files[right].student] = similarity
         self._bulk = _bulk(self._comparison, numbers) if threshold is None else None
         self.basis, self._threshold = _basis(self._bulk, threshold)
+        self._equal = _equal(self.similarities, len(numbers)) if self.basis is Basis.NONE else set()
 
-    def tells(self, similarity: float) -> bool:
-        """Whether a pair that is so alike is told by this exercise alone."""
-        return self.basis is not Basis.NONE and similarity >= max(self._threshold, 1e-9)
+    def tells(self, pair: Pair) -> bool:
+        """Whether a pair is told by this exercise alone."""
+        if self.basis is Basis.NONE:
+            return pair in self._equal
+        return self.similarities[pair] >= max(self._threshold, 1e-9)
 
     def survey(self) -> ExerciseSurvey:
         """What was compared, and how it was decided."""
@@ -118,7 +123,11 @@ class _Exercise:
             exercise=self.id,
             files=len(self.files),
             short=len(self.files) - len(self.compared),
-            alike=sum(map(self.tells, self.similarities.values())),
+            alike=sum(map(self.tells, self.similarities)),
+            at_other_thresholds={
+                f"{percent} %": sum(100 * each >= percent for each in self.similarities.values())
+                for percent in OTHER_THRESHOLDS
+            },
             basis=self.basis,
             threshold=self._threshold,
             median=self._bulk.median if self._bulk else None,
@@ -136,7 +145,7 @@ class _Exercise:
                 left=left,
                 right=right,
                 similarity=similarity,
-                alone=self.tells(similarity),
+                alone=self.tells((left, right)),
                 left_lines=self._comparison.shared_lines(first, second),
                 right_lines=self._comparison.shared_lines(second, first),
                 left_digest=self.files[first].digest,
@@ -155,6 +164,16 @@ def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
     )
     similarities = [comparison.similarity(left, right) for left, right in seen]
     return learned_bulk(similarities, len(every))
+
+
+def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
+    """The pairs that have everything in common, but for what a third of the class has: that is ordinary."""
+    equal = {pair for pair, similarity in similarities.items() if similarity >= 1}
+    group_of: dict[str, set[str]] = {}
+    for left, right in equal:
+        joined = group_of.get(left, {left}) | group_of.get(right, {right})
+        group_of.update(dict.fromkeys(joined, joined))
+    return {pair for pair in equal if 3 * len(group_of[pair[0]]) < files}
 
 
 def _basis(bulk: Bulk | None, threshold: float | None) -> tuple[Basis, float]:
@@ -189,17 +208,19 @@ def _groups(
     for students in grouped({pair: sum(found.values()) for pair, found in told.items()}):
         members = set(students)
         found: dict[str, list[float]] = defaultdict(list)
+        alone: set[str] = set()
         for pair, similarities in told.items():
             if members.issuperset(pair):
                 for exercise, similarity in similarities.items():
                     found[exercise].append(similarity)
+                alone |= {each for each in similarities if exercises[each].tells(pair)}
         listed = [
             GroupExercise(
                 exercise=exercise,
                 pairs=len(values),
                 lowest=min(values),
                 highest=max(values),
-                alone=exercises[exercise].tells(max(values)),
+                alone=exercise in alone,
             )
             for exercise, values in found.items()
         ]

@@ -84,7 +84,7 @@ def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
     assert complaint.startswith(
-        "tests/stubs/text/word_count.py and 5 more: imported is to be run, and there is no probe_word_count.py"
+        "tests/stubs/text/word_count.py and 5 more: The suite runs imported of probe_word_count.py, "
     )
 
 
@@ -135,7 +135,7 @@ def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> Non
     replace(manifest, '"collections.Counter"', '"collections.Conuter", "not_installed.Counter"')
     first, *_ = verified(grade, clone, "word_count")
     assert first == (
-        "exercises/course.toml: a rule of 'word_count' forbids 'collections.Conuter', which there is not. "
+        "exercises/course.toml: a rule of 'word_count' forbids 'collections.Conuter', which does not exist. "
         "Did you mean 'Counter'?"
     )
 
@@ -211,13 +211,13 @@ def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> 
     assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
 
 
-def test_words_that_nobody_names(grade: Grade, clone: Path) -> None:
-    replace(clone / "tests/wrong/arrays/running_mean.toml", '"divide by the width"', '" "')
-    (complaint,) = verified(grade, clone, "running_mean")
-    assert complaint == (
-        "tests/wrong/arrays/running_mean.toml: sums: 'told' is empty: name words that the student "
-        "must read."
-    )
+def test_without_words_a_student_reads_the_sentence(grade: Grade, clone: Path) -> None:
+    says = "You add: divide by the width of the window."
+    file = clone / "tests/wrong/arrays/running_mean.toml"
+    replace(file, 'told = "divide by the width"', f'says = "{says}"')
+    done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count(says) == 1, "the public example names it in its own words"
 
 
 def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:

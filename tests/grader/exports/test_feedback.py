@@ -32,7 +32,7 @@ def test_a_page() -> None:
         == """\
 # Lab 1: 7.5 of 15 points
 
-For Ada Lovelace. Handed in 2026-09-01 10:00:00 UTC.
+For Ada Lovelace. Handed in 2026-09-01 10:00 UTC.
 
 ## The title of glu: 7.5 of 15 points (partly passed)
 

@@ -67,6 +67,7 @@ def test_hidden_tests_are_shown_when_grades_are_published() -> None:
     read = gradescope_reads(entry(exercise(*tests)))
     assert [test["visibility"] for test in read["tests"]] == ["visible", "after_published"]
     assert read["stdout_visibility"] == "hidden"
+    assert read["output"] == "glu: 1 of 1 public test passed"
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.exports import FORMATS
+from grader.exports.disclosure import disclosed
 from grader.exports.files import StudentFormat
 from grader.judge.scoring import shares_that_count
-from grader.results import Entry, ExerciseResult, Mark, Outcome, Status
+from grader.results import Disclosure, Entry, ExerciseResult, Mark, Outcome, Status, Visibility
 
 from ..builders import checked, entry, exercise, rendered, written
 from .test_classroom import annotation, reporter_reads, table
@@ -170,3 +171,14 @@ def test_feedback_says_that_nothing_was_handed_in() -> None:
         "Nothing was handed in."
         in rendered(FORMATS["feedback"], entry(NOTHING, attempt=0)).decode()
     )
+
+
+@pytest.mark.parametrize("name", [k for k, v in FORMATS.items() if isinstance(v, StudentFormat)])
+def test_with_nothing_disclosed_no_correction_names_a_hidden_test(name: str) -> None:
+    test = checked("secret", Outcome.FAILED, visibility=Visibility.HIDDEN)
+    reason = f"“{test.title}” is given to all: unclear"
+    given = exercise(checked("a"), test, score=10, worth=10, mark=Mark(5, (reason,)))
+    told = disclosed(entry(given), Disclosure.NOTHING)
+    out = rendered(FORMATS[name], told, environment=ENVIRONMENT).decode("utf-8", "replace")
+    assert test.title not in out
+    assert "A further test is given to all" in out or "unclear" not in out

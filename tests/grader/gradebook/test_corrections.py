@@ -73,7 +73,7 @@ def test_a_test_is_said_by_its_title_where_it_makes_a_difference() -> None:
     ]
     assert of_tests(made, RESULT) == (
         "“The title of test_a” is given to all: so.",
-        "“The title of test_c” is dropped and counts for nobody: so.",
+        "“The title of test_c” is dropped and counts for no student: so.",
     )
     assert rejudged(RESULT, [for_all(Kind.DROP, "test_gone")]) is RESULT
 

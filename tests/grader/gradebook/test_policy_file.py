@@ -54,7 +54,7 @@ WRONG = {
     "[due]\nat = 2026-10-12T23:59:00Z": ["`due`", "[[due]]"],
     AT + AT: ["'strides' is due twice", "[[due]] 1 and [[due]] 2"],
     AT + '[[extension]]\nstudent = "zoe"': ["[[extension]] 1", "`until` and `by`"],
-    AT + '[[extension]]\nby = "1 day"': ["[[extension]] 1 is for nobody"],
+    AT + '[[extension]]\nby = "1 day"': ["[[extension]] 1 is for no student"],
     AT + '[[extension]]\nstudent = "zoe"\nby = "soon"': [
         "`by` of [[extension]] 1",
         'by = "2 days"',

@@ -346,8 +346,21 @@ def test_a_small_class_has_a_fixed_threshold() -> None:
 def test_where_equal_files_are_ordinary_likeness_tells_nothing() -> None:
     answers = [s for name, s in right_answers().items() if name != "compact"][:3]
     found = similar({f"s{n:02}": answers[n % 3] for n in range(30)})
-    assert found.exercises[0].basis is Basis.NONE
+    (survey,) = found.exercises
+    assert survey.basis is Basis.NONE
     assert found.pairs == () == found.groups
+    assert survey.at_other_thresholds["80 %"] > 0
+
+
+def test_where_files_are_ordinarily_alike_those_with_all_in_common_are_told() -> None:
+    files = {name: source for name, source in right_answers().items() if name != "compact"}
+    same = next(iter(files.values()))
+    copies = {f"s{n:02}": same for n in range(2 * len(files))}
+    found = similar({**files, **copies, "zoe": disguised(files["convolution"])})
+    assert found.exercises[0].basis is Basis.NONE
+    (group,) = found.groups
+    assert group.students == ("convolution", "zoe")
+    assert group.exercises[0].alone
 
 
 def test_a_chain_is_no_group() -> None:

@@ -222,7 +222,7 @@ Write that first; `grade hint word_count` helps.
             """\
 No picture yet. Your code raised ZeroDivisionError: division by zero (line 1, in word_count).
 exercises/text/word_count.py:1  in word_count
-Mend that first; `grade run word_count` says more.
+Correct that first; `grade run word_count` says more.
 """,
         ),
         ("def word_count(text:", "word_count.py is not valid Python: line 1: '(' was never closed."),

@@ -173,6 +173,39 @@ def test_points_and_reasons_stand_in_every_output(term: Term) -> None:
     assert rows["dee"]["status"] == "failed"
 
 
+def test_late_is_what_the_policy_calls_late(term: Term) -> None:
+    late = {name for name, row in term.rows().items() if row["late"] == "yes"}
+    assert late == {"bob", "cem", "dee"}
+    pages = term.course / "pages"
+    term.grade("export", "{R}", "--format", "feedback", "-o", str(pages))
+    (page,) = (path.read_text(encoding="utf-8") for path in pages.glob("*cem*"))
+    assert "Handed in 2026-10-25 23:30 CET, late." in page
+    out = term.grade("export", "{R}", "--format", "nbgrader").stdout
+    (cem,) = (row for row in csv.DictReader(io.StringIO(out)) if row["student_id"] == "cem")
+    points = (cem["raw_score"], cem["late_submission_penalty"], cem["score"], cem["duedate"])
+    assert points == ("10", "2", "8", "2026-10-24T21:59:00Z")
+
+
+def test_a_regrade_shows_what_counts_once_a_student(term: Term) -> None:
+    term.grade("adjust", "{R}", "--all", "task", "--give", "test_zero", "--reason", "unclear")
+    best = term.course / "exercises" / "policy.toml"
+    best.write_text('attempts = "best"\n' + POLICY, encoding="utf-8")
+    term.grade("regrade", "{R}")
+    suite = next((term.course / "tests" / "hidden").rglob("test_task.py"))
+    changed = suite.read_text(encoding="utf-8").replace("test_zero", "test_nothing")
+    suite.write_text(changed.replace("points(5)", "points(15)"), encoding="utf-8")
+    done = term.grade("regrade", "{R}", "--json", str(term.course / "changes.json"))
+    assert done.returncode == 0, done.stderr
+    changes = json.loads((term.course / "changes.json").read_text())
+    (bob,) = (change for change in changes if change["student"] == "bob")
+    # The first attempt had 5 on time and the given 3; now the second has 18 of 20, less a tenth.
+    assert (bob["attempt"], bob["before"], bob["after"]) == (2, 8, 8.1)
+    (cem,) = (change for change in changes if change["student"] == "cem")
+    assert (cem["before"], cem["after"]) == (8, 8)
+    assert "of tests that are gone, so that nothing changes:" in done.stdout
+    assert "the class task: test_zero given to all" in done.stdout
+
+
 def test_the_policy_says_itself_and_explains_a_student(term: Term) -> None:
     shown = term.grade("policy", "{R}").stdout
     assert "Due 2026-10-24 23:59 CEST  task" in shown

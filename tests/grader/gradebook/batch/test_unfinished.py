@@ -81,8 +81,8 @@ def test_who_is_not_judged_yet_has_no_total(school: School) -> None:
     assert "not at its end" in report.stderr
     assert school.batch().returncode == 0
     assert school.entries()["cem"].result.exercises[0].status is Status.TIMEOUT
-    # What fay handed in calls os._exit.
-    assert export(school.results).stderr.startswith("Points of fay are provisional")
+    # What fay handed in calls os._exit; without a point there is nothing to hold.
+    assert export(school.results).stderr == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
