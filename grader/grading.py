@@ -216,12 +216,12 @@ def grading_options(
     """Options by the names that a command line has for them; `suite` is `public`, `hidden` or `all`."""
     suites = tuple(Visibility) if suite == "all" else (Visibility(suite),)
     if require_isolation == "none":
-        return GradingOptions(seed, suites)
+        return GradingOptions(seed, suites, recognize=True)
     # Here and not above: the first `grade` of a fresh clone needs to know of no wall.
     from grader.sandbox.walls.survey import walls_of
     from grader.sandbox.walls.wall import Level
 
-    return GradingOptions(seed, suites, walls_of(Level(require_isolation)))
+    return GradingOptions(seed, suites, walls_of(Level(require_isolation)), recognize=True)
 
 
 class _Settled(msgspec.Struct, frozen=True):

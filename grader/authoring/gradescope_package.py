@@ -13,13 +13,14 @@ import re
 import shlex
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
 import msgspec
 
 import grader
+from grader.authoring.observations import observations
 from grader.course.manifest import MANIFEST, Course
 from grader.course.pack import write_pack, write_zip
 from grader.errors import CourseError, GraderError
@@ -41,8 +42,17 @@ class GradescopeOptions(msgspec.Struct, frozen=True, kw_only=True):
     pip_options: tuple[str, ...] = ()
 
 
-def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> tuple[str, ...]:
+def write_gradescope(
+    path: Path,
+    course: Course,
+    options: GradescopeOptions,
+    *,
+    jobs: int = 1,
+    done: Callable[[str], object] = lambda text: None,
+) -> tuple[str, ...]:
     """Write a Gradescope autograder and return the names of its files.
+
+    Wrong answers are judged for it (`observations`); `done` is called with each exercise as that begins.
 
     Raises CourseError if the course has no hidden suite: a release for students is no course to grade by.
     """
@@ -51,6 +61,8 @@ def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> 
             f"{course.title} has no hidden suite: a package of it would judge by what students can see. "
             "Make it from the course, not from its release."
         )
+    named = options.exercises
+    graded = [each for each in course.exercises if not named or each.id in named]
     contents = {
         "setup.sh": _script("setup.sh", PIP_OPTIONS=shlex.join(options.pip_options)),
         "run_autograder": _script(
@@ -58,7 +70,7 @@ def write_gradescope(path: Path, course: Course, options: GradescopeOptions) -> 
             REQUIRE_ISOLATION=shlex.quote(options.require_isolation),
             EXERCISES=shlex.join(options.exercises),
         ),
-        "course.pack": _pack(course),
+        "course.pack": _pack(course, dict(observations(course, graded, jobs=jobs, done=done))),
         "constraints.txt": "".join(f"{line}\n" for line in installed_versions()).encode(),
         **dict([wheel()]),
     }
@@ -76,11 +88,17 @@ def _script(name: str, **values: str) -> bytes:
     return text.encode()
 
 
-def _pack(course: Course) -> bytes:
-    """A pack of the manifest, stubs and suites: no solution goes where strangers' code runs."""
+def _pack(course: Course, observed: Mapping[str, bytes]) -> bytes:
+    """A pack of the manifest, stubs and suites: no solution goes where strangers' code runs.
+
+    What was observed of wrong answers goes with them, to name mistakes.
+    """
     files = {course.name_of(path): path for path in course.judged_files()}
     manifest = course.name_of(course.folder / MANIFEST)
     with tempfile.TemporaryDirectory() as folder:
+        for number, (name, data) in enumerate(observed.items()):
+            files[name] = Path(folder) / f"{number}.json"
+            files[name].write_bytes(data)
         pack = Path(folder) / "course.pack"
         write_pack(pack, course.info(), manifest, files)
         return pack.read_bytes()

@@ -26,8 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from grader.authoring.mutants import EquivalentMutant, equivalent_mutants
 from grader.course.manifest import Course, Exercise
+from grader.course.mutants import EquivalentMutant, equivalent_mutants
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.budget import TEST_PART
@@ -550,7 +550,7 @@ class _Mutations:
         if failed := [test.name for test in result.tests if test.outcome is not Outcome.PASSED]:
             return (
                 own,
-                f"{self._solution} is right, but {failed[0]} does not pass: mend that first.",
+                f"{self._solution} is right, but {failed[0]} does not pass: correct that first.",
             )
         slowest = max((test.duration_seconds for test in result.tests), default=0.0)
         whole = sum(test.duration_seconds for test in result.tests)

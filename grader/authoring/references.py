@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from pydoc import ErrorDuringImport, locate
 
-from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import MANIFEST, Course, Exercise
+from grader.course.mutants import wrong_answers
 from grader.course.suite import SuiteTest
 from grader.submissions.source import definitions, parse
 
@@ -41,7 +41,7 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
         if name not in defined
     ]
     complaints += [
-        f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which there is not.{_attribute_like(name)}"
+        f"{manifest}: a rule of {exercise.id!r} forbids {name!r}, which does not exist.{_attribute_like(name)}"
         for rule in exercise.forbidden
         for name in (*rule.names, *map(_attribute_of, rule.operators))
         if _is_installed(name.partition(".")[0]) and not _exists(name)

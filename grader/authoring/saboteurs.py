@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from grader.authoring.mutants import HarmlessSaboteur
+from grader.course.mutants import HarmlessSaboteur
 from grader.course.suite import SuiteTest
 from grader.judge.assignment import Judgment, LawCall
 from grader.judge.checks.laws import saboteurs

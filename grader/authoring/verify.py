@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
-from grader.authoring.mutants import WrongAnswer, WrongAnswers, harmless_saboteurs, wrong_answers
 from grader.authoring.references import dangling
 from grader.authoring.saboteurs import SabotagedSolution, sabotaged, saboteur_complaints
 from grader.authoring.stub import drift
 from grader.course.manifest import Course, Exercise
+from grader.course.mutants import WrongAnswer, WrongAnswers, harmless_saboteurs, wrong_answers
 from grader.course.sentences import Sentence
-from grader.course.suite import declared_tests, tests_of
+from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment, LawCall
 from grader.judge.pool import Judges
+from grader.judge.recognition import Key, observation, recognize, told
 from grader.judge.scoring import kept
 from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
@@ -161,6 +163,7 @@ class _Prover:
         caught = [
             (wrong, result) for wrong in wrongs.answers for result in results[wrong.name].values()
         ]
+        caught = _recognized(caught, self._tests)
         for wrong, result in caught:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
@@ -362,6 +365,32 @@ def _judgeable(wrongs: WrongAnswers, left_out: set[str]) -> WrongAnswers:
     return msgspec.structs.replace(wrongs, answers=tuple(answers))
 
 
+def _recognized(
+    caught: Sequence[tuple[WrongAnswer, ExerciseResult]], own_tests: Sequence[SuiteTest]
+) -> list[tuple[WrongAnswer, ExerciseResult]]:
+    """The wrong answers as their students would read of them, each recognized among all of them."""
+    seen = {
+        wrong.name: {
+            (test.visibility, test.name): observation(
+                test.outcome, test.message, refused=test.refused
+            )
+            for test in result.tests
+        }
+        for wrong, result in caught
+    }
+    answers = [wrong for wrong, _ in caught]
+
+    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, str]:
+        return {key: seen[answer.name].get(key, "") for key in keys}
+
+    named = []
+    for wrong, result in caught:
+        found = recognize(result.tests, answers, observe, seconds=math.inf)
+        tests = tuple(told(result.tests, found, own_tests))
+        named.append((wrong, msgspec.structs.replace(result, tests=tests)))
+    return named
+
+
 def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
     """Tests that should catch a wrong answer and do not, and words that its student does not read."""
     name = wrong.name
@@ -378,14 +407,13 @@ def _wrong_complaints(wrong: WrongAnswer, result: ExerciseResult) -> list[str]:
         for test in named
         if test.outcome not in _CAUGHT
     ]
-    messages = [test.message for test in named]
-    if not wrong.told:
-        complaints.append(f"{name}: 'told' is empty: name words that the student must read.")
-    elif not any(wrong.told.lower() in message.lower() for message in messages):
+    # The sentence of the mistake may stand at any test that fails by it.
+    about = named if wrong.told else result.tests
+    messages = [test.message for test in about if test.outcome in _CAUGHT]
+    words = wrong.told or wrong.sentence
+    if not any(words.lower() in message.lower() for message in messages):
         read = " / ".join(text.partition("\n")[0] for text in messages if text) or "nothing"
-        complaints.append(
-            f"{name}: no message has the words {wrong.told!r}; the student reads: {read}"
-        )
+        complaints.append(f"{name}: no message has the words {words!r}; the student reads: {read}")
     return complaints
 
 

@@ -1,4 +1,5 @@
 """A course: its manifest, the tests that its suites declare, the digest of what judges, and the pack of it all.
 
-A module each: `manifest`, `suite`, `sentences` (what suites say of mistakes), `digest`, `pack`.
+A module each: `manifest`, `suite`, `sentences` (what suites say of mistakes), `mutants` (wrong answers and what
+their students read), `digest`, `pack`.
 """

@@ -14,6 +14,7 @@ tests/plots/<chapter>/plot_<exercise>.py       what `grade plot` draws
 tests/right/<chapter>/<exercise>/*.py          other right answers, which must earn everything
 tests/wrong/<chapter>/<exercise>.toml          wrong answers, each of which must be caught: right ones, changed
 tests/wrong/<chapter>/<exercise>/*.py          wrong answers that are whole files
+tests/observed/<chapter>/<exercise>.json       in a package, what tests saw of wrong answers, in their place
 """
 
 from __future__ import annotations
@@ -280,6 +281,10 @@ class Course(msgspec.Struct, frozen=True):
     def mutants(self, exercise: Exercise) -> Path:
         """Where the wrong answers stand that are changes of right ones, if there are any."""
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
+
+    def observed(self, exercise: Exercise) -> Path:
+        """What tests saw of the wrong answers, where these are not at hand; if it is there."""
+        return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:
         """Name, version and digest; the digest covers the manifest, the stubs and the suites."""

@@ -37,8 +37,9 @@ class GradingOptions(msgspec.Struct, frozen=True):
     For mutants, whose marks do not count: `seconds` in the place of the exercise's own, and no test
     is run after the first one that fails. For saboteurs, which neither count: the `only` test to run,
     whatever it requires. With `record` the judgment says which laws the tests called, and which sentences
-    about mistakes their checks cannot tell. With a `forgery` the sandbox of the source is not asked at
-    all, and the forgery answers (`grader.judge.forgery`).
+    about mistakes their checks cannot tell. To `recognize` known mistakes, wrong answers of the course are run
+    where the submission fails. With a `forgery` the sandbox of the source is not asked at all, and the forgery
+    answers (`grader.judge.forgery`).
     """
 
     seed: int = 0
@@ -48,6 +49,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
     stop_at_first_failure: bool = False
     only: tuple[Visibility, str] | None = None
     record: bool = False
+    recognize: bool = False
     forgery: Forgery | None = None
 
 

@@ -46,6 +46,7 @@ from grader.sandbox.forking import CAN_FORK, ForkServerProcess, ForkServerSandbo
 from grader.sandbox.spawning import SpawnedSandboxes
 
 if TYPE_CHECKING:
+    from grader.judge.recognition import KnownMistakes
     from grader.judge.run import Suites
 
 # A judge's own work on one exercise, beside the time of the student's code: seconds of its processor time
@@ -274,10 +275,14 @@ _Learned = dict[tuple[str, str], tuple[str, ...]]
 def main(arguments: list[str]) -> None:
     """Serve assignments until the input ends."""
     # Here and not above: the process that grades imports this module, and neither pytest nor the suites.
+    from grader.judge.recognition import KnownMistakes
     from grader.judge.run import Suites
 
-    suites, learned = Suites(), _Learned()
-    serve(arguments, lambda line, sandboxes, reply: _judge(line, sandboxes, suites, learned, reply))
+    suites, mistakes, learned = Suites(), KnownMistakes(), _Learned()
+    serve(
+        arguments,
+        lambda line, sandboxes, reply: _judge(line, sandboxes, suites, mistakes, learned, reply),
+    )
 
 
 def serve(
@@ -342,6 +347,7 @@ def _judge(
     line: bytes,
     sandboxes: SandboxSource,
     suites: Suites,
+    mistakes: KnownMistakes,
     learned: _Learned,
     reply: Reply,
 ) -> Judgment | JudgeFault:
@@ -364,6 +370,7 @@ def _judge(
             assignment.options,
             sandboxes=sandboxes,
             suites=suites,
+            mistakes=mistakes,
             done=lambda test: reply(TestDone(test)) if assignment.report_tests else None,
         )
     except IsolationError as error:

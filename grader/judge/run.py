@@ -24,13 +24,15 @@ from pathlib import Path
 import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
+from grader.course.mutants import WrongAnswer
 from grader.course.sentences import sentences_of
 from grader.course.suite import SuiteTest, declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import Forgery, GradingOptions, Judgment
 from grader.judge.forgery import ForgedSandboxes, Tape, TapedSandboxes, forge_of
 from grader.judge.naming import named_mistake
-from grader.judge.outcomes import SandboxDied, StudentError, TimedOut
+from grader.judge.outcomes import SandboxDied, StudentError, SubmissionFailure, TimedOut
+from grader.judge.recognition import Key, KnownMistakes, observation
 from grader.judge.recording import recorder
 from grader.judge.scoring import score_alike, score_exercise, score_test, weighed, without_unfounded
 from grader.judge.session import Session
@@ -53,11 +55,13 @@ def judge_exercise(
     *,
     sandboxes: SandboxSource,
     suites: Suites,
+    mistakes: KnownMistakes | None = None,
     done: Callable[[TestResult], None] = lambda result: None,
 ) -> Judgment:
     """Judge the source of one exercise file; `done` is called with every test as it ends.
 
-    `suites` are those that the judge has imported, kept from one call to the next.
+    `suites` are those that the judge has imported, and `mistakes` what it saw of wrong answers, both kept from
+    one call to the next.
 
     Raises GraderError for a fault of ours.
     """
@@ -105,9 +109,14 @@ def judge_exercise(
         results = without_unfounded(own_tests, results)
     finally:
         session.close()
+    seconds = time.monotonic() - begin
+    if options.recognize and mistakes is not None and not message:
+        observe = functools.partial(
+            _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
+        )
+        results = mistakes.named(course, exercise, options.seed, tests, results, observe)
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
-    seconds = time.monotonic() - begin
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
     return recorder.completed(Judgment(result, session.walls))
 
@@ -176,6 +185,48 @@ def _recorded(
         session.close()
     tape.rewind()
     return tape
+
+
+# A mutant that never ends is not what a student waits for.
+_MUTANT_SECONDS = 2.0
+
+
+def _observed(
+    course: Course,
+    exercise: Exercise,
+    answer: WrongAnswer,
+    keys: Sequence[Key],
+    *,
+    options: GradingOptions,
+    sandboxes: SandboxSource,
+    suites: Suites,
+) -> dict[Key, str]:
+    """What these tests see of a wrong answer, which is run as any submission."""
+    exercise = msgspec.structs.replace(exercise, seconds=min(exercise.seconds, _MUTANT_SECONDS))
+    visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
+    declared = declared_tests(course, exercise, visibilities)
+    functions = _functions(course, exercise, declared, visibilities, suites)
+    tests = [each for each in declared if (each.visibility, each.name) in keys]
+    alone = [msgspec.structs.replace(each, requires=()) for each in tests]
+    seen = dict.fromkeys(keys, "")
+    session = Session(sandboxes, exercise, answer.source, options.required_walls)
+    try:
+        session.begin()
+        run = SuiteRun(session, alone, options.seed)
+        session.load()
+        for test in alone:
+            path, function = functions[test.visibility, test.name]
+            end = run.end(test, _error_of(run, test, path, function))
+            if run.fault is not None:
+                break
+            if not end.fault:
+                key = test.visibility, test.name
+                seen[key] = observation(end.outcome, end.message, refused=end.refused)
+    except (SubmissionFailure, SyntaxError):
+        pass  # of what cannot be imported each test sees the same, which names nothing
+    finally:
+        session.close()
+    return seen
 
 
 def _then(

@@ -291,7 +291,7 @@ class Session:
             what = self._budget.share or "this exercise"
             return (
                 f"The time for {what} ({self.exercise.seconds:g} s) is used up. "
-                "Mend what takes so long first."
+                "Correct what takes so long first."
             )
         return (
             f"Your code gave no answer within {self._budget.limit:g} s.{_running(frame)} "

@@ -70,7 +70,7 @@ class Student:
             status = path.stat()
         except FileNotFoundError:
             raise JudgeError(
-                f"{name} is to be run, and there is no {path.name} beside the suite"
+                f"The suite runs {name} of {path.name}, and no such file is beside it."
             ) from None
         self._session.keep_probe(path.stem, _compiled(path, status.st_mtime_ns, status.st_size))
         return RemoteFunction(self, name, path.stem)

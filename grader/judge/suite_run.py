@@ -75,10 +75,10 @@ class SuiteRun:
         for required in test.requires:
             if (test.visibility, required) not in self.passed:
                 title = self.tests[test.visibility, required].title
-                raise NotYet(f'Not judged yet: first mend "{title}".')
+                raise NotYet(f'Not judged yet: first correct "{title}".')
         if test.share and self.session.is_out_of_time(test.share):
             first = (
-                f'first mend "{self._late[test.share]}"'
+                f'first correct "{self._late[test.share]}"'
                 if test.share in self._late
                 else "it is too slow"
             )

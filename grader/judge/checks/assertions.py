@@ -155,7 +155,7 @@ def must_raise(
     article = "an" if error.__name__[0] in "AEIOU" else "a"
     naming = "" if mentions is None else f" that names {mentions}"
     wanted = f"{call} {did}, it should raise {article} {error.__name__}{naming}."
-    # What is promised of bad arguments explains no other mistake.
+    # What is expected of bad arguments explains no other mistake.
     raise CheckFailed(message([sentence(wanted)]), Cause.VALUES)
 
 

@@ -83,7 +83,7 @@ def explain(
             return [sentence(f"{what} is {a_kind(left)}, whose contents cannot be compared.")]
         case DifferenceKind.LENGTH:
             given, wanted = counted(len(left), "entry", "entries"), len(right)
-            return [sentence(f"{what} {verb(what, 'has', 'have')} {given}, promised {wanted}.")]
+            return [sentence(f"{what} {verb(what, 'has', 'have')} {given}, expected {wanted}.")]
         case DifferenceKind.KEYS:
             return _explain_names(list(left), list(right), "entry", what)
         case DifferenceKind.FIELDS:
@@ -106,37 +106,37 @@ def explain(
 # --- types, entries, text -------------------------------------------------------------------------
 
 
-def explain_type(value: Any, promised: str, what: str) -> list[str]:
-    """The line about a value of another type than the promised one, such as "a Tensor"."""
-    hint = _type_hint(value, promised, what)
-    return [sentence(f"as {what} your code returned {a_kind(value)}, promised {promised}{hint}")]
+def explain_type(value: Any, expected: str, what: str) -> list[str]:
+    """The line about a value of another type than the expected one, such as "a Tensor"."""
+    hint = _type_hint(value, expected, what)
+    return [sentence(f"as {what} your code returned {a_kind(value)}, expected {expected}{hint}")]
 
 
-def _type_hint(value: Any, promised: str, what: str) -> str:
+def _type_hint(value: Any, expected: str, what: str) -> str:
     # The name of a function may well have "grad" in it; a gradient is what .grad or "gradient of" says.
-    if value is None and promised == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
+    if value is None and expected == "a Tensor" and re.search(r"\.grad\b|\bgradients? of\b", what):
         return ": does a gradient reach it?"
     if value is None and not re.match("(the )?entry", what, re.IGNORECASE):
         # A field may be asked for, too; and None may be what another input should give.
         return ": is it returned on every path, or was it never set?"
     if isinstance(value, Opaque):
-        return _opaque_hint(value.type_name, promised)
-    if is_array(value) and promised in ("a float", "an int", "a bool"):
+        return _opaque_hint(value.type_name, expected)
+    if is_array(value) and expected in ("a float", "an int", "a bool"):
         one = math.prod(value.shape) == 1
         return ": call .item()." if one else f"; its shape is {shape_of(value)}."
-    if (a_kind(value), promised) == ("a numpy.ndarray", "a Tensor"):
+    if (a_kind(value), expected) == ("a numpy.ndarray", "a Tensor"):
         return ": torch.from_numpy converts it."
-    if (a_kind(value), promised) == ("a Tensor", "a numpy.ndarray"):
+    if (a_kind(value), expected) == ("a Tensor", "a numpy.ndarray"):
         return ": .numpy() converts it."
     return "."
 
 
-def _opaque_hint(type_name: str, promised: str) -> str:
+def _opaque_hint(type_name: str, expected: str) -> str:
     """What the name of a type suggests that happened."""
     if type_name in ("function", "method", "builtin_function_or_method", "type"):
         return ": are the parentheses of a call missing?"
-    if type_name == "generator" and promised in ("a list", "a tuple"):
-        return f": {promised.removeprefix('a ')}(...) makes one of it."
+    if type_name == "generator" and expected in ("a list", "a tuple"):
+        return f": {expected.removeprefix('a ')}(...) makes one of it."
     return "."
 
 
@@ -153,11 +153,11 @@ def _explain_names(given: list[Any], wanted: list[Any], noun: str, what: str) ->
     if extra:
         are = "is" if len(extra) == 2 else "are"
         more = f", nor {are} {len(extra) - 1} more" if len(extra) > 1 else ""
-        lines.append(f"The {noun} {element(extra[0])} of {what} is not promised{more}.")
+        lines.append(f"The {noun} {element(extra[0])} of {what} is not expected{more}.")
     if missing and extra and type(missing[0]) is not type(extra[0]):
         kinds = a_kind(extra[0]), a_kind(missing[0])
-        lines.append(f"The name of that {noun} is {kinds[0]}, promised {kinds[1]}.")
-    return lines or [sentence(f"the {noun} names of {what} are in another order than promised.")]
+        lines.append(f"The name of that {noun} is {kinds[0]}, expected {kinds[1]}.")
+    return lines or [sentence(f"the {noun} names of {what} are in another order than expected.")]
 
 
 def _explain_order(given: list[Any], wanted: list[Any], what: str) -> list[str]:
@@ -165,7 +165,7 @@ def _explain_order(given: list[Any], wanted: list[Any], what: str) -> list[str]:
     left, right = next((left, right) for left, right in pairs if left != right)
     return [
         sentence(f"the entries of {what} are right, but in another order."),
-        f"The first one out of place is {element(left)}, promised {element(right)}.",
+        f"The first one out of place is {element(left)}, expected {element(right)}.",
     ]
 
 
@@ -179,11 +179,11 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
     elif actual.split() == expected.split():
         lines = [sentence(f"{what} differs only in white space.")]
     elif len(wanted) > 1:
-        lines = [sentence(f"{what} differs from what is promised.")]
+        lines = [sentence(f"{what} differs from what is expected.")]
     else:
         lines = []
     if row is None:
-        return [*lines, f"It has {counted(len(given), 'line')}, promised {len(wanted)}."]
+        return [*lines, f"It has {counted(len(given), 'line')}, expected {len(wanted)}."]
     left, right = given[row], wanted[row]
     column = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     if column is None:  # one line begins with the other

@@ -47,7 +47,7 @@ def formula_mistakes(
     for name, text in texts.items():
         for mutant in _mutants(text):
             subject = "equals" if name == last else f"has {name} ="
-            told = f"{what} {subject} {mutant}, where {text} is promised."
+            told = f"{what} {subject} {mutant}, where {text} is expected."
             mistakes[told] = functools.partial(_values, {**texts, name: mutant}, names)
     return mistakes
 

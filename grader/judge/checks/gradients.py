@@ -213,7 +213,7 @@ class _Watched:
         outputs = tuple(value) if many else (value,)
         for output in outputs:
             if is_tensor(output) and output.is_complex():
-                told = f"{self._what}: the output is complex, promised real numbers."
+                told = f"{self._what}: the output is complex, expected real numbers."
                 raise CheckFailed(message([sentence(told)]))
             if not is_tensor(output) or output.is_meta:
                 raise CheckFailed(message(explain_type(output, "a Tensor", self._what)), Cause.TYPE)
@@ -238,7 +238,7 @@ class _Watched:
             )
         # Each of them is differentiated on its own, on no clock but ours.
         if (count := sum(output.numel() for output in outputs)) > _MAX_OUTPUTS:
-            told = f"{self._what}: the output has {count:,} elements, far more than promised."
+            told = f"{self._what}: the output has {count:,} elements, far more than expected."
             raise CheckFailed(message([sentence(told)]))
 
     def _compare(self, outputs: tuple[Tensor, ...], first: tuple[Tensor, ...]) -> None:
@@ -249,7 +249,7 @@ class _Watched:
             if output.shape != earlier.shape or output.dtype != earlier.dtype:
                 lines = explain_shape(output, tuple(earlier.shape), self._what)
                 raise CheckFailed(
-                    message([*lines, "Promised is what an earlier call gave."]), Cause.SHAPE
+                    message([*lines, "Expected is what an earlier call gave."]), Cause.SHAPE
                 )
 
 

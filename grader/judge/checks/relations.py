@@ -176,7 +176,7 @@ class _Search:
             opposite = self._expected.size >= 6 and self._fits(self._actual, 1 - self._expected)
             both = 0 < self._expected.sum() < self._expected.size
             return (
-                "Every element is the opposite of what is promised." if opposite and both else None
+                "Every element is the opposite of what is expected." if opposite and both else None
             )
         return self._factor() or self._shift() or self._function()
 
@@ -192,9 +192,9 @@ class _Search:
             return None
         for value, words in ((-1.0, "the negative of"), (2.0, "twice"), (0.5, "half of")):
             if self._same(factor, value):
-                return f"Every element is {words} what is promised."
+                return f"Every element is {words} what is expected."
         origin = self._origin(factor)
-        return f"Every element is {element(factor)} times what is promised{origin}."
+        return f"Every element is {element(factor)} times what is expected{origin}."
 
     def _origin(self, factor: complex) -> str:
         """Which size of the tensor a factor may come from."""
@@ -229,7 +229,7 @@ class _Search:
             return None
         direction = "greater" if np.real(shift) > 0 else "less"
         amount = shift.item() if np.iscomplexobj(shift) else abs(shift.item())
-        return f"Every element is {element(amount)} {direction} than what is promised."
+        return f"Every element is {element(amount)} {direction} than what is expected."
 
     def _function(self) -> str | None:
         import numpy as np
@@ -248,14 +248,14 @@ class _Search:
         for function, words in functions:
             candidate = function()
             if candidate.dtype == self._actual.dtype and self._holds(candidate, choices=3):
-                return f"Every element is {words} what is promised."
+                return f"Every element is {words} what is expected."
         return None
 
     def rearranged(self) -> str | None:
         """The right elements at other places."""
         for candidate, choices, words in self._rearrangements():
             if self._holds(candidate, choices=choices):
-                return f"These are the promised values, {words}."
+                return f"These are the expected values, {words}."
         return None
 
     def _rearrangements(self) -> Iterator[tuple[Array, float, str]]:

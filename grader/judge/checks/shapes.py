@@ -1,4 +1,4 @@
-"""What another shape or dtype than the promised one means, in lines for the student."""
+"""What another shape or dtype than the expected one means, in lines for the student."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> list[str]:
     """The line about a tensor or array of another dtype, and whether its values are right."""
     has = verb(what, "has", "have")
-    lines = [sentence(f"{what} {has} dtype {value.dtype}, promised {dtype}.")]
+    lines = [sentence(f"{what} {has} dtype {value.dtype}, expected {dtype}.")]
     left, right = as_array(value), None if expected is None else as_array(expected)
     if left is not None and right is not None:
         # The narrower of both dtypes bounds what can be asked of the values.
@@ -35,7 +35,7 @@ def _tolerance_of(array: Any) -> Tolerance:
 def explain_shape(value: Any, shape: tuple[int, ...], what: str, expected: Any = None) -> list[str]:
     """The lines about a tensor or array of another shape, and how the two shapes are related."""
     has, given = verb(what, "has", "have"), tuple(value.shape)
-    lines = [sentence(f"{what} {has} shape {shape_of(value)}, promised {shape}.")]
+    lines = [sentence(f"{what} {has} shape {shape_of(value)}, expected {shape}.")]
     hint = _shape_hint(given, shape)
     if hint:
         lines.append(hint)
@@ -53,7 +53,7 @@ def _other_values(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
         return ["But for that the values are right."]
     transposed = actual.ndim == 2 and actual.shape == expected.shape[::-1]
     if transposed and agreement(actual.T, expected, tolerance).all():
-        return ["But for that the values are right: it is the promised value transposed."]
+        return ["But for that the values are right: it is the expected value transposed."]
     return []
 
 
@@ -72,7 +72,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
             if longer[:d] + longer[d + 1 :] == shorter:
                 if longer is given:
                     return f"A dimension of size {longer[d]} is left that should be gone."
-                return f"The promised dimension {d}, of size {longer[d]}, is missing."
+                return f"The expected dimension {d}, of size {longer[d]}, is missing."
     return None
 
 
@@ -81,17 +81,17 @@ def _same_length_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | 
         d for d, (left, right) in enumerate(zip(given, wanted, strict=True)) if left != right
     ]
     if len(given) == 2 and given == wanted[::-1]:
-        return "It is the promised shape transposed."
+        return "It is the expected shape transposed."
     if sorted(given) == sorted(wanted):
         if len(differing) == 2:
             return f"Dimensions {differing[0]} and {differing[1]} are swapped."
-        return "These are the promised dimensions in another order."
+        return "These are the expected dimensions in another order."
     if len(differing) != 1:
         return None
     d = differing[0]
     for factor, words in ((2, "twice as long as"), (0.5, "half as long as")):
         if given[d] == factor * wanted[d] and wanted[d] > 2:
-            return f"Dimension {d} is {words} promised."
+            return f"Dimension {d} is {words} expected."
     if abs(given[d] - wanted[d]) == 1:
         return f"Dimension {d} is one too {'long' if given[d] > wanted[d] else 'short'}."
     return f"Only dimension {d} differs."

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, Exercise, load_course
+from grader.course.mutants import wrong_answers
 from grader.course.pack import write_pack
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -187,7 +187,7 @@ def test_a_mistake_may_be_central_in_both_forms(course: Course, exercise: Exerci
     text = whole.read_text("utf-8").replace("| told:", "| central: word_count | told:")
     whole.write_text(text, encoding="utf-8")
     toml = course.mutants(exercise).read_text("utf-8")
-    write(course, exercise, toml.replace('told = "promised"', 'told = "promised"\ncentral = "a.b"'))
+    write(course, exercise, toml.replace('told = "expected"', 'told = "expected"\ncentral = "a.b"'))
     read = wrong_answers(course, exercise)
     assert read.complaints == ()
     assert [wrong.central for wrong in read.answers] == ["", "a.b", "word_count"]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.mutants import wrong_answers
 from grader.authoring.mutation import Mutant, MutationReport, mutants_of, mutate
 from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -305,7 +305,7 @@ def test_a_solution_that_is_not_right(course: Course) -> None:
     report = report_of(course)
     assert report.judged == 0
     assert report.complaints == (
-        "solutions/text/greeting.py is right, but test_greeting does not pass: mend that first.",
+        "solutions/text/greeting.py is right, but test_greeting does not pass: correct that first.",
     )
     solution.write_text("def f(:\n", encoding="utf-8")
     (complaint,) = report_of(course).complaints

@@ -82,7 +82,7 @@ def test_a_sentence_that_a_wrong_answer_shows(suite: Path) -> None:
     # While all is well no check comes upon it.
     replace(suite, call, f"{call.replace('assert_equal(', 'seen = (')}\n"
             f"    if seen[0] != seen[1]:\n        assert_equal(*seen, {named})")  # fmt: skip
-    replace(suite.parents[2] / "wrong/text/word_count.toml", '"promised"', '"Upper case"')
+    replace(suite.parents[2] / "wrong/text/word_count.toml", '"expected"', '"Upper case"')
     assert complaints(suite) == []
 
 

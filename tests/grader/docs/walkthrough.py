@@ -61,5 +61,5 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether a command printed what the page shows; nothing shown is nothing promised."""
+    """Whether a command printed what the page shows; nothing shown is nothing expected."""
     return not shown or re.fullmatch(pattern(plain(shown)), printed, re.DOTALL) is not None

@@ -141,23 +141,23 @@ def test_whole_numbers_are_exact_however_large() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (None, torch.zeros(2), "returned None, promised a Tensor: is it returned on every path"),
-        (torch.tensor(0.5), 0.5, "returned a Tensor, promised a float: call .item()"),
+        (None, torch.zeros(2), "returned None, expected a Tensor: is it returned on every path"),
+        (torch.tensor(0.5), 0.5, "returned a Tensor, expected a float: call .item()"),
         (torch.zeros(3), 0.5, "its shape is (3,)"),
-        (0.5, torch.tensor(0.5), "returned a float, promised a Tensor"),
-        (np.zeros(2), torch.zeros(2), "returned a numpy.ndarray, promised a Tensor"),
-        (torch.zeros(2), np.zeros(2), "returned a Tensor, promised a numpy.ndarray"),
-        (True, 1.0, "returned a bool, promised a float"),
-        ("1.0", 1.0, "returned a string, promised a float"),
-        ([1.0], 1.0, "returned a list, promised a float"),
-        (1.0, [1.0], "returned a float, promised a list"),
+        (0.5, torch.tensor(0.5), "returned a float, expected a Tensor"),
+        (np.zeros(2), torch.zeros(2), "returned a numpy.ndarray, expected a Tensor"),
+        (torch.zeros(2), np.zeros(2), "returned a Tensor, expected a numpy.ndarray"),
+        (True, 1.0, "returned a bool, expected a float"),
+        ("1.0", 1.0, "returned a string, expected a float"),
+        ([1.0], 1.0, "returned a list, expected a float"),
+        (1.0, [1.0], "returned a float, expected a list"),
         (Opaque("function"), 1.0, "parentheses"),
         (Opaque("generator"), [1.0], "list(...)"),
         (Record("Pair", {"a": 1}), 1.0, "a NamedTuple Pair"),
-        ([1.0, 2.0], [1.0], "has 2 entries, promised 1"),
+        ([1.0, 2.0], [1.0], "has 2 entries, expected 1"),
         ({"a": 1.0}, {"a": 1.0, "b": 2.0}, 'lacks the entry "b"'),
-        ({"a": 1.0, "c": 0}, {"a": 1.0}, 'The entry "c" of the output is not promised'),
-        ({"1": 1.0}, {1: 1.0}, "is a string, promised an int"),
+        ({"a": 1.0, "c": 0}, {"a": 1.0}, 'The entry "c" of the output is not expected'),
+        ({"1": 1.0}, {1: 1.0}, "is a string, expected an int"),
         (
             {"a": [0, 1.5]},
             {"a": [0, 1.0]},
@@ -172,12 +172,12 @@ def test_another_kind_is_told(actual: object, expected: object, words: str) -> N
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (1, True, "returned an int, promised a bool"),
-        (1.0, 1, "returned a float, promised an int"),
+        (1, True, "returned an int, expected a bool"),
+        (1.0, 1, "returned a float, expected an int"),
         ("Exploding", "exploding", "upper and lower case"),
         ("a  b", "a b", "white space"),
         ("a\nb\nc", "a\nx\nc", 'Line 2 is "b", expected "x"'),
-        ("a\nb\nc", "a\nb", "It has 3 lines, promised 2"),
+        ("a\nb\nc", "a\nb", "It has 3 lines, expected 2"),
         ("x" * 500 + "a", "x" * 500 + "b", 'xa", expected'),
         ({"b": 1, "a": 2}, {"a": 2, "b": 1}, "another order"),
         (b"\x00ab", b"ab", "\\x00ab"),
@@ -194,11 +194,11 @@ def test_names_of_a_record_count() -> None:
     expected = Record("R", {"a": x, "b": x})
     assert 'lacks the field "b"' in message_of(assert_close, Record("R", {"a": x}), expected)
     assert "another order" in message_of(assert_close, Record("R", {"b": x, "a": x}), expected)
-    assert "promised a NamedTuple R" in message_of(assert_close, (x, x), expected)
+    assert "expected a NamedTuple R" in message_of(assert_close, (x, x), expected)
 
 
 @pytest.mark.parametrize(
-    ("given_shape", "promised", "words"),
+    ("given_shape", "expected", "words"),
     [
         ((4, 3), (3, 4), "transposed"),
         ((2, 4, 3), (2, 3, 4), "Dimensions 1 and 2 are swapped"),
@@ -213,25 +213,25 @@ def test_names_of_a_record_count() -> None:
         ((9, 4), (5, 4), "Only dimension 0 differs"),
         ((3,), (3, 4), "dimension 1, of size 4, is missing"),
         ((3, 4), (3,), "size 4 is left"),
-        ((3, 4), (), "promised ()"),
+        ((3, 4), (), "expected ()"),
         ((1,) * 12, (3, 4), "of 12 dimensions"),
     ],
 )
 def test_another_shape_is_told(
-    given_shape: tuple[int, ...], promised: tuple[int, ...], words: str
+    given_shape: tuple[int, ...], expected: tuple[int, ...], words: str
 ) -> None:
-    text = message_of(assert_close, randn(*given_shape), randn(*promised, seed=1))
+    text = message_of(assert_close, randn(*given_shape), randn(*expected, seed=1))
     assert words in text
-    assert text == message_of(assert_tensor, randn(*given_shape), shape=promised)
+    assert text == message_of(assert_tensor, randn(*given_shape), shape=expected)
 
 
 def test_right_values_in_another_dress_are_told() -> None:
     x = randn(3, 4)
-    assert "the values are right: it is the promised value tr" in message_of(assert_close, x.T, x)
+    assert "the values are right: it is the expected value tr" in message_of(assert_close, x.T, x)
     assert "the values are right" in message_of(assert_close, x.reshape(12), x)
     assert "the values are right" in message_of(assert_close, x.double(), x)
     assert "the values are right" not in message_of(assert_close, x.double() + 1, x)
-    assert "dtype torch.float64, promised torch.float32" in message_of(
+    assert "dtype torch.float64, expected torch.float32" in message_of(
         assert_tensor, x.double(), dtype=torch.float32
     )
 
@@ -252,7 +252,7 @@ RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "twice what": lambda e: 2 * e,
     "half of": lambda e: e / 2,
     "the negative of": lambda e: -e,
-    "0.37 times what is promised.": lambda e: 0.37 * e,
+    "0.37 times what is expected.": lambda e: 0.37 * e,
     "20 is the number of its elements": lambda e: 20 * e,
     "this is 1/20, and 20 is the number of its elements": lambda e: e / 20,
     "this is 1/4, and 4 is the size of dimension 0": lambda e: e / 4,
@@ -396,7 +396,7 @@ def test_a_mistake_is_told_in_its_own_words() -> None:
     )
     first, *rest = text.splitlines()
     assert first == "You summed the wrong dimension."
-    assert rest[0] == "The output has shape (3,), promised (4,)."
+    assert rest[0] == "The output has shape (3,), expected (4,)."
 
 
 def test_a_mistake_has_to_explain_every_entry() -> None:
@@ -556,16 +556,16 @@ def test_what_is_empty_has_no_gradient_to_compare() -> None:
 @pytest.mark.parametrize(
     ("check", "function", "words"),
     [
-        (gradcheck, cube(lambda x, g: 6 * x**2 * g), "every element is twice what is promised"),
+        (gradcheck, cube(lambda x, g: 6 * x**2 * g), "every element is twice what is expected"),
         (gradcheck, cube(lambda x, g: 3 * x**2 + 0 * g), "multiply by grad_output"),
         (gradcheck, cube(lambda x, g: 0 * x * g), "0 everywhere"),
         (gradcheck, cube(lambda x, g: g * x / 0), "not finite"),
         (gradcheck, cube(lambda _, g: g[:2]), "gradient"),
         (gradcheck, lambda x: x.detach() ** 2, "detached on the way"),
         (gradcheck, lambda x: x.float() ** 2, "dtype torch.float32 for an input of torch.float64"),
-        (gradcheck, lambda _: None, "returned None, promised a Tensor"),
-        (gradcheck, lambda x: [x, "text"], "returned a string, promised a Tensor"),
-        (gradcheck, lambda _: [], "returned a list, promised a Tensor"),
+        (gradcheck, lambda _: None, "returned None, expected a Tensor"),
+        (gradcheck, lambda x: [x, "text"], "returned a string, expected a Tensor"),
+        (gradcheck, lambda _: [], "returned a list, expected a Tensor"),
         (gradcheck, lambda x: Record("R", {"x": 1.0 * x.shape[0]}), "returned a float"),
         (gradcheck, lambda x: x[: torch.randint(1, 4, ())], "what an earlier call gave"),
         (gradgradcheck, cube(lambda x, g: 3 * x.detach() ** 2 * g), "detached values"),

@@ -28,7 +28,7 @@ def test_usual_mistakes_are_among_them() -> None:
     ):
         (told, *_) = told_of(wrong)
         assert told.startswith("Your output equals ")
-        assert told.endswith(", where value * sigmoid(gate) is promised.")
+        assert told.endswith(", where value * sigmoid(gate) is expected.")
 
 
 def test_what_is_right_is_none_of_them() -> None:

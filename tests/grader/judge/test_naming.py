@@ -31,10 +31,10 @@ def test_glu(student):
 NUMBERS = """\
 2 of 3 elements of the gradient of the loss (shape (3,), float64) differ.
 The greatest difference is 0.25, at [1]: got 1.5, expected 1.25.
-These are the promised values, transposed."""
+These are the expected values, transposed."""
 RELATION = """\
 … of … elements of the gradient of the loss (shape …, float64) differ.
-These are the promised values, transposed."""
+These are the expected values, transposed."""
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_what_a_run_filled_in_is_in_no_name(suite: Path) -> None:
     for value in ("3.25", "[1, 2]", "True", "'relu'", '"relu"', "None", "nan", "inf"):
         for message in (
             f"The output is {value}, expected {value}.",
-            f"The entry {value} of the output is not promised.",
+            f"The entry {value} of the output is not expected.",
             f"Your gates are clamped to {value}, so that none closes.",
             f"pad_collate({value}) returned normally, it should raise a ValueError that names x.",
         ):

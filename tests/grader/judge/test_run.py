@@ -248,7 +248,7 @@ def test_fourth(student):
     result = judged(f"def first():\n    return 0\n{SECOND}", suite).result
     outcomes = [test.outcome for test in result.tests]
     assert outcomes == [Outcome.FAILED, Outcome.PASSED, Outcome.SKIPPED, Outcome.SKIPPED]
-    assert result.tests[2].message == 'Not judged yet: first mend "The first part".'
+    assert result.tests[2].message == 'Not judged yet: first correct "The first part".'
 
 
 def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
@@ -363,7 +363,7 @@ def test_a_sandbox_gives_way(judged: JudgeSource) -> None:
 
 def test_a_probe_that_is_missing_is_named(judged: JudgeSource) -> None:
     suite = '\ndef test_first(student):\n    """The first part"""\n    student.run("count")\n'
-    with pytest.raises(JudgeError, match=r"count is to be run, and there is no probe_task\.py"):
+    with pytest.raises(JudgeError, match=r"The suite runs count of probe_task\.py"):
         judged("def first():\n    return 1\n", suite)
 
 

@@ -273,7 +273,7 @@ def check_shapes(
     gradients: bool = False,
     what: str = "the output",
 ) -> None:
-    """An x of each shape, of size 0 too, gives a result of the promised shape (default: its own).
+    """An x of each shape, of size 0 too, gives a result of the expected shape (default: its own).
 
     With `gradients` the gradient of x has to have the shape and dtype of x.
 

@@ -51,33 +51,33 @@ def check_parameters(
             line = f"{call} has no parameter named {name}: self.{name} has to be an nn.Parameter"
             raise failed([sentence(f"{line} (a plain tensor does not count). It has: {has}.")])
     own = {name: list(named[name].shape) for name in sorted(shapes)}
-    promised = {name: list(shapes[name]) for name in sorted(shapes)}
+    expected = {name: list(shapes[name]) for name in sorted(shapes)}
     turned = {
-        f"{name} is transposed: its shape is {tuple(shape)}.": {**promised, name: shape[::-1]}
-        for name, shape in promised.items()
+        f"{name} is transposed: its shape is {tuple(shape)}.": {**expected, name: shape[::-1]}
+        for name, shape in expected.items()
         if len(shape) == 2
     }
     padded = {
         f"{name} has a dimension too many: its shape is {tuple(shape)}.": {
-            **promised,
+            **expected,
             name: [1, *shape],
         }
-        for name, shape in promised.items()
+        for name, shape in expected.items()
     }
     given = mistakes() if callable(mistakes) else mistakes or {}
     what = f"the dict of parameter shapes of {call}"
-    assert_equal(own, promised, what=what, mistakes={**turned, **padded, **given}, ordered=False)
+    assert_equal(own, expected, what=what, mistakes={**turned, **padded, **given}, ordered=False)
     return [named[name] for name in shapes]
 
 
 @law("registers_more", choice=_lost)
 def check_state_dict(module: Any, names: Iterable[str]) -> None:
     """The state dict has exactly these names, in any order."""
-    promised = set(names)
+    expected = set(names)
     saved = {*module.saved_names, *dict(module.named_parameters())}
-    extra, missing = sorted(saved - promised), sorted(promised - saved)
+    extra, missing = sorted(saved - expected), sorted(expected - saved)
     if extra:
-        belong = " and ".join(sorted(promised, reverse=True)) or "nothing"
+        belong = " and ".join(sorted(expected, reverse=True)) or "nothing"
         raise failed([f"Only {belong} belong in the state_dict, yours also has: {extra}."])
     if missing:
         raise failed([f"The state_dict lacks {missing}: register what is to be saved."])

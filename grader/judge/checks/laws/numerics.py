@@ -131,10 +131,10 @@ def check_gradients(
     import torch
 
     copies = [leaf.detach().clone().requires_grad_() for leaf in leaves.values()]
-    promised = formula(*copies)
-    output = assert_tensor(output, shape=promised.shape, dtype=promised.dtype, what=what)
+    expected = formula(*copies)
+    output = assert_tensor(output, shape=expected.shape, dtype=expected.dtype, what=what)
     check_attached(output, what)
-    upstream = torch.randn_like(promised)
+    upstream = torch.randn_like(expected)
 
     def gradients(f: Callable[..., Tensor], incoming: Tensor = upstream) -> list[Tensor]:
         total = (f(*copies) * incoming).sum()

@@ -20,8 +20,8 @@ def test_values(student):
     answer = student.function("doubled")(numbers)
     assert isinstance(answer, list)
     assert len(answer) == 5
-    for given, promised in zip(answer, numbers, strict=False):
-        assert given == 2 * promised
+    for given, expected in zip(answer, numbers, strict=False):
+        assert given == 2 * expected
 
 
 def test_module(student):

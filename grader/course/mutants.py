@@ -2,21 +2,24 @@
 
 tests/wrong/<chapter>/<exercise>.toml describes mutants, each a few changes of its base:
 
-    base = "tests/right/modules/glu/compact.py"
+    base = "tests/right/basics/mean/compact.py"
 
     [[wrong]]
-    id = "bias_uninitialized"
-    mistake = "the bias is torch.empty and never filled"
-    caught_by = ["test_parameters_start_finite"]
-    told = "torch.empty leaves whatever was in memory"
-    change = [["torch.zeros(2 * out_features)", "torch.empty(2 * out_features)"]]
+    id = "divides_by_all"
+    mistake = "the sum is divided by the number of all elements"
+    caught_by = ["test_mean_of_rows"]
+    says = "You divide by the number of all elements: a row has as many as there are columns."
+    change = [["x.shape[1]", "x.numel()"]]
 
 tests/wrong/<chapter>/<exercise>/<id>.py is an answer of another build, which says the same in its first line:
 
-    # wrong: the mistake | caught by: test_a, test_b | told: words that the student reads
+    # wrong: the mistake | caught by: test_a, test_b | says: what the student reads
+
+A student who makes the mistake reads `says`, one or two sentences, or else `mistake`
+(`grader.judge.recognition`); `told` are words of the suite's own message, where that names the mistake.
 
 A mistake may be `central` to a function: `central = "forward"` in an entry, `| central: forward` before
-`| told:`.
+`| says:`.
 
 The file also marks mutants of the solution that are no mistakes (`grader.authoring.mutation`), and
 saboteurs that are none (`grader.authoring.saboteurs`).
@@ -36,7 +39,7 @@ from grader.course.manifest import Course, Exercise
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|"
-    r"(\s*central:(?P<central>.+?)\|)?\s*told:(?P<told>.*)"
+    r"(\s*central:(?P<central>.+?)\|)?\s*(told:(?P<told>.*)|says:(?P<says>.*))"
 )
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _Identifier = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -58,6 +61,12 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     told: str = ""
     central: str = ""
     base: str = ""
+    says: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What a student reads who makes this mistake."""
+        return self.says or f"Your code does what this mistake does: {self.mistake.rstrip('.')}."
 
 
 class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,10 +99,11 @@ class _Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: _Identifier
     mistake: _Text
     caught_by: Annotated[tuple[_Text, ...], msgspec.Meta(min_length=1)]
-    told: str
     change: Annotated[tuple[tuple[_Text, str], ...], msgspec.Meta(min_length=1)]
+    told: str = ""
     central: str = ""
     base: str = ""
+    says: str = ""
 
 
 class _MutantsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -193,10 +203,10 @@ def _whole(course: Course, path: Path) -> WrongAnswer:
     if header is None:
         return WrongAnswer(path.stem, name, source)
     tests = tuple(test.strip() for test in header["tests"].split(","))
-    mistake, told, central = (
-        (header[part] or "").strip() for part in ("mistake", "told", "central")
+    mistake, told, central, says = (
+        (header[part] or "").strip() for part in ("mistake", "told", "central", "says")
     )
-    return WrongAnswer(path.stem, name, source, mistake, tests, told, central)
+    return WrongAnswer(path.stem, name, source, mistake, tests, told, central, says=says)
 
 
 def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
@@ -225,6 +235,7 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
             mutant.told.strip(),
             mutant.central,
             base,
+            mutant.says.strip(),
         )
 
 

@@ -1,0 +1,260 @@
+"""Which known mistake an answer makes, recognized by what it does.
+
+A wrong answer of the course (`grader.course.mutants`) is a change to a right one, with the sentence that a
+student reads. Where a submission fails a test, the wrong answers that this test catches are run in it with the
+same seed. If the test sees the same of one, it is the same mistake, and its sentence is told. What a test saw
+is its observation: how it ended, and the check's own message with the numbers in it.
+
+Nothing here changes a point, and a right answer pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.course.digest import exercise_digest
+from grader.course.manifest import Course, Exercise
+from grader.course.mutants import WrongAnswer, wrong_answers
+from grader.course.suite import SuiteTest
+from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
+
+# The whole of a submission's wrong answers may take so long; what was run is known for the next one.
+MOST_SECONDS = 1.0
+# Other orders of the same sums differ by less, and other mistakes by more.
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-6
+
+Key = tuple[Visibility, str]
+# What the tests saw of a wrong answer; empty where a test passed, or saw nothing to compare.
+Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, str]]
+
+_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
+_LINE = re.compile(r" \(line \d+, in [^)]*\)")
+# A message that says only that something differs, or ended: the mistake behind it is not in it.
+_UNNAMED = frozenset(
+    (Cause.VALUES, Cause.SHAPE, Cause.TYPE, Cause.GRADIENT, Cause.RAISE, Cause.OTHER)
+)
+
+
+class Recognition(msgspec.Struct, frozen=True):
+    """The wrong answer that does the same in these tests, of those that the submission fails."""
+
+    answer: WrongAnswer
+    tests: tuple[Key, ...]
+
+
+def observation(outcome: Outcome, message: str, *, refused: bool = False) -> str:
+    """What a test saw of an answer that it caught; empty where that says nothing of a mistake.
+
+    The line of an exception is the answer's own.
+    """
+    if refused or outcome not in (Outcome.FAILED, Outcome.ERROR):
+        return ""
+    return _LINE.sub("", message)
+
+
+def alike(left: str, right: str) -> bool:
+    """Whether two observations are the same, but for the last digits of their numbers."""
+    if left == right:
+        return bool(left)
+    if not left or not right or _NUMBER.sub("#", left) != _NUMBER.sub("#", right):
+        return False
+    pairs = zip(_NUMBER.findall(left), _NUMBER.findall(right), strict=True)
+    return all(map(_near, *zip(*pairs, strict=True)))
+
+
+def _near(left: str, right: str) -> bool:
+    one, other = (float(text.replace(",", "")) for text in (left, right))
+    return abs(one - other) <= _ABSOLUTE + _RELATIVE * max(abs(one), abs(other))
+
+
+def recognize(
+    results: Iterable[TestResult],
+    answers: Sequence[WrongAnswer],
+    observe: Observe,
+    *,
+    seconds: float = MOST_SECONDS,
+) -> list[Recognition]:
+    """The known mistakes of a submission with these results, each with the tests that it explains.
+
+    Only a wrong answer comes into question whose own tests the submission fails, too. The likeliest are
+    run first, and none after so many `seconds`.
+    """
+    failed = [test for test in results if test.outcome is not Outcome.PASSED]
+    names = {test.name for test in failed}
+    seen = {
+        (test.visibility, test.name): what
+        for test in failed
+        if (what := observation(test.outcome, test.message, refused=test.refused))
+    }
+    possible = [each for each in answers if each.caught_by and names.issuperset(each.caught_by)]
+    # Those whose tests are the most of what failed.
+    possible.sort(key=lambda each: (-len(each.caught_by), each.id))
+    end = time.monotonic() + seconds
+    found: list[Recognition] = []
+    left = list(seen)
+    while left:
+        best = _best(left, seen, possible, observe, end)
+        if best is None:
+            left.pop(0)
+        else:
+            found.append(best)
+            left = [key for key in left if key not in best.tests]
+    return found
+
+
+def _best(
+    left: Sequence[Key],
+    seen: Mapping[Key, str],
+    possible: Iterable[WrongAnswer],
+    observe: Observe,
+    end: float,
+) -> Recognition | None:
+    """The wrong answer that does the same in the first of these tests and in the most of the others.
+
+    It does nothing else in any test that the submission fails.
+    """
+    first, best = left[0], None
+    for answer in possible:
+        if first[1] not in answer.caught_by:
+            continue
+        if time.monotonic() > end:
+            break
+        if not alike(observe(answer, [first])[first], seen[first]):
+            continue
+        what = {key: text for key, text in observe(answer, list(seen)).items() if text}
+        if not all(alike(text, seen[key]) for key, text in what.items()):
+            continue
+        if best is None or len(what) > len(best.tests):
+            best = Recognition(answer, tuple(what))
+        if len(what) == len(seen):
+            break
+    return best
+
+
+def told(
+    results: Sequence[TestResult], found: Iterable[Recognition], tests: Iterable[SuiteTest]
+) -> list[TestResult]:
+    """The results with the sentence of each known mistake above messages that name none.
+
+    With it the hint of the test fits, also where it does not fit what happened by itself.
+    """
+    sentences = {key: each.answer.sentence for each in found for key in each.tests}
+    hints = {(test.visibility, test.name): test.hint for test in tests}
+    return [
+        _told(test, sentence, hints[test.visibility, test.name])
+        if test.cause in _UNNAMED and (sentence := sentences.get((test.visibility, test.name)))
+        else test
+        for test in results
+    ]
+
+
+def _told(test: TestResult, sentence: str, hint: str) -> TestResult:
+    named = test.named
+    if test.visibility is Visibility.HIDDEN:
+        named = f"{sentence}\n{named}".rstrip("\n")
+    message = f"{sentence}\n{test.message}"
+    return msgspec.structs.replace(
+        test, message=message, named=named, hint=hint, cause=Cause.MISTAKE
+    )
+
+
+class ObservedMistake(msgspec.Struct, frozen=True):
+    """A wrong answer without its source: what tests saw of it, by visibility and name ("hidden/test_x")."""
+
+    id: str
+    sentence: str
+    caught_by: tuple[str, ...]
+    seen: dict[str, str]
+
+
+class ObservedMistakes(msgspec.Struct, frozen=True):
+    """The wrong answers of an exercise as its tests see them with one seed, by the exercise's `digest`."""
+
+    digest: str
+    seed: int
+    mistakes: tuple[ObservedMistake, ...]
+
+
+def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
+    """What is kept of a wrong answer that was judged."""
+    seen = {
+        f"{test.visibility.value}/{test.name}": what
+        for test in result.tests
+        if (what := observation(test.outcome, test.message, refused=test.refused))
+    }
+    return ObservedMistake(answer.id, answer.sentence, answer.caught_by, seen)
+
+
+class KnownMistakes:
+    """The known mistakes of exercises, and what a judge saw of them so far.
+
+    They are the wrong answers of the course, run as they are needed, or, where these are not at hand, what was
+    observed of them with the same seed.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, bytes, int, Key], str] = {}
+        self._answers: dict[Path, tuple[float, tuple[WrongAnswer, ...]]] = {}
+
+    def named(
+        self,
+        course: Course,
+        exercise: Exercise,
+        seed: int,
+        tests: Sequence[SuiteTest],
+        results: list[TestResult],
+        observe: Observe,
+    ) -> list[TestResult]:
+        """The results of these tests with the sentences of the known mistakes that the submission makes."""
+        if all(test.outcome is Outcome.PASSED for test in results):
+            return results
+        digest = exercise_digest(course, exercise)
+        if not course.mutants(exercise).is_file():
+            known = _read(course.observed(exercise))
+            if known is None or (known.digest, known.seed) != (digest, seed):
+                return results
+            return told(results, recognize(results, *_kept(known)), tests)
+
+        def seen(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
+            places = {key: (digest, answer.source, seed, key) for key in keys}
+            missing = [key for key, place in places.items() if place not in self._seen]
+            if missing:
+                what = observe(answer, missing)
+                self._seen |= {places[key]: what[key] for key in missing}
+            return {key: self._seen[place] for key, place in places.items()}
+
+        found = recognize(results, self._answers_of(course, exercise), seen)
+        return told(results, found, tests)
+
+    def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
+        """The wrong answers of an exercise, read anew where their file changed."""
+        path = course.mutants(exercise)
+        changed = path.stat().st_mtime
+        if path not in self._answers or self._answers[path][0] != changed:
+            self._answers[path] = changed, wrong_answers(course, exercise).answers
+        return self._answers[path][1]
+
+
+def _read(path: Path) -> ObservedMistakes | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ObservedMistakes)
+    except (OSError, msgspec.DecodeError):
+        return None  # without it nothing is named
+
+
+def _kept(known: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
+    answers = [
+        WrongAnswer(each.id, each.id, b"", caught_by=each.caught_by, says=each.sentence)
+        for each in known.mistakes
+    ]
+    seen = {each.id: each.seen for each in known.mistakes}
+
+    def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
+        return {key: seen[answer.id].get(f"{key[0].value}/{key[1]}", "") for key in keys}
+
+    return answers, observe

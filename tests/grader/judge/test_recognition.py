@@ -1,0 +1,200 @@
+"""Known mistakes are recognized by what tests see of them, in a course and in its package."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from grader.course.mutants import WrongAnswer
+from grader.course.suite import SuiteTest
+from grader.judge.recognition import Key, alike, observation, recognize, told
+from grader.results import Cause, Outcome, TestResult, Visibility
+
+from ..builders import checked
+from ..cli.conftest import copy_course
+
+FORWARD: Key = (Visibility.HIDDEN, "test_forward")
+GRADIENT: Key = (Visibility.HIDDEN, "test_gradient")
+
+TESTS = [
+    SuiteTest(name, name, visibility, hint=f"the hint of {name}")
+    for visibility, name in (FORWARD, GRADIENT)
+]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ("got 1.2345678, expected 2", "got 1.2345671, expected 2", True),
+        ("got 1.2345678, expected 2", "got 1.2355678, expected 2", False),
+        ("at [0, 1]: got 1e-20", "at [0, 1]: got 3e-20", True),
+        ("at [0, 1]: got 1", "at [1, 0]: got 1", False),
+        ("1,234 of 2,000 differ", "1,234 of 2,000 differ", True),
+        ("The output is None.", "The output is a list.", False),
+        ("", "", False),
+    ],
+)
+def test_observations_are_alike_but_for_the_last_digits(left: str, right: str, same: bool) -> None:
+    assert alike(left, right) is same is alike(right, left)
+
+
+def test_an_exception_is_seen_without_the_line_and_what_is_not_allowed_not_at_all() -> None:
+    raised = "Your code raised TypeError: no len() (line {}, in {})."
+    seen = {observation(Outcome.ERROR, raised.format(*at)) for at in ((3, "forward"), (9, "_gate"))}
+    assert seen == {"Your code raised TypeError: no len()."}
+    assert observation(Outcome.FAILED, "aten::glu is not allowed", refused=True) == ""
+    assert observation(Outcome.TIMEOUT, "It took too long.") == ""
+
+
+def failed(key: Key, message: str) -> TestResult:
+    test = checked(key[1], Outcome.FAILED, visibility=key[0], message=message)
+    from msgspec.structs import replace
+
+    return replace(test, cause=Cause.VALUES)
+
+
+def wrong(id_: str, *tests: str) -> WrongAnswer:
+    return WrongAnswer(id_, id_, id_.encode(), mistake=f"the mistake {id_}", caught_by=tests)
+
+
+class Seen:
+    """What tests see of wrong answers, and which of them were run."""
+
+    def __init__(self, **messages: dict[Key, str]) -> None:
+        self.messages, self.run = messages, set[str]()
+
+    def __call__(self, answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, str]:
+        self.run.add(answer.id)
+        return {key: self.messages[answer.id].get(key, "") for key in keys}
+
+
+def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> None:
+    results = [failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")]
+    seen = Seen(
+        half={FORWARD: "got 1"},
+        whole={FORWARD: "got 1", GRADIENT: "got 2"},
+        other={FORWARD: "got 1", GRADIENT: "got 3"},
+    )
+    answers = [wrong("half", "test_forward"), wrong("other", "test_forward")]
+    answers.append(wrong("whole", "test_forward", "test_gradient"))
+    (found,) = recognize(results, answers, seen)
+    assert (found.answer.id, set(found.tests)) == ("whole", {FORWARD, GRADIENT})
+    for test in told(results, [found], TESTS):
+        sentence, message = test.message.split("\n")
+        assert sentence == "Your code does what this mistake does: the mistake whole."
+        assert message.startswith("got ")
+        assert (test.named, test.cause) == (sentence, Cause.MISTAKE)
+        assert test.hint == f"the hint of {test.name}"
+
+
+def test_two_mistakes_are_told_each_at_its_tests() -> None:
+    results = [failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")]
+    seen = Seen(a={FORWARD: "got 1"}, b={GRADIENT: "got 2"})
+    found = recognize(results, [wrong("a", "test_forward"), wrong("b", "test_gradient")], seen)
+    assert [each.answer.id for each in found] == ["a", "b"]
+
+
+def test_one_that_another_test_would_catch_is_not_run_nor_one_after_the_time() -> None:
+    results = [failed(FORWARD, "got 1"), checked("test_gradient", visibility=Visibility.HIDDEN)]
+    answers = [wrong("a", "test_forward", "test_gradient"), wrong("b", "test_forward")]
+    seen = Seen(b={FORWARD: "got 2"})
+    assert recognize(results, answers, seen) == []
+    assert seen.run == {"b"}
+    assert recognize(results, answers, (late := Seen()), seconds=-1) == []
+    assert late.run == set()
+
+
+def test_a_message_that_names_the_mistake_is_left_alone() -> None:
+    (test,) = results = [failed(FORWARD, "The bias is missing.")]
+    from msgspec.structs import replace
+
+    results = [replace(test, cause=Cause.MISTAKE)]
+    found = recognize(results, [wrong("a", "test_forward")], Seen(a={FORWARD: test.message}))
+    assert found
+    assert told(results, found, TESTS) == results
+
+
+# Of another build than the mutant, with the same mistake.
+SPLIT = '''"""Count the words of a text."""
+
+from collections import Counter
+
+
+def word_count(text: str) -> dict[str, int]:
+    return dict(Counter(text.split(" ")))
+
+
+def most_common(text: str, n: int) -> list[str]:
+    if n < 1:
+        raise ValueError(f"n is {n}, it must be at least 1")
+    counts = word_count(text.lower())
+    return sorted(counts, key=lambda word: (-counts[word], word))[:n]
+'''
+SENTENCE = "Your code does what this mistake does: keeps upper case, splits at blanks."
+
+
+def judged(course: Path, submission: Path) -> dict[str, str]:
+    """What the student of a word_count reads of hidden tests, by name."""
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "grader.cli",
+            "run",
+            "word_count",
+            "--json",
+            "-",
+            "--course",
+            course,
+            "--submission",
+            submission,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    (exercise,) = json.loads(run.stdout)["exercises"]
+    return {test["name"]: test["message"] for test in exercise["tests"]}
+
+
+def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_package(
+    tmp_path: Path,
+) -> None:
+    course = copy_course(tmp_path / "course")
+    mine = tmp_path / "mine.py"
+    mine.write_text(SPLIT, encoding="utf-8")
+    assert judged(course, mine)["test_random_texts"].startswith(SENTENCE)
+    package = tmp_path / "package.zip"
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "grader.cli",
+            "package",
+            "gradescope",
+            "-o",
+            package,
+            "--course",
+            course,
+            "--exercise",
+            "word_count",
+        ],
+        check=True,
+        timeout=300,
+        capture_output=True,
+    )
+    with zipfile.ZipFile(package) as archive:
+        archive.extract("course.pack", tmp_path)
+    pack = (tmp_path / "course.pack").read_bytes()
+    assert b"tests/observed/text/word_count.json" in pack
+    assert b"tests/wrong" not in pack
+    assert b"solutions/text" not in pack
+    assert judged(tmp_path / "course.pack", mine)["test_random_texts"].startswith(SENTENCE)
