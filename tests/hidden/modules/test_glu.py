@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -134,7 +133,6 @@ def test_forward(student: Student) -> None:
             output,
             gated(x, weight, bias),
             what=f"the output in {'training' if mode else 'evaluation'} mode",
-            mistakes=lambda: mistaken_outputs(x, weight.detach(), bias.detach()),
         )
 
 
@@ -144,20 +142,12 @@ def test_forward(student: Student) -> None:
 def test_current_values(student: Student) -> None:
     """The current values of weight and bias count, as an optimizer has changed them."""
     layer, x = student.module("GatedLinearUnit", 6, 5), torch.randn(4, 6)
-    for when in ("when the layer was made", "at an earlier call of forward"):
-        old = [tensor.detach().clone() for tensor in own_parameters(layer, 6, 5)]
+    for _ in range(2):
         weight, bias = randomize(layer, 6, 5)
-        kept = f"The output uses the values that {{}} had {when}: use self.{{}} in forward."
         assert_close(
             layer(x),
             gated(x, weight, bias),
             what="the output after weight and bias were changed",
-            mistakes=lambda: {
-                **mistaken_outputs(x, weight.detach(), bias.detach()),
-                kept.format("weight and bias", "weight and self.bias"): gated(x, old[0], old[1]),
-                kept.format("weight", "weight"): gated(x, old[0], bias),
-                kept.format("bias", "bias"): gated(x, weight, old[1]),
-            },
         )
 
 
@@ -214,11 +204,7 @@ def test_saturated_gates(student: Student) -> None:
         what, why = "the output for large gates", "exp overflows to inf there, and inf / inf is NaN"
         output = assert_tensor(layer(x), shape=(4, 8), dtype=dtype)
         laws.check_finite(output, what=what, why=why)
-        value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
-        clamped = {n: value * gate.clamp(-n, n).sigmoid() for n in (1, 5, 6, 10, 15, 20)}
-        told = "The gates are clamped to {}, so that none closes fully."
-        mistakes = {told.format(n): output for n, output in clamped.items()}
-        assert_close(output, gated(x, weight, bias), what=f"{what} in {dtype}", mistakes=mistakes)
+        assert_close(output, gated(x, weight, bias), what=f"{what} in {dtype}")
 
 
 @pytest.mark.points(3)
@@ -233,7 +219,7 @@ def test_gradient_of_x(student: Student) -> None:
     def formula(x: Tensor, cut: str = "") -> Tensor:
         return gated(x, weight.detach(), bias.detach(), cut)
 
-    laws.check_gradients(layer(x), {"x": x}, formula, mistakes=cuts(formula))
+    laws.check_gradients(layer(x), {"x": x}, formula)
 
 
 @pytest.mark.points(3)
@@ -245,7 +231,7 @@ def test_gradient_of_parameters(student: Student) -> None:
     layer, weight, bias = random_layer(student)
     x, leaves = torch.randn(4, 6), {"weight": weight, "bias": bias}
     formula = functools.partial(gated, x)
-    laws.check_gradients(layer(x), leaves, formula, mistakes=cuts(formula))
+    laws.check_gradients(layer(x), leaves, formula)
 
 
 @pytest.mark.points(2)
@@ -288,27 +274,9 @@ def test_forward_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("After backward, a parameter that the output depends on has a .grad.")
 def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
-    right = reached_by(LEARNING)
-    also = "A buffer (offset) is{} in the answer: only parameters count."
     check_answer(
         flow(student),
         LEARNING,
-        {
-            "Every parameter is True, those that forward does not use or detaches too: look at "
-            ".grad after the backward pass, not at requires_grad.": reached_by(NAMES),
-            "Every parameter is False: look at .grad after the backward pass, and before anything "
-            "clears it.": reached_by([]),
-            "The answer is inverted: True means that a gradient arrived.": reached_by(CUT_OFF),
-            also.format(""): {**right, "offset": False},
-            also.format(" True"): {**right, "offset": True},
-            "Only the module's own parameters are in the answer: named_parameters() also goes "
-            "into the submodules.": {"scale": True},
-            "Only the parameters that a gradient reaches are in the answer: the others belong "
-            "there too, as False.": dict.fromkeys(LEARNING, True),
-            "Only weights are in the answer: every named parameter belongs there.": {
-                name: reached for name, reached in right.items() if name.endswith("weight")
-            },
-        },
     )
 
 
@@ -319,15 +287,9 @@ def test_flow_tells_who_learns(student: Student) -> None:
 def test_flow_zero_gradient(student: Student) -> None:
     """A gradient that is all zeros is a gradient."""
     # With an input of zeros the weight of the first layer has a gradient of zeros.
-    ask = "ask whether .grad is None, not whether it is zero."
     check_answer(
         flow(student, torch.zeros(5, 4)),
         LEARNING,
-        {
-            f"A gradient of zeros counts as none in the answer: {ask}": reached_by(
-                [name for name in LEARNING if name != "body.0.weight"]
-            )
-        },
     )
 
 
@@ -341,23 +303,13 @@ def test_flow_stale_gradients(student: Student) -> None:
     x, seed = torch.randn(5, 4), new_seed()
     clean, seen = (flow(student, x, seed, stale=s).checked() for s in ([], NAMES))
     after = seen.gradients(0)
-    left = after["unused.weight"]
-    told = "Stale gradients counted: clear every .grad to None before the run."
-    if isinstance(left, Tensor) and not left.any():
-        told = "Stale gradients counted: set to zero, not cleared, and a zero gradient is not None."
-    check_answer(seen, LEARNING, {told: reached_by(NAMES)})
+    check_answer(seen, LEARNING)
     # Compared with what a clean module gets: whether that is right is another test.
     fresh = {name: g for name, g in clean.gradients(0).items() if isinstance(g, Tensor)}
-    added = "The fresh gradients are added to the old ones, which have to be cleared first."
-    back = "The old gradients are back on the module instead of the fresh ones."
     assert_close(
         {name: after[name] for name in fresh},
         fresh,
         what="the dict of the gradients left on a module with old gradients",
-        mistakes={
-            added: {name: gradient + STALE for name, gradient in fresh.items()},
-            back: {name: torch.full_like(gradient, STALE) for name, gradient in fresh.items()},
-        },
     )
 
 
@@ -367,15 +319,9 @@ def test_flow_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("A frozen parameter has no .grad after backward: leave requires_grad as it is.")
 def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
-    missing = "Frozen parameters are missing in the answer: they belong there, as False."
-    right = reached_by([name for name in LEARNING if name not in FROZEN])
     check_answer(
         flow(student, frozen=FROZEN),
         [name for name in LEARNING if name not in FROZEN],
-        {
-            "A frozen parameter is True in the answer.": reached_by(LEARNING),
-            missing: {name: reached for name, reached in right.items() if name not in FROZEN},
-        },
     )
 
 
@@ -390,9 +336,7 @@ def test_flow_all_frozen(student: Student) -> None:
         f"When all parameters are frozen, gradient_flow raised {str(seen.error)[:200]}: there is "
         "nothing to go backward through then, and that is an answer, not an error."
     )
-    empty = "If all are frozen the answer is {}: every name belongs there, as False."
-    thawed = {"Frozen parameters are True in the answer.": reached_by(LEARNING)}
-    check_answer(seen, [], {empty.format("empty"): {}, empty.format("None"): None, **thawed})
+    check_answer(seen, [])
 
 
 @pytest.mark.points(4)
@@ -403,11 +347,10 @@ def test_flow_all_frozen(student: Student) -> None:
 def test_flow_stale_frozen(student: Student) -> None:
     """The old gradient of a frozen parameter is cleared, too."""
     clear = "clear the gradients of the frozen parameters too"
-    told = f"The old gradients of frozen parameters counted: {clear}."
     for frozen in (FROZEN, NAMES):
         right = [name for name in LEARNING if name not in frozen]
         seen = flow(student, frozen=frozen, stale=NAMES)
-        check_answer(seen, right, {told: reached_by([*right, *frozen])})
+        check_answer(seen, right)
         left = [name for name in frozen if seen.gradients(0)[name] is not None]
         assert not left, f"Afterwards the frozen {left[0]} still has a .grad: {clear}, to None."
 
@@ -420,27 +363,10 @@ def test_flow_leaves_gradients(student: Student) -> None:
     x = torch.randn(5, 4)
     seen = flow(student, x).checked()
     after, right = seen.gradients(0), network_gradients(seen, x)
-    left = "The gradients left on the module are"
-    squares = f"{left} those of the sum of the squares, not of the plain sum."
-    factors = {
-        "zeros: cleared at the end?": 0.0,
-        "those of the output's mean, not of its sum.": 1 / (5 * 2),
-        "twice those of the sum: did backward run twice?": 2.0,
-    }
     assert_close(
         {name: after[name] for name in LEARNING},
         right,
         what="the dict of the gradients left on the module",
-        mistakes=lambda: {
-            "No gradient is left on the module: cleared, or never put there?": dict.fromkeys(right),
-            **{
-                f"{left} {told}": {name: gradient * factor for name, gradient in right.items()}
-                for told, factor in factors.items()
-            },
-            squares: network_gradients(seen, x, power=2),
-            f"{left} those for an input of ones.": network_gradients(seen, torch.ones_like(x)),
-            f"{left} those for the first row of x alone.": network_gradients(seen, x[:1]),
-        },
     )
 
 
@@ -476,7 +402,7 @@ def test_flow_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("Hand x to the module in the dtype in which it came.")
 def test_flow_float64(student: Student) -> None:
     """gradient_flow also works with a module and an x in float64."""
-    check_answer(flow(student, torch.randn(5, 4, dtype=torch.float64)), LEARNING, {})
+    check_answer(flow(student, torch.randn(5, 4, dtype=torch.float64)), LEARNING)
 
 
 # --- locally -------------------------------------------------------------------------------------
@@ -487,17 +413,6 @@ def gated(x: Tensor, weight: Tensor, bias: Tensor, cut: str = "") -> Tensor:
     value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
     value, gate = value.detach() if cut == "value" else value, torch.sigmoid(gate)
     return value * (gate.detach() if cut == "gate" else gate)
-
-
-def cuts(formula: Callable[..., Tensor]) -> dict[str, Callable[..., Tensor]]:
-    """The formula with its graph cut, by what to say of it."""
-    where = "something cuts the graph there (detach, .data, torch.no_grad())."
-    return {
-        f"The gradient does not flow through the {cut}: {where}": functools.partial(
-            formula, cut=cut
-        )
-        for cut in ("gate", "value")
-    }
 
 
 def new_size() -> int:
@@ -511,21 +426,10 @@ def shapes(rows: int, in_features: int) -> dict[str, list[int]]:
 
 def layer_parameters(layer: nn.Module, n: int, m: int, call: str = "") -> list[Tensor]:
     """The weight and bias of a layer of n in_features and m out_features, with a look at both."""
-    none, twice = "None means in_features // 2", "they need twice as many, for value and gate."
     parameters = laws.check_parameters(
         layer,
         shapes(2 * m, n),
         call=call or f"GatedLinearUnit({n}, {m})",
-        mistakes={
-            "out_features is ignored: it has to decide the number of rows.": shapes(n // 2 * 2, n),
-            f"The layer keeps the number of features: {none}, not in_features.": shapes(2 * n, n),
-            f"The layer doubles the number of features: {none}.": shapes(4 * n, n),
-            f"weight and bias have out_features rows; {twice}": shapes(m, n),
-            "bias has only out_features entries; the gate needs its half too.": {
-                **shapes(2 * m, n),
-                "bias": [m],
-            },
-        },
     )
     for name, tensor in zip(("weight", "bias"), parameters, strict=True):
         assert_tensor(tensor, dtype=torch.float32, what=f"the {name} of a new layer")
@@ -581,69 +485,6 @@ def check_split(output: Any, x: Tensor) -> None:
     assert shape[-1:] != [10], f"{told} not split along its last dimension."
 
 
-def mistaken_outputs(x: Tensor, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
-    """What the usual misconceptions give for x (batch, in_features), by what to say of each."""
-    projected = F.linear(x, weight, bias)
-    value, gate = projected.chunk(2, dim=-1)
-    even, odd = projected[..., ::2], projected[..., 1::2]
-    v, g = F.linear(x, weight).chunk(2, dim=-1)
-    v_bias, g_bias = bias.chunk(2)
-    opened, sigmoid = gate.sigmoid(), torch.sigmoid
-    halves = "value and gate are the two halves, not every other feature"
-    first = "the gate is on the first half, it belongs on the second"
-    kin = {"silu": "SwiGLU, ", "relu": "ReGLU, ", "gelu": "GEGLU, "}
-    names = [*kin, "tanh", "softplus", "hardsigmoid", "logsigmoid"]
-    functions: dict[str, Any] = {name: getattr(F, name) for name in names}
-    functions["exp"] = torch.exp
-    functions["softmax over the features, "] = lambda x: x.softmax(-1)
-    functions["softmax over the batch, "] = lambda x: x.softmax(0)
-    formulas = [
-        ("sigmoid(value) * gate", sigmoid(value) * gate, first),
-        ("value * gate", value * gate, "the gate has no sigmoid"),
-        ("sigmoid(value) * sigmoid(gate)", sigmoid(value) * opened, "the value stays linear"),
-        ("silu(value) * gate", F.silu(value) * gate, "SwiGLU, and on the first half"),
-        ("silu(value)", F.silu(value), "the value is gated by itself"),
-        ("silu(gate)", F.silu(gate), "the gate is gated by itself"),
-        ("value * (gate > 0)", value * (gate > 0), "the gate is a sigmoid, which opens smoothly"),
-        ("value * (1 - sigmoid(gate))", value * (1 - opened), "the gate is the wrong way around"),
-        ("sigmoid(value * gate)", sigmoid(value * gate), "only the gate goes through the sigmoid"),
-        ("value * sigmoid(sigmoid(gate))", value * opened.sigmoid(), "one sigmoid is enough"),
-        ("value * sigmoid(gate + 1)", value * sigmoid(gate + 1), "nothing is added to the gate"),
-        ("value + sigmoid(gate)", value + opened, "the gate multiplies"),
-        ("value + value * sigmoid(gate)", value + value * opened, "nothing is added"),
-        ("2 * value * sigmoid(gate)", 2 * value * opened, "no factor belongs there"),
-        ("the value alone", value, "the gate is missing"),
-        ("sigmoid(gate) alone", opened, "the value is missing"),
-        ("that of an interleaved split", even * sigmoid(odd), halves),
-        ("that of an interleaved split, gate first", odd * sigmoid(even), halves),
-        ("that of a weight reshaped", gated(x, weight.reshape(6, -1).T, bias), "use weight.T"),
-    ]
-    for name, f in functions.items():
-        plain = f"{kin.get(name, '')}the gate here is a plain sigmoid"
-        formulas.append((f"value * {name}(gate)", value * f(gate), plain))
-        formulas.append(
-            (f"{name}(value) * sigmoid(gate)", f(value) * opened, "the value stays linear")
-        )
-    biases = [
-        ("without a bias", v * sigmoid(g)),
-        ("if the bias is added after the gating", v * sigmoid(g) + v_bias),
-        ("if the gate's bias is added after the gating", v * sigmoid(g) + g_bias),
-        ("with a bias on the value only", value * sigmoid(g)),
-        ("with a bias on the gate only", v * opened),
-        ("if the value's bias is added after the gating", v * opened + v_bias),
-        ("if the gate's bias is added after the sigmoid", value * (sigmoid(g) + g_bias)),
-        ("if the halves of the bias are swapped", (v + g_bias) * sigmoid(g + v_bias)),
-        ("if both halves get the value's bias", value * sigmoid(g + v_bias)),
-        ("if the bias is added twice", (value + v_bias) * sigmoid(gate + g_bias)),
-        ("if the bias is subtracted", (v - v_bias) * sigmoid(g - g_bias)),
-    ]
-    belongs = "bias belongs to the projection, both halves of it, before the split."
-    return {
-        **{f"Your output equals {name}: {why}.": output for name, output, why in formulas},
-        **{f"Your output is what comes out {how}: {belongs}": output for how, output in biases},
-    }
-
-
 # The parameters that a Network's output depends on.
 NETWORK = {
     "body.0.weight": (3, 4),
@@ -657,7 +498,7 @@ NETWORK = {
 }
 
 
-def network_gradients(seen: laws.Observation, x: Tensor, power: int = 1) -> dict[str, Tensor]:
+def network_gradients(seen: laws.Observation, x: Tensor) -> dict[str, Tensor]:
     """The gradients of the sum of the Network's output (batch, 2), or of a power of it, by name."""
     values = {
         name: assert_tensor(
@@ -668,7 +509,7 @@ def network_gradients(seen: laws.Observation, x: Tensor, power: int = 1) -> dict
     hidden = torch.tanh(F.linear(x, values["body.0.weight"], values["body.0.bias"]))
     hidden = hidden + F.linear(x, values["cut.weight"], values["cut.bias"]).detach()
     output = F.linear(hidden, values["head.weight"], values["head.bias"]) * values["scale"]
-    total = ((output + values["offset"]) ** power).sum()
+    total = (output + values["offset"]).sum()
     gradients = torch.autograd.grad(total, [values[name] for name in LEARNING])
     return dict(zip(LEARNING, gradients, strict=True))
 
@@ -691,9 +532,7 @@ def reached_by(names: list[str]) -> dict[str, bool]:
     return {name: name in names for name in NAMES}
 
 
-def check_answer(seen: laws.Observation, right: list[str], mistakes: dict[str, Any]) -> None:
+def check_answer(seen: laws.Observation, right: list[str]) -> None:
     """The answer is True for the names in `right` and False for all others, in any order."""
     what = "the answer of gradient_flow"
-    assert_equal(
-        seen.checked().value, reached_by(right), what=what, mistakes=mistakes, ordered=False
-    )
+    assert_equal(seen.checked().value, reached_by(right), what=what, ordered=False)

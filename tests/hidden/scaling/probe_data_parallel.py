@@ -370,7 +370,7 @@ class _Watch:
         """Read the fake clock: it moves by this rank's own ticks."""
         rank = dist.get_rank() if dist.is_initialized() else 0
         ticks = self.ticks[rank % len(self.ticks)]
-        # Beyond the promised readings it goes on, by steps that fit nothing.
+        # Beyond the expected readings it goes on, by steps that fit nothing.
         tick = ticks[self.readings] if self.readings < len(ticks) else 1000.0 + self.readings
         self.now += tick
         model = self.model if isinstance(self.model, nn.Module) else None

@@ -53,22 +53,15 @@ def test_gradient_norm(student: Student) -> None:
     for dtype, rtol, atol in [(torch.float64, None, None), (torch.float32, 1.3e-6, 1e-5)]:
         given, values = ([[torch.randn(n, dtype=dtype) for n in m] for m in shapes] for _ in "gv")
         answers = [norm(student, v, g) for v, g in zip(values, given, strict=True)]
-        mistakes = {told: [measure(g) for g in given] for told, measure in WRONG_NORMS.items()}
-        mistakes["Your norm is that of the parameters themselves, not of their .grad."] = [
-            norm_of(v) for v in values
-        ]
         what = f"the list of norms ({str(dtype).removeprefix('torch.')} gradients)"
         right = [norm_of(g) for g in given]
-        assert_close(answers, right, what=what, mistakes=mistakes, rtol=rtol, atol=atol)
+        assert_close(answers, right, what=what, rtol=rtol, atol=atol)
     # Their squares are beyond float32, and within float64.
     huge = torch.randn(4, dtype=torch.float64) * 1e25
     assert_close(
         norm(student, [torch.ones(4).double()], [huge]),
         norm_of([huge]),
         what="the norm of float64 gradients of about 1e25",
-        mistakes={
-            "The norm is infinite: the gradients are turned into float32, keep their dtype.": INF
-        },
     )
 
 
@@ -94,7 +87,6 @@ def norms_of(tensors: list[Tensor]) -> list[float]:
     return [norm_of([tensor]) for tensor in tensors]
 
 
-LARGEST = "The norm is the largest norm of any one parameter."
 WRONG_NORMS: dict[str, Callable[[list[Tensor]], float]] = {
     f"Your norm is {told}.": measure
     for told, measure in {
@@ -142,16 +134,6 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
         norm(student, [value.double() for value in values], [first, None, last]),
         norm_of([first, last]),
         what="the norm of three gradients of which the second is None",
-        mistakes=lambda: {
-            "The norm ends at the first parameter without a gradient: go on behind it.": (
-                norm_of([first])
-            ),
-            LARGEST: norm_of([last]),
-            "The norm is 0.0 as soon as one gradient is None: only that one adds nothing.": 0.0,
-            "A gradient that is None counts as one full of ones.": (
-                norm_of([first, torch.ones(3), last])
-            ),
-        },
     )
     of_none = norm(student, values, [None, None, None])
     assert_close(of_none, 0.0, what="the norm of three gradients that are all None")
@@ -162,10 +144,6 @@ def test_gradient_norm_of_missing_gradients(student: Student) -> None:
         what="the norm of parameters that are frozen and still have gradients",
         rtol=1.3e-6,
         atol=1e-5,
-        mistakes={
-            "The gradients of frozen parameters are left out: ask whether .grad is None, not "
-            "whether requires_grad is True.": 0.0,
-        },
     )
 
 
@@ -187,13 +165,6 @@ def test_gradient_norm_of_a_generator(student: Student) -> None:
         answer,
         norm_of(gradients),
         what="the norm of parameters from a generator",
-        mistakes=lambda: {
-            "With a generator your norm is 0.0: it was iterated before, and is used up then. "
-            "Iterate it once, or make a list of it first.": 0.0,
-            "With a generator the first parameter is lost: it was taken out before the sum "
-            "begins. Make a list of the generator first.": norm_of(gradients[1:]),
-            LARGEST: norm_of(gradients[:1]),
-        },
     )
 
 
@@ -233,57 +204,30 @@ def test_gradient_norm_non_finite(student: Student) -> None:
 def test_gradient_norm_changes_nothing(student: Student) -> None:
     """The gradients stay as they are, also where they are None, infinite or NaN."""
     first, last = torch.randn(3, 2).double() + 3, torch.randn(2).double() + 3
-    length = norm_of([first, last])
     values = [torch.ones(3, 2).double(), torch.ones(3).double(), torch.ones(2).double()]
-    changed = "The gradients have changed: they are"
     check_gradients_stay(
         student,
         values,
         [first, None, last],
         "the list of gradients after gradient_norm",
-        {
-            "A gradient that was None is not None any more: it was filled with zeros.": [
-                first,
-                torch.zeros(3).double(),
-                last,
-            ],
-            f"{changed} squared in place.": [first**2, None, last**2],
-            f"{changed} cleared.": [None, None, None],
-            f"{changed} set to zero.": [first * 0, None, last * 0],
-            f"{changed} clipped to norm 1 by clip_grad_norm_.": [
-                first / (length + 1e-6),
-                None,
-                last / (length + 1e-6),
-            ],
-        },
     )
     for bad in (INF, NAN):
         spoiled, sound = torch.tensor([1.0, bad]), torch.tensor([2.0, 3.0])
-        replaced = "Elements that are not finite are {} in the gradients themselves."
         check_gradients_stay(
             student,
             [torch.ones(2)] * 2,
             [spoiled, sound],
             f"the list of gradients [1, {bad}] and [2, 3] after gradient_norm",
-            {
-                "All gradients are NaN after gradient_norm, where one element was not finite: "
-                "clip_grad_norm_ multiplies by max_norm / norm, even with an infinite max_norm.": [
-                    spoiled * NAN,
-                    sound * NAN,
-                ],
-                replaced.format("replaced"): [spoiled.nan_to_num(), sound],
-                replaced.format("set to 0"): [spoiled.nan_to_num(0.0, 0.0, 0.0), sound],
-            },
         )
 
 
 def check_gradients_stay(
-    student: Student, values: list[Tensor], gradients: list[Any], what: str, mistakes: Any
+    student: Student, values: list[Tensor], gradients: list[Any], what: str
 ) -> None:
     seen = laws.observe(student, "gradient_norm", parameters(student, values, gradients))
     left = entry(seen.checked().after(0), "items", kind=list)
     after = [entry(fact, "grad", default=None) for fact in left]
-    assert_close(after, gradients, what=what, mistakes=mistakes)
+    assert_close(after, gradients, what=what)
 
 
 # --- initialize ----------------------------------------------------------------------------------
@@ -365,17 +309,12 @@ def test_initialize_every_linear(student: Student) -> None:
 def test_initialize_the_model_itself(student: Student) -> None:
     """A model that is itself an nn.Linear is initialized."""
     seen = initialize(student, "linear", "ones").checked()
-    before, after = values_of(seen, ["weight", "bias"])
+    _before, after = values_of(seen, ["weight", "bias"])
     right = {"weight": torch.ones(3, 4), "bias": torch.zeros(3)}
-    itself = "A model that is itself an nn.Linear is unchanged: only what is in it was looked at."
     assert_close(
         after,
         right,
         what='the dict of parameters of an nn.Linear after initialize(linear, "ones")',
-        mistakes={
-            itself: before,
-            "The bias is unchanged, it should be zero.": {**right, "bias": before["bias"]},
-        },
     )
 
 
@@ -392,10 +331,6 @@ def test_initialize_subclasses(student: Student) -> None:
         after,
         {name: torch.ones_like(before[name]) for name in names},
         what='the dict of weights of subclasses of nn.Linear after the scheme "ones"',
-        mistakes=lambda: {
-            "The weights of subclasses of nn.Linear are unchanged: a subclass is an nn.Linear, "
-            "too, which isinstance sees and type() == does not.": before,
-        },
     )
 
 
@@ -412,11 +347,6 @@ def test_initialize_biases(student: Student) -> None:
             after,
             {name: torch.zeros_like(before[name]) for name in names},
             what=f'the dict of biases after the scheme "{scheme}"',
-            mistakes=lambda: {
-                f'The biases are unchanged after initialize(model, "{scheme}").': before,
-                "The biases are filled with ones: only the weights follow the scheme, a bias is "
-                "zero.": {name: torch.ones_like(before[name]) for name in names},
-            },
         )
     why, where = "The bias of such a layer is None; skip it.", "With nn.Linear(..., bias=False)"
     with explained((AttributeError, TypeError, ValueError), why, where):
@@ -427,10 +357,6 @@ def test_initialize_biases(student: Student) -> None:
         after,
         right,
         what="the dict of parameters of a model whose first linear layer has no bias",
-        mistakes={
-            "The weight of a linear layer without a bias is unchanged: it is initialized whether "
-            "there is a bias or not.": {**right, "0.weight": before["0.weight"]},
-        },
     )
 
 
@@ -686,7 +612,7 @@ def trained(
     slip: str = "",
     measure: Callable[[list[Tensor]], float] = norm_of,
 ) -> tuple[Tensor, State]:
-    """Train as promised, or with a slip: the norms `(epochs, batches)` and the final state.
+    """Train as expected, or with a slip: the norms `(epochs, batches)` and the final state.
 
     By hand and without torch.optim, whose import takes longer than all of the tests together.
     """
@@ -793,30 +719,18 @@ def state_after(seen: laws.Observation) -> dict[str, Any]:
     return {name: entry(facts, name, "values", default=None) for name in sorted(facts, key=str)}
 
 
-# Slips of training, by what to say of them.
-SLIPS = {
-    "Your gradients accumulate from batch to batch: clear them before each backward pass.": (
-        "accumulates"
-    ),
-    "Your gradients accumulate within an epoch: clear them for each batch, not once an epoch.": (
-        "accumulates within an epoch"
-    ),
-    "The gradients are clipped to norm 1 before the step: only watch them.": "clips",
-    "The optimizer steps once an epoch: it should for each batch.": "steps once an epoch",
-    "The loss gets its arguments in the wrong order: it is loss_fn(outputs, targets).": "swaps",
-    "The loss is divided by the number of batches.": "divides",
-    "The loss is multiplied by the size of the batch.": "multiplies",
-    "The optimizer steps twice for each batch.": "steps twice",
-    "The last batch of each epoch is left out.": "leaves out the last batch",
-}
-# And those that only the norms show.
-SLIPS_OF_NORMS = {
-    "Each norm is that of the batch before: take it after this batch's backward pass.": (
-        "shows the batch before"
-    ),
-    "The norms are those of gradients clipped to norm 1: only watch them.": "clips first",
-    "Your norms are the values of the loss.": "records the loss",
-}
+# Slips of training that later tests take for right: they cost points once.
+SLIPS = (
+    "accumulates",
+    "accumulates within an epoch",
+    "clips",
+    "steps once an epoch",
+    "swaps",
+    "divides",
+    "multiplies",
+    "steps twice",
+    "leaves out the last batch",
+)
 
 
 def own_training(student: Student) -> dict[str, Any]:
@@ -836,7 +750,7 @@ def observed_training(student: Student) -> dict[str, Any]:
         right = trained("plain", state, [batches] * 2, slip=slip)[1]
         return all(alike(final.get(name), right[name]) for name in right)
 
-    slip = next(filter(fits, SLIPS.values()), "") if not fits("") else ""
+    slip = next(filter(fits, SLIPS), "") if not fits("") else ""
     return {"slip": slip, "measure": own_measure(student, state, batches, seen.value, slip)}
 
 
@@ -880,43 +794,10 @@ def test_norms_of_every_batch(student: Student) -> None:
         return trained("plain", state, [batches] * 3, measure=measure, **options)[0]
 
     expected = norms_with()
-    one = "There is one norm an epoch, {}; promised is one for each batch."
     assert_close(
         norms,
         expected,
         what="the tensor of norms of three epochs with two batches",
-        mistakes=lambda: {
-            **{
-                told: functools.partial(norms_with, slip=slip)
-                for told, slip in {**SLIPS, **SLIPS_OF_NORMS}.items()
-            },
-            "All norms are 0: the norm is taken before the backward pass, or after the gradients "
-            "were cleared.": torch.zeros_like(expected),
-            one.format("the mean over its batches"): expected.mean(dim=1),
-            one.format("the sum over its batches"): expected.sum(dim=1),
-            one.format("that of its last batch"): expected[:, -1],
-            "Every norm of an epoch is that of its last batch: record one for each batch.": (
-                expected[:, -1:].expand_as(expected)
-            ),
-            "Your norms are a running mean over the batches of the epoch so far.": (
-                expected.cumsum(dim=1) / torch.arange(1, 3)
-            ),
-            "Your norms are a running sum over the batches of the epoch so far.": (
-                expected.cumsum(dim=1)
-            ),
-            "Your norms are the transpose: epochs are the rows, batches the columns.": expected.T,
-            "The model never learns: the norms are those of its first parameters in every epoch. "
-            "Is there a step of the optimizer, and does it hold this model's parameters?": (
-                lambda: norms_with(lr=0.0)
-            ),
-            "The model never learns, and its gradients accumulate: does the optimizer hold the "
-            "parameters of the model that is trained, or those of a copy?": (
-                lambda: norms_with(lr=0.0, slip="accumulates")
-            ),
-            "After the first epoch all norms are 0: the loader has to be iterated again in each "
-            "epoch, an iterator is used up after one.": first_rows(expected, 1),
-            "The norms of the last epoch are 0: is it one epoch too few?": first_rows(expected, 2),
-        },
     )
     single, singles = new_state("plain", torch.float32), new_batches(2, torch.float32)
     assert_close(
@@ -938,11 +819,6 @@ def check_trains(seen: laws.Observation, state: State) -> None:
     )
 
 
-def first_rows(norms: Tensor, count: int) -> Tensor:
-    """The norms with zeros behind the first rows."""
-    return torch.cat([norms[:count], torch.zeros_like(norms[count:])])
-
-
 @pytest.mark.points(3)
 @pytest.mark.place("train_with_monitor")
 @pytest.mark.hint(
@@ -953,21 +829,13 @@ def test_training(student: Student) -> None:
     state, batches = new_state("plain"), new_batches(3)
     seen = train(student, "plain", state, [batches], 2, momentum=0.9)
 
-    def state_with(epochs: int = 2, momentum: float = 0.9, slip: str = "") -> State:
-        return trained("plain", state, [batches] * epochs, momentum=momentum, slip=slip)[1]
+    def state_with() -> State:
+        return trained("plain", state, [batches] * 2, momentum=0.9, slip="")[1]
 
     assert_close(
         state_after(seen),
         state_with(),
         what="the state dict of the model after training",
-        mistakes=lambda: {
-            "The model is untrained afterwards: its parameters are those from before. Is a copy "
-            "trained, or does the optimizer never step?": state,
-            **{told: functools.partial(state_with, slip=slip) for told, slip in SLIPS.items()},
-            "The model is trained without the momentum of the given optimizer: use the optimizer "
-            "that you get.": lambda: state_with(momentum=0.0),
-            "The model is trained for one epoch only.": lambda: state_with(epochs=1),
-        },
     )
 
 
@@ -983,11 +851,6 @@ def test_train_mode(student: Student) -> None:
         state_after(train(student, "batch", state, [batches], 2, training=False)),
         trained("batch", state, passes)[1],
         what="the state dict of a model with batch normalization after training",
-        mistakes={
-            "The model is trained in eval mode: call model.train() first.": (
-                lambda: trained("batch", state, passes, training=False)[1]
-            ),
-        },
     )
 
 
@@ -1018,7 +881,6 @@ def test_norms_before_the_step(student: Student) -> None:
         train(student, "plain", state, [batches], 2, optimizer="Fading").value,
         norms,
         what="the tensor of norms with an optimizer that halves the gradients as it steps",
-        mistakes={"The norm is taken after the step: take it before.": norms / 2},
     )
 
 
@@ -1030,19 +892,10 @@ def test_stale_gradients(student: Student) -> None:
     state, batches = new_state("plain"), new_batches(2)
     measured = functools.partial(trained, "plain", measure=own_training(student)["measure"])
 
-    def counted() -> Tensor:
-        """The norms where the first gradient is added to a stale one, and the others are not."""
-        first, between = measured(state, [batches[:1]], stale=STALE, slip="accumulates")
-        return torch.cat([first, measured(between, [batches[1:]])[0]], dim=1)
-
     assert_close(
         train(student, "plain", state, [batches], 1, stale=STALE).value,
         measured(state, [batches])[0],
         what="the tensor of norms of a model that had gradients before",
-        mistakes={
-            "Gradients from before the training count in the norm of the first batch: clear them "
-            "before each backward pass.": counted,
-        },
     )
 
 
@@ -1057,16 +910,12 @@ def test_parameters_outside_the_optimizer(student: Student) -> None:
     loss = loss_of(network(batches[0][0]), batches[0][1])
     gradients = list(torch.autograd.grad(loss, list(network.parameters())))
     measure = own_training(student)["measure"]
-    everything, held = (torch.tensor([[measure(g)]]).double() for g in (gradients, gradients[2:]))
+    everything, _held = (torch.tensor([[measure(g)]]).double() for g in (gradients, gradients[2:]))
     assert_close(
         train(student, "plain", state, [batches], 1, held="2.").value,
         everything,
         what="the norm with an optimizer that holds the last layer only",
         rtol=1e-6,
-        mistakes={
-            "The norm is over the parameters that the optimizer holds: it is promised over all "
-            "of the model's.": held,
-        },
     )
 
 
@@ -1083,52 +932,20 @@ def test_non_finite_norms(student: Student) -> None:
     batches = [(torch.tensor(column).double()[:, None], targets) for column in inputs]
     seen = train(student, "line", state, [batches], 2, optimizer="Robust")
 
-    def robust(slip: str = "") -> tuple[Tensor, State]:
-        return trained("line", state, [batches] * 2, rule="robust", slip=slip)
+    def robust() -> tuple[Tensor, State]:
+        return trained("line", state, [batches] * 2, rule="robust", slip="")
 
     expected, final = robust()
-    no_step = "The optimizer's step is left out where the norm is not finite: let it step."
-    recorded = "A norm that is not finite is not recorded as it is, but as"
     assert_close(
         seen.value,
         expected,
         what="the tensor of norms with infinite and NaN inputs",
-        mistakes=lambda: {
-            no_step: robust("skips")[0],
-            "A batch whose loss or norm is not finite is left out: record its norm, and let the "
-            "optimizer step.": robust("skips entirely")[0],
-            "Training does not go on after the first norm that is not finite.": ended(expected),
-            "Training goes on with the next epoch after a norm that is not finite.": (
-                broken_off(state, batches)
-            ),
-            f"{recorded} 0.": expected.nan_to_num(0.0, 0.0, 0.0),
-            f"{recorded} a large number.": expected.nan_to_num(),
-            "An infinite norm is recorded as NaN.": expected.where(expected.isfinite(), NAN),
-        },
     )
     assert_close(
         state_after(seen),
         final,
         what="the state dict after training with infinite and NaN inputs",
-        mistakes={no_step: lambda: robust("skips")[1]},
     )
-
-
-def ended(norms: Tensor) -> Tensor:
-    """The norms with zeros behind the first one that is not finite."""
-    flat_norms = norms.flatten().clone()
-    flat_norms[int((~flat_norms.isfinite()).nonzero()[0]) + 1 :] = 0.0
-    return flat_norms.view_as(norms)
-
-
-def broken_off(state: State, batches: list[Batch]) -> Tensor:
-    """The norms where each epoch ends, without a step, at the first one that is not finite."""
-    rows = torch.zeros(2, len(batches), dtype=torch.float64)
-    for epoch in range(2):
-        norms, _ = trained("line", state, [batches[:2]], rule="robust", slip="skips")
-        _, state = trained("line", state, [batches[:1]], rule="robust")
-        rows[epoch, :2] = norms[0]
-    return rows
 
 
 @pytest.mark.place("train_with_monitor")
@@ -1153,10 +970,6 @@ def test_new_pass_each_epoch(student: Student) -> None:
         state_after(train(student, "linear", state, orders, 2, momentum=0.9)),
         trained("linear", state, orders, momentum=0.9)[1],
         what="the state dict after two epochs with a loader that shuffles",
-        mistakes={
-            "The batches of the first epoch are used again in the second one: iterate the loader "
-            "anew in each epoch.": lambda: trained("linear", state, [batches] * 2, momentum=0.9)[1],
-        },
     )
 
 
@@ -1193,16 +1006,10 @@ def test_compare_schemes(student: Student) -> None:
     assert isinstance(result, dict), (
         f"compare_initializations should return a dict, yours returned {kind}."
     )
-    order = "The schemes are in {} order, promised is the order of SCHEMES."
     assert_equal(
         list(result),
         SCHEMES,
         what="the list of keys of compare_initializations",
-        mistakes={
-            order.format("alphabetical"): sorted(SCHEMES),
-            order.format("reverse"): SCHEMES[::-1],
-            'The last scheme is missing, "ones".': SCHEMES[:-1],
-        },
     )
 
 
@@ -1219,60 +1026,15 @@ def test_compare_initializations(student: Student) -> None:
     result = compare(student, "linear", batches, lr=0.03, epochs=2, seed=3).value
     own = own_training(student)
 
-    def norms_with(start: State = ONES, lr: float = 0.03, **options: Any) -> Tensor:
-        return trained("linear", start, [batches] * 2, lr=lr, **{**own, **options})[0]
-
-    def other(**options: Any) -> Callable[[], Tensor]:
-        return lambda: norms_with(**options).mean(dim=1)
+    def norms_with(start: State = ONES, **options: Any) -> Tensor:
+        return trained("linear", start, [batches] * 2, lr=0.03, **{**own, **options})[0]
 
     norms = norms_with()
-    each, plain = "Each norm is {}, promised is the mean.", "promised is plain SGD."
     assert_close(
         entry(result, "ones", default=None),
         norms.mean(dim=1),
         what='the tensor for "ones"',
-        mistakes=lambda: {
-            "The norms of an epoch are summed, promised is their mean.": norms.sum(dim=1),
-            "The mean is over the epochs; it should be over the batches of each epoch.": (
-                norms.mean(dim=0)
-            ),
-            "The norms of all batches are returned; promised is their mean in each epoch.": norms,
-            "The mean is over all epochs and batches, promised is one an epoch.": norms.mean(),
-            each.format("that of the last batch of the epoch"): norms[:, -1],
-            each.format("that of the first batch of the epoch"): norms[:, 0],
-            each.format("the largest of the epoch"): norms.amax(dim=1),
-            each.format("the smallest of the epoch"): norms.amin(dim=1),
-            each.format("the median of the epoch"): norms.median(dim=1).values,
-            each.format("the L2 norm of those of the epoch"): norms.norm(dim=1),
-            f"The models are trained with Adam, {plain}": other(rule="adam"),
-            f"The models are trained with momentum, {plain}": other(momentum=0.9),
-            **{
-                f"The models are trained with a weight decay of {decay:g}, {plain}": (
-                    other(decay=decay)
-                )
-                for decay in (1e-4, 0.01)
-            },
-            **{
-                f"The learning rate is always {lr:g}: use the argument lr.": other(lr=lr)
-                for lr in (0.01, 0.1, 0.001)
-            },
-            "The models never learn: does the optimizer hold the parameters of the model that is "
-            "trained?": other(lr=0.0),
-            "The models never learn, and their gradients accumulate: does the optimizer hold the "
-            "parameters of the model that is trained, or those of a copy?": (
-                other(lr=0.0, slip="accumulates")
-            ),
-            "The gradients accumulate from batch to batch.": other(slip="accumulates"),
-            "The models are not initialized: they start as they are built.": (
-                other(start=seeded_state("linear", 3))
-            ),
-        },
     )
-
-
-def seeded_state(model: str, seed: int) -> State:
-    torch.manual_seed(seed)
-    return dict(MODELS[model]().double().state_dict())
 
 
 @pytest.mark.points(4)
@@ -1286,18 +1048,10 @@ def test_compare_seeds_each_scheme(student: Student) -> None:
 
     own = own_training(student)
 
-    def of_flow(flow: str) -> list[Tensor]:
-        return means(starting(flow, seen.seed), batches, own)
-
     assert_close(
         [entry(seen.value, scheme, default=None) for scheme in SCHEMES],
         means([state for state, _ in starts(student, "scaled", 5)], batches, own),
         what="the list of the tensors of all schemes",
-        mistakes=lambda: {
-            **{told: functools.partial(of_flow, flow) for told, flow in WRONG_FLOWS.items()},
-            "There is no new model for each scheme: the model of the scheme before is initialized "
-            "and trained again.": lambda: reused(batches, own),
-        },
     )
 
 
@@ -1338,29 +1092,11 @@ def test_compare_shuffled_loader(student: Student) -> None:
         return rows
 
     orders = [order for _, order in begun]
-    again = (
-        "The batches of one pass are used again: hand the loader on as it is, for a new pass in "
-        "each epoch."
-    )
     assert_close(
         [entry(seen.value, scheme, default=None) for scheme in SCHEMES],
         means_of(orders),
         what="the list of the tensors of all schemes, with a loader that shuffles",
-        mistakes=lambda: {
-            "torch is seeded again between initializing and training: seed once for each scheme, "
-            "first.": means_of([permutations(5)] * 3),
-            again: means_of([permutations(seen.seed)[:1] * 2] * 3),
-            f"{again} (Here it is one pass for each scheme.)": (
-                means_of([order[:1] * 2 for order in orders])
-            ),
-        },
     )
-
-
-def permutations(seed: int) -> list[list[int]]:
-    """The orders of five batches in the first two passes after this seed."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randperm(5, generator=generator).tolist() for _ in range(2)]
 
 
 def means(states: list[State], batches: list[Batch], own: dict[str, Any]) -> list[Tensor]:
@@ -1370,24 +1106,6 @@ def means(states: list[State], batches: list[Batch], own: dict[str, Any]) -> lis
 
 
 # What is done for each of the three schemes, in which order (see `starting`).
-WRONG_FLOWS = {
-    "Nothing is seeded: the result depends on the random state of the caller.": "bi bi bi",
-    "torch is seeded once, before all schemes: seed it anew for each one.": "sbi bi bi",
-    "torch is seeded after the model is built: seed first.": "bsi bsi bsi",
-    "torch is seeded after the model is initialized: seed first.": "bis bis bis",
-    "torch is seeded again between building and initializing: seed once for each scheme, first, "
-    "and build each model anew.": "sbsi sbsi sbsi",
-    "The model is built once and copied for each scheme, and torch is seeded once: seed, then "
-    "build, for each one.": "sbi ci ci",
-    "The model is built once and copied for each scheme: seed, then build, for each one.": (
-        "sbi sci sci"
-    ),
-    "The seed is always 0: use the argument seed.": "zbi zbi zbi",
-    "The seed is always 42: use the argument seed.": "fbi fbi fbi",
-    "Each scheme has a seed of its own (seed, seed + 1, ...): begin each one with seed.": (
-        "sbi tbi ubi"
-    ),
-}
 SEEDS = {"s": 5, "t": 6, "u": 7, "z": 0, "f": 42}
 
 
@@ -1427,21 +1145,6 @@ def fill(linear: nn.Module, scheme: str) -> None:
     nn.init.zeros_(linear.bias)
 
 
-def reused(batches: list[Batch], own: dict[str, Any]) -> list[Tensor]:
-    """The mean norms where one model goes through all schemes."""
-    torch.manual_seed(5)
-    network = Scaled().double()
-    rows = []
-    for scheme in SCHEMES:
-        torch.manual_seed(5)
-        fill(network.linear, scheme)
-        state = copied(network)
-        norms, after = trained("scaled", state, [batches] * 2, lr=0.02, **own)
-        network.load_state_dict(after)
-        rows.append(norms.mean(dim=1))
-    return rows
-
-
 @pytest.mark.requires("test_compare_seeds_each_scheme")
 @pytest.mark.place("compare_initializations")
 @pytest.mark.hint("lr=0.01, epochs=50, seed=0, as in the stub.")
@@ -1460,43 +1163,25 @@ def test_compare_defaults(student: Student) -> None:
     def begun(start: State, lr: float = 0.01) -> Tensor:
         return trained("linear", start, [batches] * 50, lr=lr)[0].mean(dim=1)
 
-    def seeded(seed: int) -> State:
-        torch.manual_seed(seed)
-        model = MODELS["linear"]().double()
-        for linear in model.children():
-            fill(linear, "xavier_uniform")
-        return copied(model)
-
     assert_close(
         history,
         begun(state),
         what='the tensor for "xavier_uniform" with the defaults',
-        mistakes=lambda: {
-            "The default of lr is 0.1, promised is 0.01.": begun(state, 0.1),
-            "The default of lr is 0.001, promised is 0.01.": begun(state, 0.001),
-            "The default of seed is 42, promised is 0.": begun(seeded(42)),
-            "The default of seed is 1, promised is 0.": begun(seeded(1)),
-        },
     )
 
 
 @pytest.mark.requires("test_compare_initializations", "test_gradient_norm_non_finite")
 @pytest.mark.place("compare_initializations")
-@pytest.mark.hint("norms.mean(dim=1) is NaN where a norm is, and that is promised.")
+@pytest.mark.hint("norms.mean(dim=1) is NaN where a norm is, and that is expected.")
 def test_compare_non_finite(student: Student) -> None:
     """An epoch with a norm that is not finite has a mean that is not finite."""
     batches = new_batches(2)
     batches[1][0][0, 0] = NAN
     result = compare(student, "linear", batches, lr=0.03, epochs=1).value
-    norms, _ = trained("linear", ONES, [batches[:1]], lr=0.03)
     assert_close(
         entry(result, "ones", default=None),
         torch.tensor([NAN], dtype=torch.float64),
         what='the tensor for "ones", where the second of two norms is NaN',
-        mistakes={
-            "A norm that is NaN is left out of the mean: it belongs to the epoch, too.": norms[0],
-            "A norm that is NaN counts as 0 in the mean.": norms[0] / 2,
-        },
     )
 
 
@@ -1507,43 +1192,27 @@ def verdicts(
     histories: list[list[float]],
     *,
     part: slice = slice(0, 5),
-    low: float = 1e-3,
-    high: float = 1e3,
     exploding: Callable[[list[bool]], bool] = any,
     vanishing: Callable[[list[bool]], bool] = all,
     finite: Callable[[float], bool] = math.isfinite,
 ) -> list[str]:
-    """What diagnose says, as promised or with another rule."""
+    """What diagnose says, as expected or with another rule."""
     answers = []
     for history in histories:
         early = history[part]
-        if not all(map(finite, early)) or exploding([norm > high for norm in early]):
+        if not all(map(finite, early)) or exploding([norm > 1000.0 for norm in early]):
             answers.append("exploding")
         else:
-            answers.append("vanishing" if vanishing([norm < low for norm in early]) else "healthy")
+            answers.append(
+                "vanishing" if vanishing([norm < 0.001 for norm in early]) else "healthy"
+            )
     return answers
 
 
 # The epochs that wrong answers look at.
-PARTS = {
-    "You look at all epochs; only the first five count.": (None, None),
-    "You look at the last five epochs; the first five count.": (-5, None),
-    "You look at the first epoch only; the first five count.": (0, 1),
-    "You look at the last epoch only; the first five count.": (-1, None),
-    "You look at the first four epochs; the first five count.": (0, 4),
-    "You look at the first six epochs; the first five count.": (0, 6),
-    "You look at the fifth epoch only; all of the first five count.": (4, 5),
-    "You leave out the first epoch: Python counts from 0.": (1, 5),
-    "You look at the second to the sixth epoch: Python counts from 0.": (1, 6),
-    "You look at all epochs from the fifth on; the first five count.": (4, None),
-    "You look at all epochs from the sixth on; the first five count.": (5, None),
-}
-MEAN = "The mean of the norms decides; each of them counts."
 
 
-def check_verdicts(
-    student: Student, histories: list[list[float]], mistakes: dict[str, list[str]]
-) -> None:
+def check_verdicts(student: Student, histories: list[list[float]]) -> None:
     """Compare what diagnose says of each history, in both dtypes."""
     expected = verdicts(histories)
     for dtype in ("float64", "float32"):
@@ -1561,10 +1230,6 @@ def check_verdicts(
             answers,
             expected,
             what=f"the list of answers ({dtype}; the first wrong one is for {wrong[:1]})",
-            mistakes=lambda: {
-                **mistakes,
-                **{told: verdicts(histories, part=slice(*ends)) for told, ends in PARTS.items()},
-            },
         )
 
 
@@ -1586,23 +1251,7 @@ def test_diagnose_exploding(student: Student) -> None:
         [1e9, 1e9, 1e9, 1e9, 1e9],
     ]
     random.shuffle(histories)
-    everything = {
-        "The norms explode only where all of them are above 1e3; any of them is enough.": (
-            verdicts(histories, exploding=all)
-        ),
-        MEAN: verdicts([[sum(history[:5]) / 5] for history in histories]),
-        **{
-            f"The limit for exploding is {limit}, promised is 1e3.": (
-                verdicts(histories, high=float(limit))
-            )
-            for limit in ("1e2", "1e4", "1e6", "10")
-        },
-        "A norm of exactly 1e3 counts as exploding; it has to be above.": (
-            verdicts(histories, high=999.9)
-        ),
-        "Nothing is ever exploding.": verdicts(histories, high=INF),
-    }
-    check_verdicts(student, histories, everything)
+    check_verdicts(student, histories)
 
 
 @pytest.mark.points(2)
@@ -1624,27 +1273,7 @@ def test_diagnose_vanishing(student: Student) -> None:
         [2.0, 1.0, 1.0, 1.0, 1e-4],
     ]
     random.shuffle(histories)
-    everything = {
-        "The norms vanish where any of them is below 1e-3; all of them have to be.": (
-            verdicts(histories, vanishing=any)
-        ),
-        MEAN: verdicts([[sum(history[:5]) / 5] for history in histories]),
-        **{
-            f"The limit for vanishing is {limit}, promised is 1e-3.": (
-                verdicts(histories, low=float(limit))
-            )
-            for limit in ("1e-4", "1e-2", "1e-6")
-        },
-        "A norm of exactly 1e-3 counts as vanishing; it has to be below.": (
-            verdicts(histories, low=1.0001e-3)
-        ),
-        "Nothing is ever vanishing.": verdicts(histories, low=-1.0),
-    }
-    check_verdicts(student, histories, everything)
-
-
-def finite_of(history: list[float]) -> list[float]:
-    return [each for each in history if math.isfinite(each)]
+    check_verdicts(student, histories)
 
 
 @pytest.mark.points(2)
@@ -1662,24 +1291,7 @@ def test_diagnose_non_finite(student: Student) -> None:
         [NAN, NAN, NAN, NAN, NAN],
     ]
     random.shuffle(histories)
-    unseen = verdicts(histories, finite=lambda _: True)
-    everything = {
-        "NaN is not seen: it is neither above nor below a limit.": unseen,
-        "NaN is seen where all norms are NaN; any of them is enough.": [
-            "exploding" if all(map(math.isnan, history)) else verdict
-            for history, verdict in zip(histories, unseen, strict=True)
-        ],
-        "Infinity is not seen.": verdicts(
-            [[0.5 if norm == INF else norm for norm in history] for history in histories]
-        ),
-        "Norms that are not finite are left out; any of them is exploding.": verdicts(
-            [finite_of(history) for history in histories]
-        ),
-        "Only where no norm is finite you say exploding; any that is not is enough.": [
-            "healthy" if finite_of(history) else "exploding" for history in histories
-        ],
-    }
-    check_verdicts(student, histories, everything)
+    check_verdicts(student, histories)
     told = (
         "diagnose changes the tensor that it is given: compute with new tensors, and leave those of "
         "the caller as they are."
@@ -1712,7 +1324,7 @@ def test_diagnose_first_five(student: Student) -> None:
     ]
     random.shuffle(histories)
 
-    check_verdicts(student, histories, {})
+    check_verdicts(student, histories)
 
 
 @pytest.mark.requires("test_diagnose_exploding", "test_diagnose_vanishing")
@@ -1722,11 +1334,7 @@ def test_diagnose_short_histories(student: Student) -> None:
     """Where there are fewer than five epochs, all of them count."""
     histories = [[5e3], [1e-4], [1.0], [1e-4, 1e-4], [1.0, 2.0, 5e3], [1e-4, 1e-4, 1e-4, 1.0]]
     random.shuffle(histories)
-    everything = {
-        "A history of fewer than five epochs is always healthy.": ["healthy"] * len(histories),
-        "A history of fewer than five epochs is always vanishing.": ["vanishing"] * len(histories),
-    }
-    check_verdicts(student, histories, everything)
+    check_verdicts(student, histories)
 
 
 # --- plot_gradient_norms -------------------------------------------------------------------------
@@ -1769,7 +1377,6 @@ def check_lines(
     points: dict[str, Tensor],
     histories: dict[str, Tensor],
     what: str,
-    mistakes: dict[str, Callable[[Tensor], Tensor]],
 ) -> None:
     """Compare the points of all lines; `mistakes` are what is drawn wrongly of each history."""
     assert_close(
@@ -1778,23 +1385,7 @@ def check_lines(
         what=f"the dict of x and y of {what}",
         rtol=1e-6,
         atol=1e-12,
-        mistakes=lambda: {
-            told: {name: mistaken(history) for name, history in histories.items()}
-            for told, mistaken in mistakes.items()
-        },
     )
-
-
-def in_logarithm(base: float) -> Callable[[Tensor], Tensor]:
-    return lambda history: drawn(history.log() / math.log(base))
-
-
-def with_floor(floor: float) -> Callable[[Tensor], Tensor]:
-    return lambda history: drawn(history.clamp(min=floor))
-
-
-def with_filled_gaps(value: float) -> Callable[[Tensor], Tensor]:
-    return lambda history: drawn(history.where(history.isfinite(), value))
 
 
 @pytest.mark.points(3)
@@ -1805,25 +1396,10 @@ def test_plot_lines(student: Student) -> None:
     histories, figure = plotted_once(student)
     laws.axes_of(figure)
     shapes = {name: list(history.shape) for name, history in histories.items()}
-    instead = "draw the norms themselves, on a logarithmic axis."
     check_lines(
         line_points(figure, histories),
         histories,
         f"the lines of histories of {shapes} epochs",
-        {
-            "The epochs are counted from 0; the first one is 1.": lambda h: drawn(h, 0),
-            f"Your lines show log10 of the norms: {instead}": in_logarithm(10),
-            f"Your lines show the natural logarithm of the norms: {instead}": in_logarithm(math.e),
-            "All lines are cut to the length of the shortest history.": lambda h: drawn(h[:2]),
-            **{
-                f"Norms below 1e-{k} are drawn as 1e-{k}: draw each norm as it is.": with_floor(
-                    10.0**-k
-                )
-                for k in range(3, 10)
-            },
-            "The x and y of your lines are swapped.": lambda h: drawn(h).flip(1),
-            "The first epoch is missing.": lambda h: drawn(h)[1:],
-        },
     )
 
 
@@ -1855,28 +1431,11 @@ def test_plot_gaps(student: Student) -> None:
         "none": torch.tensor([2.0, 1.0]),
     }
     lines = line_points(plotted(student, histories), histories)
-    left_out = "Points that are not finite are left out,"
     check_lines(
         # Where y is infinite there is a gap in the drawing, too.
         {name: line.where(line.isfinite(), NAN) for name, line in lines.items()},
         histories,
         "lines with gaps (NaN)",
-        {
-            f"{left_out} and the ones behind move up: keep every point at its epoch.": (
-                lambda h: drawn(h[h.isfinite()])
-            ),
-            f"{left_out} so that the line bridges the gap: draw them with NaN as y.": (
-                lambda h: drawn(h)[h.isfinite()]
-            ),
-            "The line ends at the first point that is not finite: go on behind it.": (
-                lambda h: drawn(h[: [*h.isfinite().tolist(), False].index(False)])
-            ),
-            **{
-                f"Points that are not finite are drawn at {value:g}; they should be a gap: draw "
-                "them with NaN as y.": with_filled_gaps(value)
-                for value in (0.0, 1.0, 1e3, 1e-3, 1e10, 1e-10, 1e-12, 1e6, 1e4)
-            },
-        },
     )
     told = "The history itself is changed: put NaN into a copy of it."
     only = ("0.values", "histories.values", "values")

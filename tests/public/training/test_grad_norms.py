@@ -138,7 +138,7 @@ def test_example_comparison(student: Student) -> None:
     found = student.run("compare")
     names, means = ["xavier_uniform", "kaiming_normal", "ones"], column(1.5, 0.375)[:, 0]
     assert_equal(fact(found, "names"), names, what="the list of schemes, in the order of SCHEMES")
-    told = "That is the sum over the batches of an epoch, their mean is promised."
+    told = "That is the sum over the batches of an epoch, their mean is expected."
     assert_close(fact(found, "ones"), means, what="the means for ones", mistakes={told: 2 * means})
     assert fact(found, "draws") == 1, (
         "build_model draws other numbers for each scheme: seed before every one."
