@@ -116,7 +116,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
             rows.add(f"warm judging, {name}", here, "pytest anew", fresh, bound)
         (whole,) = side_by_side(runs, lambda: judged(behind_walls))
         count = len(course.exercises)
-        rows.add(f"warm judging, the course of {count}", whole, "what was promised", 8.0, "≤ 1")
+        rows.add(f"warm judging, the course of {count}", whole, "what was expected", 8.0, "≤ 1")
 
 
 def saving(rows: Rows, course: Course, runs: int) -> None:
@@ -124,7 +124,7 @@ def saving(rows: Rows, course: Course, runs: int) -> None:
     from bench.watch import save_to_verdict
 
     median, _ = save_to_verdict(course, "glu", 3 * runs)
-    rows.add("grade watch, save to verdict, glu", median, "what was promised", 0.3, "≤ 1")
+    rows.add("grade watch, save to verdict, glu", median, "what was expected", 0.3, "≤ 1")
 
 
 def memory(course: Course, console: Console) -> None:

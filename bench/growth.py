@@ -19,8 +19,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
 
 MIB = 2**20
 

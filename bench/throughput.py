@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import SIX
-from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Task
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import click
 
-from grader.authoring.mutants import wrong_answers
 from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
 
 __all__ = ["save_to_verdict"]
 
