@@ -66,7 +66,7 @@ class WrongAnswer(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """What a student reads who makes this mistake."""
-        return self.says or f"Your code does what this mistake does: {self.mistake.rstrip('.')}."
+        return self.says or f"Known mistake: {self.mistake.rstrip('.')}."
 
 
 class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

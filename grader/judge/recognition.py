@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,8 @@ from grader.course.mutants import WrongAnswer, wrong_answers
 from grader.course.suite import SuiteTest
 from grader.results import Cause, ExerciseResult, Outcome, TestResult, Visibility
 
-# The whole of a submission's wrong answers may take so long; what was run is known for the next one.
+# The whole of a submission's wrong answers may take so long, or as long as it was judged itself: a busy machine
+# is slow for both. What was run is known for the next one.
 MOST_SECONDS = 1.0
 # Other orders of the same sums differ by less, and other mistakes by more.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
@@ -96,9 +97,10 @@ def recognize(
     possible.sort(key=lambda each: (-len(each.caught_by), each.id))
     end = time.monotonic() + seconds
     found: list[Recognition] = []
+    waiting = {test.name for test in failed if test.outcome in (Outcome.SKIPPED, Outcome.TIMEOUT)}
     left = list(seen)
     while left:
-        best = _best(left, seen, possible, observe, end)
+        best = _best(left, seen, possible, waiting, observe, end)
         if best is None:
             left.pop(0)
         else:
@@ -111,6 +113,7 @@ def _best(
     left: Sequence[Key],
     seen: Mapping[Key, str],
     possible: Iterable[WrongAnswer],
+    waiting: Collection[str],
     observe: Observe,
     end: float,
 ) -> Recognition | None:
@@ -129,6 +132,10 @@ def _best(
         what = {key: text for key, text in observe(answer, list(seen)).items() if text}
         if not all(alike(text, seen[key]) for key, text in what.items()):
             continue
+        # Too little is known where half of its tests, or more, had to wait for others.
+        explained = {name for _, name in what}.intersection(answer.caught_by)
+        if len(explained) <= sum(name in waiting for name in answer.caught_by):
+            continue
         if best is None or len(what) > len(best.tests):
             best = Recognition(answer, tuple(what))
         if len(what) == len(seen):
@@ -143,7 +150,12 @@ def told(
 
     With it the hint of the test fits, also where it does not fit what happened by itself.
     """
-    sentences = {key: each.answer.sentence for each in found for key in each.tests}
+    by_key = {(test.visibility, test.name): test for test in results}
+    sentences = {}
+    for each in found:
+        about = _about(each, by_key)
+        sentence = _sentence(each.answer, about.values())
+        sentences |= dict.fromkeys(about, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
         _told(test, sentence, hints[test.visibility, test.name])
@@ -151,6 +163,27 @@ def told(
         else test
         for test in results
     ]
+
+
+def _about(known: Recognition, by_key: Mapping[Key, TestResult]) -> dict[Key, TestResult]:
+    """The tests that the mistake is about: those that must catch it, and others of the same functions."""
+    tests = {key: by_key[key] for key in known.tests}
+    places = {test.place for key, test in tests.items() if key[1] in known.answer.caught_by}
+    return {
+        key: test
+        for key, test in tests.items()
+        if key[1] in known.answer.caught_by or (test.place is not None and test.place in places)
+    }
+
+
+def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:
+    """The sentence of a known mistake: its own, or that of a suite which names it in one of these tests."""
+    if not answer.says:
+        for test in tests:
+            words = test.message if test.visibility is Visibility.PUBLIC else test.named
+            if test.cause is Cause.MISTAKE and words:
+                return words.partition("\n")[0]
+    return answer.sentence
 
 
 def _told(test: TestResult, sentence: str, hint: str) -> TestResult:
@@ -209,8 +242,13 @@ class KnownMistakes:
         tests: Sequence[SuiteTest],
         results: list[TestResult],
         observe: Observe,
+        *,
+        seconds: float = 0.0,
     ) -> list[TestResult]:
-        """The results of these tests with the sentences of the known mistakes that the submission makes."""
+        """The results of these tests with the sentences of the known mistakes that the submission makes.
+
+        It was judged in so many `seconds`.
+        """
         if all(test.outcome is Outcome.PASSED for test in results):
             return results
         digest = exercise_digest(course, exercise)
@@ -228,7 +266,8 @@ class KnownMistakes:
                 self._seen |= {places[key]: what[key] for key in missing}
             return {key: self._seen[place] for key, place in places.items()}
 
-        found = recognize(results, self._answers_of(course, exercise), seen)
+        answers = self._answers_of(course, exercise)
+        found = recognize(results, answers, seen, seconds=max(MOST_SECONDS, seconds))
         return told(results, found, tests)
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:

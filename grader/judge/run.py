@@ -114,7 +114,9 @@ def judge_exercise(
         observe = functools.partial(
             _observed, course, exercise, options=options, sandboxes=sandboxes, suites=suites
         )
-        results = mistakes.named(course, exercise, options.seed, tests, results, observe)
+        results = mistakes.named(
+            course, exercise, options.seed, tests, results, observe, seconds=seconds
+        )
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)

@@ -57,6 +57,18 @@ def items_in(report: dict[str, Any]) -> dict[str, Any]:
     return items
 
 
+# Of the wrong answer characters.py; in plain pytest no wrong answer is run to recognize a mistake.
+SENTENCE = "You counted characters: split the text first.\n"
+
+
+def unnamed(items: dict[str, Any]) -> dict[str, Any]:
+    """The items of hidden tests without the sentence of a known mistake."""
+    for name, (_, _, metadata) in items.items():
+        if name.startswith("tests/hidden"):
+            metadata["message"] = metadata["message"].removeprefix(SENTENCE)
+    return items
+
+
 @pytest.mark.parametrize(
     ("source", "status"),
     [
@@ -75,7 +87,7 @@ def test_both_reports_are_alike(grade: Grade, clone: Path, source: str, status: 
     judged = clone / "judged.json"
     grade("run", "word_count", "--pytest-report", judged, cwd=clone)
     ours = json.loads(judged.read_bytes())
-    assert items_in(plain) == items_in(ours)
+    assert items_in(plain) == unnamed(items_in(ours))
     for key in ("exercises", "score", "max_score", "exitcode", "root"):
         assert plain[key] == ours[key]
     assert set(ours) <= set(plain)

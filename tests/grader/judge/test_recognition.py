@@ -87,7 +87,7 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
     assert (found.answer.id, set(found.tests)) == ("whole", {FORWARD, GRADIENT})
     for test in told(results, [found], TESTS):
         sentence, message = test.message.split("\n")
-        assert sentence == "Your code does what this mistake does: the mistake whole."
+        assert sentence == "Known mistake: the mistake whole."
         assert message.startswith("got ")
         assert (test.named, test.cause) == (sentence, Cause.MISTAKE)
         assert test.hint == f"the hint of {test.name}"
@@ -136,7 +136,7 @@ def most_common(text: str, n: int) -> list[str]:
     counts = word_count(text.lower())
     return sorted(counts, key=lambda word: (-counts[word], word))[:n]
 '''
-SENTENCE = "Your code does what this mistake does: keeps upper case, splits at blanks."
+SENTENCE = "Known mistake: keeps upper case, splits at blanks."
 
 
 def judged(course: Path, submission: Path) -> dict[str, str]:
