@@ -17,6 +17,7 @@ import pytest
 from grader.course.manifest import load_course, probe_of
 from grader.course.suite import MARKS, SuiteTest, tests_of
 from grader.errors import CourseError, GraderError
+from grader.judge.outcomes import SubmissionFailure
 from grader.judge.pytest_report import add_scores, metadata_of
 from grader.judge.scoring import score_test
 from grader.judge.session import Session
@@ -82,8 +83,10 @@ class SuitePlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
         error = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(error, SubmissionFailure) and not item.config.getoption("fulltrace"):
+            _end_in_suite(error, item.path)
+        report = yield
         ends = call.when == "call" or (call.when == "setup" and error is not None)
         run = self._find(item.path) if ends else None
         if run is not None and (test := _declared(run, item)) is not None:
@@ -100,6 +103,18 @@ class SuitePlugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_json_runtest_metadata(self, item: pytest.Item) -> dict[str, Any]:
         return self._metadata.get(item.nodeid, {})
+
+
+def _end_in_suite(error: BaseException, suite: Path) -> None:
+    """Cut what lies below the suite off a traceback: the grader's own frames say nothing to a student."""
+    error.__suppress_context__ = True
+    last, entry = None, error.__traceback__
+    while entry is not None:
+        if Path(entry.tb_frame.f_code.co_filename) == suite:
+            last = entry
+        entry = entry.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def _warn_always() -> None:

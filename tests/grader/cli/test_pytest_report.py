@@ -97,6 +97,16 @@ def test_both_reports_are_alike(grade: Grade, clone: Path, source: str, status: 
     assert (exercise["name"], exercise["status"]) == ("word_count", status)
 
 
+def test_a_traceback_ends_in_the_suite(clone: Path) -> None:
+    (clone / FILE).write_text("def word_count(text):\n    return 1 / 0\n", encoding="utf-8")
+    report = run_pytest(clone, "tests/public/text", "-k", "test_counts")
+    (item,) = report["tests"]
+    (entry,) = item["call"]["traceback"]
+    assert entry["path"] == "tests/public/text/test_word_count.py"
+    assert "grader/judge" not in item["call"]["longrepr"]
+    assert "ZeroDivisionError: division by zero" in item["call"]["longrepr"]
+
+
 def test_a_test_that_did_not_run_earns_nothing(clone: Path) -> None:
     (clone / FILE).write_bytes((clone / RIGHT).read_bytes())
     report = run_pytest(clone, "tests/public/text", "-k", "test_counts")
