@@ -20,6 +20,7 @@ from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
 from grader.cli.merge import merge
+from grader.cli.mistakes import mistakes
 from grader.cli.package import package
 from grader.cli.plot import plot
 from grader.cli.policy import policy
@@ -50,7 +51,18 @@ def main() -> None:
 
 main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
 main.add_family(
-    "For instructors", batch, regrade, policy, adjust, show, report, similar, export, merge, package
+    "For instructors",
+    batch,
+    regrade,
+    policy,
+    adjust,
+    show,
+    report,
+    mistakes,
+    similar,
+    export,
+    merge,
+    package,
 )
 main.add_family("For authors", new, stub, verify, release, pack)
 main.add_family("For people who must trust it", doctor, audit, schema)

@@ -337,6 +337,14 @@ class Keeper(Gradebook):
             },
         )
 
+    def reword(self, attempt: int, result: ExerciseResult) -> None:
+        """Replace the words of a verdict, whose outcomes and points stay; within a transaction."""
+        self._standing = None
+        self._connection.execute(
+            "UPDATE grades SET result = ? WHERE attempt = ? AND exercise = ?",
+            (written_result(result), attempt, result.name),
+        )
+
     def _environment(self, environment: Environment) -> int:
         """The number of an environment, which most verdicts share."""
         text, connection = written_environment(environment), self._connection

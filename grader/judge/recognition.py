@@ -33,6 +33,9 @@ Key = tuple[Visibility, str]
 # What the tests saw of a wrong answer; empty where a test passed, or saw nothing to compare.
 Observe = Callable[[WrongAnswer, Sequence[Key]], Mapping[Key, str]]
 
+# The files that wrong answers are read from, with the times of their last change.
+_Stamp = tuple[tuple[Path, int], ...]
+
 _NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 _LINE = re.compile(r" \(line \d+, in [^)]*\)")
 # A message that says only that something differs, or ended: the mistake behind it is not in it.
@@ -158,8 +161,8 @@ def told(
         sentences |= dict.fromkeys(about, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
-        _told(test, sentence, hints[test.visibility, test.name])
-        if test.cause in _UNNAMED and (sentence := sentences.get((test.visibility, test.name)))
+        with_sentence(test, sentence, hints[test.visibility, test.name])
+        if is_unnamed(test) and (sentence := sentences.get((test.visibility, test.name)))
         else test
         for test in results
     ]
@@ -186,13 +189,19 @@ def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:
     return answer.sentence
 
 
-def _told(test: TestResult, sentence: str, hint: str) -> TestResult:
+def is_unnamed(test: TestResult) -> bool:
+    """Whether a test failed, and its message says only that something differs, or ended."""
+    return test.outcome in (Outcome.FAILED, Outcome.ERROR) and test.cause in _UNNAMED
+
+
+def with_sentence(test: TestResult, sentence: str, hint: str = "") -> TestResult:
+    """The test with the sentence of a known mistake above its message, and with the hint that fits it."""
     named = test.named
     if test.visibility is Visibility.HIDDEN:
         named = f"{sentence}\n{named}".rstrip("\n")
     message = f"{sentence}\n{test.message}"
     return msgspec.structs.replace(
-        test, message=message, named=named, hint=hint, cause=Cause.MISTAKE
+        test, message=message, named=named, hint=hint or test.hint, cause=Cause.MISTAKE
     )
 
 
@@ -232,7 +241,7 @@ class KnownMistakes:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, bytes, int, Key], str] = {}
-        self._answers: dict[Path, tuple[float, tuple[WrongAnswer, ...]]] = {}
+        self._answers: dict[tuple[Path, str], tuple[_Stamp, tuple[WrongAnswer, ...]]] = {}
 
     def named(
         self,
@@ -252,7 +261,7 @@ class KnownMistakes:
         if all(test.outcome is Outcome.PASSED for test in results):
             return results
         digest = exercise_digest(course, exercise)
-        if not course.mutants(exercise).is_file():
+        if not _files(course, exercise):
             known = _read(course.observed(exercise))
             if known is None or (known.digest, known.seed) != (digest, seed):
                 return results
@@ -271,12 +280,20 @@ class KnownMistakes:
         return told(results, found, tests)
 
     def _answers_of(self, course: Course, exercise: Exercise) -> tuple[WrongAnswer, ...]:
-        """The wrong answers of an exercise, read anew where their file changed."""
-        path = course.mutants(exercise)
-        changed = path.stat().st_mtime
-        if path not in self._answers or self._answers[path][0] != changed:
-            self._answers[path] = changed, wrong_answers(course, exercise).answers
-        return self._answers[path][1]
+        """The wrong answers of an exercise, read anew where a file of theirs changed."""
+        files = _files(course, exercise)
+        stamp = tuple((path, path.stat().st_mtime_ns) for path in files)
+        key = course.root, exercise.id
+        if key not in self._answers or self._answers[key][0] != stamp:
+            self._answers[key] = stamp, wrong_answers(course, exercise).answers
+        return self._answers[key][1]
+
+
+def _files(course: Course, exercise: Exercise) -> list[Path]:
+    """The files of an exercise's wrong answers, and those that they are made of."""
+    mutants = [path for path in [course.mutants(exercise)] if path.is_file()]
+    wrong = [*mutants, *course.variants(exercise, "wrong")]
+    return [*wrong, *course.rights(exercise)] if wrong else []
 
 
 def _read(path: Path) -> ObservedMistakes | None:

@@ -1,0 +1,232 @@
+"""Failures of a class that no sentence explains yet, grouped by what the tests saw.
+
+Students whose tests saw the same made the same mistake, whatever their code looks like: one sentence of a
+teacher explains it to all of them. It becomes a wrong answer of the course (`grader.course.mutants`), by which
+the mistake is recognized from then on.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import CourseError, SubmissionError
+from grader.gradebook.keeper import Keeper
+from grader.judge.recognition import Key, alike, is_unnamed, observation, with_sentence
+from grader.results import Entry, ExerciseResult, Outcome, TestResult
+from grader.submissions.source import decode
+from grader.text import counted
+
+# Of a student's code and its difference to a right answer.
+_CONTEXT_LINES = 2
+
+
+class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Students of whom the tests of one function saw the same, and the file that shows it best.
+
+    That is the one that fails the fewest tests, and of these the shortest. `tests` are as its student reads
+    them.
+    """
+
+    id: str
+    exercise: str
+    function: str
+    students: tuple[str, ...]
+    tests: tuple[TestResult, ...]
+    source: bytes
+
+    @property
+    def caught_by(self) -> tuple[str, ...]:
+        """The names of its tests."""
+        return tuple(test.name for test in self.tests)
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """What the tests of one function saw of one student's file."""
+
+    student: str
+    tests: dict[Key, TestResult]
+    failed: int
+    source: bytes
+
+    def is_alike(self, other: _Failure) -> bool:
+        if self.tests.keys() != other.tests.keys():
+            return False
+        return all(alike(_seen(test), _seen(other.tests[key])) for key, test in self.tests.items())
+
+
+def unnamed_groups(
+    entries: Iterable[Entry],
+    sources: Callable[[Entry], Mapping[str, bytes]],
+    exercises: Sequence[str] = (),
+) -> list[UnnamedGroup]:
+    """The failures that no sentence explains, by equal observations, the largest group first.
+
+    `exercises` are those to look at, all if none is named.
+    """
+    groups: dict[tuple[str, str], list[list[_Failure]]] = {}
+    for entry in entries:
+        unnamed = [
+            (result, function, tests)
+            for result in entry.result.exercises
+            if not exercises or result.name in exercises
+            for function, tests in _unnamed(result).items()
+        ]
+        if not unnamed:
+            continue
+        files = sources(entry)
+        for result, function, tests in unnamed:
+            failed = sum(test.outcome is not Outcome.PASSED for test in result.tests)
+            failure = _Failure(entry.student.id, tests, failed, files.get(result.name, b""))
+            known = groups.setdefault((result.name, function), [])
+            group = next((each for each in known if each[0].is_alike(failure)), None)
+            if group is None:
+                known.append([failure])
+            else:
+                group.append(failure)
+    made = [_group(*key, group) for key, alike_ones in groups.items() for group in alike_ones]
+    return sorted(made, key=lambda group: (-len(group.students), group.id))
+
+
+def _unnamed(result: ExerciseResult) -> dict[str, dict[Key, TestResult]]:
+    """The failed tests without a named mistake, by the function that they are about."""
+    by_function: dict[str, dict[Key, TestResult]] = {}
+    for test in result.tests:
+        if is_unnamed(test) and _seen(test) and not result.message:
+            function = test.place.function if test.place is not None else ""
+            by_function.setdefault(function, {})[test.visibility, test.name] = test
+    return by_function
+
+
+def _seen(test: TestResult) -> str:
+    return observation(test.outcome, test.message, refused=test.refused)
+
+
+def _group(exercise: str, function: str, failures: Sequence[_Failure]) -> UnnamedGroup:
+    shown = min(failures, key=lambda each: (each.failed, len(each.source), each.student))
+    tests = tuple(shown.tests.values())
+    seen = "\0".join(
+        [function, *(f"{test.name}\0{_seen(test)}" for test in failures[0].tests.values())]
+    )
+    return UnnamedGroup(
+        id=f"{exercise}-{hashlib.sha256(seen.encode()).hexdigest()[:6]}",
+        exercise=exercise,
+        function=function,
+        students=tuple(each.student for each in failures),
+        tests=tests,
+        source=shown.source,
+    )
+
+
+def difference(course: Course, exercise: Exercise, group: UnnamedGroup) -> list[str]:
+    """The lines of a unified diff, from the nearest right answer to the group's file, of its function alone.
+
+    Comments, docstrings and layout are left out of both. Empty where the course has no right answer.
+    """
+    mine = _plain(group.source)
+    rights = [_plain(path.read_bytes()) for path in course.rights(exercise)]
+    if mine is None or not (read := [tree for tree in rights if tree is not None]):
+        return []
+    function = group.function
+    parts = [(_text(mine, function), _text(tree, function)) for tree in read]
+    if not function or not parts[0][0] or not any(right for _, right in parts):
+        parts = [(ast.unparse(mine), ast.unparse(tree)) for tree in read]
+    own, right = max(
+        ((own.splitlines(), right.splitlines()) for own, right in parts),
+        key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio(),
+    )
+    names = "right answer", "these students"
+    diff = difflib.unified_diff(right, own, *names, lineterm="", n=_CONTEXT_LINES)
+    return list(diff)
+
+
+def _plain(source: bytes) -> ast.Module | None:
+    """The syntax tree without docstrings; None for what is no Python."""
+    try:
+        tree = ast.parse(decode(source))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def _text(tree: ast.Module, function: str) -> str:
+    """The definition of a function, or of `Class.method`; empty where there is none."""
+    body: list[ast.stmt] = tree.body
+    found: ast.stmt | None = None
+    for name in function.split("."):
+        named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = next((n for n in body if isinstance(n, named) and n.name == name), None)
+        if not isinstance(found, named):
+            return ""
+        body = found.body
+    return ast.unparse(found) if found is not None else ""
+
+
+def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: str) -> Path:
+    """Keep the group's file as a wrong answer of the course with this sentence, and tell its students.
+
+    Their verdicts get the sentence without being judged again; points do not change. Comments and
+    docstrings, in which a name may stand, are left out of the file, whose path is returned.
+    """
+    sentence = " ".join(sentence.split())
+    if not sentence or "|" in sentence:
+        raise SubmissionError("Say in one sentence, without '|', what is wrong and what to do.")
+    if course.unpacked is not None:
+        raise CourseError("A pack cannot be changed: name the course's folder with --course.")
+    exercise = course.exercise(group.exercise)
+    tree = _plain(group.source)
+    if tree is None:
+        raise SubmissionError(
+            f"The file of {group.id} is no Python: no wrong answer can be made of it."
+        )
+    folder = course.mutants(exercise).with_suffix("")
+    path = folder / f"class_{group.id.rpartition('-')[2]}.py"
+    header = f"# wrong: {sentence} | caught by: {', '.join(group.caught_by)} | says: {sentence}\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{header}{ast.unparse(tree)}\n", encoding="utf-8")
+    with keeper.transaction():
+        for attempt, result in _verdicts(keeper, group):
+            keeper.reword(attempt, _renamed(result, group, sentence))
+    for student in group.students:
+        keeper.write_result(student)
+    return path
+
+
+def _verdicts(keeper: Keeper, group: UnnamedGroup) -> Iterator[tuple[int, ExerciseResult]]:
+    """The verdicts of the group's students that count, with their attempts."""
+    members = {student.id: student for student in keeper.students()}
+    for student in group.students:
+        choices = keeper.standing.choices(keeper.work(members[student]))
+        if (attempt := choices[group.exercise].judged_as) is not None:
+            yield attempt, keeper.verdicts_of(attempt)[group.exercise]
+
+
+def _renamed(result: ExerciseResult, group: UnnamedGroup, sentence: str) -> ExerciseResult:
+    names = {(test.visibility, test.name) for test in group.tests}
+    tests = tuple(
+        with_sentence(test, sentence) if (test.visibility, test.name) in names else test
+        for test in result.tests
+    )
+    return msgspec.structs.replace(result, tests=tests)
+
+
+def of_group(groups: Iterable[UnnamedGroup], wanted: str) -> UnnamedGroup:
+    """The group with this id; raises SubmissionError where there is none."""
+    groups = list(groups)
+    group = next((each for each in groups if each.id == wanted), None)
+    if group is None:
+        raise SubmissionError(
+            f"There is no group {wanted!r} among {counted(len(groups), 'group')}: "
+            "`grade mistakes` lists them, and a grading since may have changed them."
+        )
+    return group
