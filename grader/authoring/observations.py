@@ -1,4 +1,4 @@
-"""What the tests of a course see of its wrong answers, for packages in which these are not at hand."""
+"""What tests see of a course's wrong answers, for packages and releases that do not hold them."""
 
 from __future__ import annotations
 
@@ -15,37 +15,48 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Judges
 from grader.judge.recognition import ObservedMistake, ObservedMistakes, observed
 from grader.judge.warmth import modules_of
+from grader.results import Visibility
 
 
 def observations(
     course: Course,
     exercises: Sequence[Exercise],
     *,
+    suites: Sequence[Visibility] = tuple(Visibility),
+    digest: Callable[[Exercise], str] | None = None,
     seed: int = 0,
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The file of each exercise that has wrong answers: its name below the course's root, and its bytes.
+    """The file of each exercise of whose wrong answers these suites see something: its name and its bytes.
 
-    Every wrong answer is judged with the seed; `done` is called with the exercise as it begins.
+    Every wrong answer is judged with the seed. The name is below the course's root. `digest` gives that of an
+    exercise where the file will lie, by default in this course; `done` is called with each exercise's id as it
+    begins.
     """
+    chosen = [each for each in exercises if any(s in course.suites(each) for s in suites)]
+    known = {each.id: wrong_answers(course, each).answers for each in chosen}
+    chosen = [each for each in chosen if known[each.id]]
+    if not chosen:
+        return
+    options = GradingOptions(seed, tuple(suites))
     with (
-        Judges(jobs, preload=modules_of(course, exercises), learn=True) as judges,
+        Judges(jobs, preload=modules_of(course, chosen), learn=True) as judges,
         ThreadPoolExecutor(jobs) as threads,
     ):
-        for exercise in exercises:
-            answers = wrong_answers(course, exercise).answers
-            if not answers:
-                continue
+        for exercise in chosen:
             done(exercise.id)
 
             def judged(answer: WrongAnswer, of: Exercise = exercise) -> ObservedMistake | None:
                 try:
-                    judgment = judges.judge(course, of, answer.source, GradingOptions(seed))
+                    judgment = judges.judge(course, of, answer.source, options)
                 except GraderError:
                     return None  # `grade verify` says so
                 return observed(answer, judgment.result)
 
-            mistakes = tuple(filter(None, threads.map(judged, answers)))
-            kept = ObservedMistakes(exercise_digest(course, exercise), seed, mistakes)
-            yield course.name_of(course.observed(exercise)), msgspec.json.encode(kept)
+            seen = [each for each in threads.map(judged, known[exercise.id]) if each is not None]
+            mistakes = tuple(each for each in seen if each.seen)
+            if mistakes:
+                of_whole = digest(exercise) if digest else exercise_digest(course, exercise)
+                kept = ObservedMistakes(of_whole, seed, mistakes)
+                yield course.name_of(course.observed(exercise)), msgspec.json.encode(kept)

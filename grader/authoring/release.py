@@ -3,6 +3,9 @@
 With public suites alone, other tests decide about marks elsewhere. For self-study there is a release with all
 suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
 
+What the suites that go out see of the course's wrong answers goes with them, as data, so that students read the
+name of a mistake without holding any answer.
+
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The grader
 goes along as a wheel: its name is no package of ours on an index, where anybody could take it. The same
@@ -17,17 +20,21 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from grader.authoring.gradescope_package import installed_versions, wheel
+from grader.authoring.observations import observations
 from grader.authoring.stub import drift, has_markers
 from grader.authoring.template import fill
+from grader.course.digest import exercise_digest
 from grader.course.manifest import (
+    MANIFEST,
     Course,
     Exercise,
     ReleasedExercise,
@@ -75,6 +82,8 @@ def release(
     action: str = "",
     fail_under: float = 0,
     force: bool = False,
+    jobs: int = 1,
+    done: Callable[[str], object] = lambda text: None,
 ) -> Released:
     """Write a release to a folder that is new, empty, or holds nothing but a `.git`.
 
@@ -88,6 +97,8 @@ def release(
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
+        jobs: so many judges run the wrong answers (see `observations`).
+        done: called with each exercise's id as its wrong answers are run.
 
     Raises:
         CourseError: the course cannot be handed out as it is.
@@ -96,9 +107,10 @@ def release(
     contents = {} if requirement else dict([wheel()])
     requirement = requirement or f"./{next(iter(contents))}"
     contents |= _contents(course, suites, requirement, action, fail_under)
+    before = _before(folder, force=force)
+    contents |= _observations(course, suites, contents, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
-    before = _before(folder, force=force)
     contents[LISTING] = listing
     for name in contents:
         if os.path.lexists(folder / name) and name not in before and name != LISTING:
@@ -195,6 +207,35 @@ def _contents(
             if path.is_file():
                 contents[course.name_of(path)] = path.read_bytes()
     return contents
+
+
+def _observations(
+    course: Course,
+    tier: Tier,
+    contents: Mapping[str, bytes],
+    jobs: int,
+    done: Callable[[str], object],
+) -> dict[str, bytes]:
+    """What the suites that go out see of the course's wrong answers, by which mistakes get their names."""
+    suites = tuple(Visibility) if tier is Tier.ALL else (Visibility.PUBLIC,)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in contents:
+            if name.startswith(("exercises/", "tests/")):
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(contents[name])
+        released = load_course(Path(folder, "exercises", MANIFEST))
+        digests = {each.id: exercise_digest(released, each) for each in released.exercises}
+    return dict(
+        observations(
+            course,
+            course.exercises,
+            suites=suites,
+            digest=lambda exercise: digests[exercise.id],
+            jobs=jobs,
+            done=done,
+        )
+    )
 
 
 def _handed_out(course: Course, exercise: Exercise) -> bytes:

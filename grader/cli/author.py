@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -183,7 +184,8 @@ def release(
     """Write what students get to a FOLDER: stubs, public suites, README, workflow, the grader.
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
-    comments of the manifest. The same course makes the same release. Students are told "public tests
+    comments of the manifest. What public tests see of wrong answers goes out as data, so that mistakes have
+    names there. The same course makes the same release. Students are told "public tests
     passed", never "done", since tests that they do not have decide about marks.
 
     With --suites all, for who learns alone, hidden suites and their probes go out too, and solutions that
@@ -200,16 +202,21 @@ def release(
     course = _folder_of(course_path)
     from grader.authoring.release import Tier
     from grader.authoring.release import release as write
+    from grader.cli.terminal.progress import ProgressBar
 
-    released = write(
-        course,
-        folder,
-        suites=Tier(suites),
-        requirement=grader,
-        action=action,
-        fail_under=fail_under,
-        force=force,
-    )
+    with ProgressBar("exercises") as bar:
+        bar.start("Observing wrong answers", len(course.exercises))
+        released = write(
+            course,
+            folder,
+            suites=Tier(suites),
+            requirement=grader,
+            action=action,
+            fail_under=fail_under,
+            force=force,
+            jobs=os.cpu_count() or 1,
+            done=lambda _: bar.advance(),
+        )
     earlier = f", {released.removed} of the earlier release removed" if released.removed else ""
     click.echo(f"{len(released.files)} files in {_path(folder)}{earlier}.")
     click.echo(f"Look at {_path(folder / 'README.md')}, which your students read first.")

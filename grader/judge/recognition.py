@@ -223,13 +223,17 @@ class ObservedMistakes(msgspec.Struct, frozen=True):
 
 
 def observed(answer: WrongAnswer, result: ExerciseResult) -> ObservedMistake:
-    """What is kept of a wrong answer that was judged."""
+    """What is kept of a wrong answer that was judged; of its `caught_by` the tests that were run."""
     seen = {
         f"{test.visibility.value}/{test.name}": what
         for test in result.tests
         if (what := observation(test.outcome, test.message, refused=test.refused))
     }
-    return ObservedMistake(answer.id, answer.sentence, answer.caught_by, seen)
+    run = {test.name for test in result.tests}
+    caught_by = tuple(name for name in answer.caught_by if name in run)
+    if not caught_by:
+        caught_by = tuple(key.partition("/")[2] for key in seen)
+    return ObservedMistake(answer.id, answer.sentence, caught_by, seen)
 
 
 class KnownMistakes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -139,27 +140,20 @@ def most_common(text: str, n: int) -> list[str]:
 SENTENCE = "Known mistake: keeps upper case, splits at blanks."
 
 
-def judged(course: Path, submission: Path) -> dict[str, str]:
-    """What the student of a word_count reads of hidden tests, by name."""
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "grader.cli",
-            "run",
-            "word_count",
-            "--json",
-            "-",
-            "--course",
-            course,
-            "--submission",
-            submission,
-        ],
+def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grader.cli", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
+
+
+def judged(course: Path, submission: Path) -> dict[str, str]:
+    """What the student of a word_count reads, by test."""
+    options = ["--json", "-", "--course", course, "--submission", submission]
+    run = grade("run", "word_count", *options)
     assert run.returncode == 1, run.stderr
     (exercise,) = json.loads(run.stdout)["exercises"]
     return {test["name"]: test["message"] for test in exercise["tests"]}
@@ -173,24 +167,9 @@ def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_packa
     mine.write_text(SPLIT, encoding="utf-8")
     assert judged(course, mine)["test_random_texts"].startswith(SENTENCE)
     package = tmp_path / "package.zip"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "grader.cli",
-            "package",
-            "gradescope",
-            "-o",
-            package,
-            "--course",
-            course,
-            "--exercise",
-            "word_count",
-        ],
-        check=True,
-        timeout=300,
-        capture_output=True,
-    )
+    only = ["--exercise", "word_count"]
+    made = grade("package", "gradescope", "-o", package, "--course", course, *only)
+    assert made.returncode == 0, made.stderr
     with zipfile.ZipFile(package) as archive:
         archive.extract("course.pack", tmp_path)
     pack = (tmp_path / "course.pack").read_bytes()
@@ -198,3 +177,39 @@ def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_packa
     assert b"tests/wrong" not in pack
     assert b"solutions/text" not in pack
     assert judged(tmp_path / "course.pack", mine)["test_random_texts"].startswith(SENTENCE)
+
+
+# Of another build than the mutant that sorts by the alphabet.
+ALPHABET = """
+def word_count(text):
+    words = text.lower().split()
+    return {word: words.count(word) for word in words}
+
+
+def most_common(text, n):
+    if n < 1:
+        raise ValueError("n")
+    by_alphabet = list(word_count(text))
+    by_alphabet.sort()
+    return by_alphabet[:n]
+"""
+
+
+def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_hidden_ones(
+    tmp_path: Path,
+) -> None:
+    course, release, mine = (tmp_path / name for name in ("course", "release", "mine.py"))
+    copy_course(course)
+    mine.write_text(ALPHABET, encoding="utf-8")
+    made = grade("release", release, "--course", course, "--grader", "lab-bench")
+    assert made.returncode == 0, made.stderr
+    told = judged(release, mine)
+    assert told["test_most_common"].startswith("Known mistake: sorts by the alphabet.\n")
+    observed = (release / "tests/observed/text/word_count.json").read_text(encoding="utf-8")
+    (known,) = [each for each in json.loads(observed)["mistakes"] if each["id"] == "alphabetical"]
+    assert known["seen"].keys() == {"public/test_most_common"}
+    assert known["caught_by"] == ["test_most_common"]
+    assert "hidden" not in observed
+    hidden = (course / "tests/hidden/text/test_word_count.py").read_text(encoding="utf-8")
+    for name in re.findall(r"def (test_\w+)", hidden):
+        assert name not in observed
