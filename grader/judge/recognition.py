@@ -154,17 +154,17 @@ def told(
     With it the hint of the test fits, also where it does not fit what happened by itself.
     """
     by_key = {(test.visibility, test.name): test for test in results}
-    sentences = {}
+    sentences: dict[Key, str] = {}
     for each in found:
         about = _about(each, by_key)
         sentence = _sentence(each.answer, about.values())
         sentences |= dict.fromkeys(about, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
-        with_sentence(test, sentence, hints[test.visibility, test.name])
-        if is_unnamed(test) and (sentence := sentences.get((test.visibility, test.name)))
+        with_sentence(test, sentences[key], hints[key])
+        if key in sentences and is_unnamed(test)
         else test
-        for test in results
+        for key, test in by_key.items()
     ]
 
 

@@ -152,7 +152,7 @@ def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def judged(course: Path, submission: Path) -> dict[str, str]:
     """What the student of a word_count reads, by test."""
-    options = ["--json", "-", "--course", course, "--submission", submission]
+    options = ["--json", "-", "--course", str(course), "--submission", str(submission)]
     run = grade("run", "word_count", *options)
     assert run.returncode == 1, run.stderr
     (exercise,) = json.loads(run.stdout)["exercises"]
