@@ -60,7 +60,7 @@ def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequen
     begin = time.perf_counter()
     for verdict in pool.judged(tasks):
         if verdict.result is None:
-            raise SystemExit(f"A fault of ours: {verdict.fault}")
+            raise SystemExit(f"A fault of the grader: {verdict.fault}")
     return time.perf_counter() - begin
 
 

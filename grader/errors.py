@@ -1,6 +1,6 @@
 """Errors on our side of the wall; an outcome of a submission is never one of these.
 
-GraderError           ours or the machine's fault: exit code 3, costs nobody a point
+GraderError           a fault of the grader or the machine: exit code 3, costs no student a point
 ├── CourseError       the course's author has to mend something
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
 ├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 
 class GraderError(Exception):
-    """A fault of ours or the machine's; the text says what, where and what to do next."""
+    """A fault of the grader or the machine's; the text says what, where and what to do next."""
 
     exit_code = 3
 

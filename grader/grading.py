@@ -154,7 +154,7 @@ class _Grading:
             yield
 
     def result(self, exercise: Exercise) -> ExerciseResult:
-        """Settle or judge one exercise; a fault of ours leaves it without a verdict, and the others go on."""
+        """Settle or judge one exercise; a fault of the grader leaves it unjudged, and the others go on."""
         verdict = self._verdicts[exercise.id]
         try:
             if verdict is not None:
@@ -299,7 +299,7 @@ def nothing_handed_in(
 def unjudged(
     course: Course, exercise: Exercise, options: GradingOptions, fault: str
 ) -> ExerciseResult:
-    """The result where a fault of ours is in the way of a verdict; it says which."""
+    """The result where a fault of the grader is in the way of a verdict; it says which."""
     try:
         tests = tests_of(course, exercise, options.suites)
     except CourseError:

@@ -55,7 +55,7 @@ class Status(enum.Enum):
     NOT_ATTEMPTED = "not_attempted"
     ERROR = "error"
     TIMEOUT = "timeout"
-    # A fault of ours: no verdict. It is no loss either: a reader of the score has to see it first.
+    # A fault of the grader: no verdict. It is no loss either: a reader of the score has to see it first.
     UNJUDGED = "unjudged"
 
 
@@ -160,7 +160,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
 class CourseInfo(msgspec.Struct, frozen=True):
     """The course that judged; the digest covers its manifest and suites.
 
-    `disclose` is what students may read of hidden tests, where nobody asks for something else.
+    `disclose` is what students may read of hidden tests, unless a command asks for another level.
     """
 
     name: str

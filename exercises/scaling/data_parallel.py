@@ -360,7 +360,7 @@ def measure_overheads(
     Each is measured alike: call it once untimed (the first call is slow); wait for the other ranks
     at a barrier, so that all begin together; read `clock`; call it 10 times; read `clock` again.
     These six readings are the only ones in a rank. A rank's value is the difference divided by 10,
-    and the result holds the slowest rank's value: nobody goes on before the last one is there. It
+    and the result holds the slowest rank's value: no rank goes on before the last one is there. It
     may be another rank for each of the three.
 
     Call this module's `launch`, `shard` and `average_gradients` by their names.

@@ -8,7 +8,7 @@ name of a mistake without holding any answer.
 
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The grader
-goes along as a wheel: its name is no package of ours on an index, where anybody could take it. The same
+goes along as a wheel: its name is not registered on an index, where anyone could take it. The same
 installation and course make the same bytes. `.release.json` in it names its files, so that a later release
 can replace these and no others.
 """

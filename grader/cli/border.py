@@ -75,7 +75,7 @@ class Command(click.Command):
             context.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        # The border: a fault of ours must not exit as if points were lost.
+        # The border: a fault of the grader must not exit as if points were lost.
         except Exception as error:  # noqa: BLE001
             sys.excepthook(type(error), error, error.__traceback__)
             _say(

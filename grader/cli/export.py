@@ -143,7 +143,7 @@ def export(
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
     A format is one file about everybody, or one file a student, as it says below. What a fault
-    of ours left unjudged is never a 0.
+    of the grader left unjudged is never a 0.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ def report(results: Path, folder: Path, disclose: str | None, anonymous: bool, s
 
     In FOLDER/staff is everything: the class at a glance, exercises and tests, a page for each
     student, alike pairs if `grade similar` was run. In FOLDER/students is a page for each student
-    that you can send to that student: one file that names nobody else and has of hidden tests
+    that you can send to that student: one file that names no other student and has of hidden tests
     what students may read. No page loads anything from a network.
 
     \b

@@ -235,7 +235,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.root / "solutions" / exercise.file
 
     def sealed_solution(self, exercise: Exercise) -> Path:
-        """Where a release with all suites has the reference, for nobody to read by accident."""
+        """Where a release with all suites has the reference, so that no student reads it by accident."""
         return self.solution(exercise).with_suffix(".sealed")
 
     def solution_source(self, exercise: Exercise) -> bytes | None:
@@ -324,7 +324,7 @@ _SEAL = b"# A solution. `grade solution %s` opens it once every test has passed.
 
 
 def seal(source: bytes, exercise: Exercise) -> bytes:
-    """A solution as nobody reads it by accident: it keeps no secret from who wants to know it."""
+    """Encode a solution so that no student reads it by accident. It keeps no secret from one who looks."""
     return _SEAL % exercise.id.encode() + base64.encodebytes(zlib.compress(source, 9))
 
 
@@ -365,7 +365,7 @@ def load_course(path: Path | str = ".") -> Course:
     """Read and check the course at or above `path`, or in the pack that `path` is.
 
     What its author got wrong, and a pack that is damaged, is a CourseError. The files of a pack lie
-    in a private folder, which goes when nobody holds the course any more.
+    in a private folder, which goes when the course is no longer held.
     """
     path = Path(path)
     return _load_pack(path) if is_pack(path) else _load(find_course(path))

@@ -3,9 +3,9 @@
 Theory of operation. A pack is a zip file whose members are stored, not compressed, in the order of
 their names and without dates: the same course makes the same bytes on every machine, and no member
 can unfold into more than it is. The first member, `pack.json`, lists all others with their SHA-256,
-and bears a digest of that list. Whoever opens a pack checks all of it in memory before the first file
-is written, to a folder of its own that nobody else may read and that goes when the course is no
-longer used. The digests find damage, not malice: whoever makes a pack can make its digests too.
+and bears a digest of that list. Opening a pack checks all of it in memory before the first file
+is written, to a folder of its own that no other user may read and that goes when the course is no
+longer used. The digests find damage, not malice: the maker of a pack can make its digests too.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Resu
 
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     if exercise.status is Status.UNJUDGED:
-        # Its message is about a fault of ours, as of a hidden suite; every format has words of its own.
+        # Its message is about a fault of the grader, as of a hidden suite; every format has words of its own.
         exercise = replace(exercise, message="")
     if all(test.visibility is Visibility.PUBLIC for test in exercise.tests):
         return exercise

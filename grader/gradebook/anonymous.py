@@ -1,7 +1,7 @@
 """A gradebook without names: a student has a pseudonym, the same one in every output of that gradebook.
 
-A pseudonym is drawn from the student's id and a secret of the gradebook, so that nobody who has a list of ids
-can find out whose it is; who has the gradebook can (`grade show RESULTS PSEUDONYM`). What a student wrote
+A pseudonym is drawn from the student's id and a secret of the gradebook, so that a list of ids does
+not tell whose it is; the gradebook does (`grade show RESULTS PSEUDONYM`). What a student wrote
 is searched for that student's ids, names and addresses, and may give somebody away in other words.
 """
 
@@ -47,7 +47,7 @@ class Pseudonyms:
 
     @classmethod
     def kept_in(cls, book: Gradebook) -> Pseudonyms | None:
-        """Those of a gradebook; None where nobody asked for any yet."""
+        """Those of a gradebook; None before the first request for one."""
         secret = book.fact(_FACT)
         return cls(secret) if secret else None
 
@@ -249,7 +249,7 @@ class _Hiding:
             return source
 
     def exercise(self, result: ExerciseResult) -> ExerciseResult:
-        """A result whose texts name nobody."""
+        """A result without names in its texts."""
         mark = result.mark
         if mark is not None:
             mark = msgspec.structs.replace(

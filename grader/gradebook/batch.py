@@ -295,7 +295,7 @@ class _Batch:
         self._progress.done(student)
 
     def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:
-        """No verdict: a fault of ours, which the next batch tries to make good."""
+        """No verdict: a fault of the grader, which the next batch tries to make good."""
         return unjudged(self._course, exercise, self._options, fault)
 
 
@@ -306,7 +306,7 @@ def _timed_out(result: ExerciseResult) -> bool:
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
     """What counts otherwise for a student since the last grading, once for each exercise, with the tests.
 
-    Left out is an attempt that does not count, and what a fault of ours left unjudged: that is no loss.
+    Left out is an attempt that does not count, and what a fault of the grader left unjudged: that is no loss.
     """
     replaced = itertools.groupby(book.replaced(), key=lambda each: each.student)
     for student, group in replaced:

@@ -36,7 +36,7 @@ _CERTIFICATE = "distributed.comm.tls.client.cert"
 # To find a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300
-# How long nobody may be there to judge until that is said.
+# How long the cluster may lack workers before the user hears of it.
 _SILENT_SECONDS = 5
 
 

@@ -355,7 +355,7 @@ class Keeper(Gradebook):
     def _set_aside(self, attempt: Attempt, exercise: str) -> None:
         """Keep what is about to be replaced; within a revision the first verdict is the one to compare.
 
-        Where a fault of ours had taken its place, it is the last verdict before that.
+        Where a fault of the grader had taken its place, it is the last verdict before that.
         """
         self._connection.execute(
             "INSERT OR IGNORE INTO replaced (revision, attempt, exercise, graded_at, result)"
@@ -392,7 +392,7 @@ class Keeper(Gradebook):
 
 
 def _alike(blank: Result, before: Result | None) -> bool:
-    """Whether two results of nobody differ in their times alone."""
+    """Whether two blank results are equal except for the start time."""
     return before is not None and blank == msgspec.structs.replace(
         before, started_at=blank.started_at
     )

@@ -93,7 +93,7 @@ def refuse_other(book: Gradebook, other: Gradebook) -> None:
         )
     if book.fact("policy") != other.fact("policy"):
         raise SubmissionError(
-            f"{book.folder} and {other.folder} have different policies, and nobody but you can say which one "
+            f"{book.folder} and {other.folder} have different policies, and only you can say which one "
             f"holds: give both the same with `grade policy RESULTS --file policy.toml`, and merge again."
         )
 
@@ -396,7 +396,7 @@ def _identity(correction: Correction) -> tuple[object, ...]:
 
 
 def _with_more(blank: Result | None, other: Result | None) -> Result | None:
-    """The result of nobody with the exercises of both."""
+    """The blank result with the exercises of both."""
     if blank is None or other is None:
         return blank or other
     names = {each.name for each in blank.exercises}

@@ -23,7 +23,7 @@ POLICY_FILE = "policy.toml"
 
 
 class PolicyError(GraderError):
-    """A policy cannot be taken as it is: whoever wrote it has to mend it."""
+    """A policy cannot be taken as it is: its author has to correct it."""
 
     exit_code = 2
 
@@ -109,7 +109,7 @@ def check_names(
 
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """A sentence about each student and section that an extension names and nobody has."""
+    """A sentence about each student and section that an extension names and the class lacks."""
     known = list(students)
     ids = [student.id for student in known]
     sections = sorted({s.ids["section"] for s in known if s.ids.get("section")})

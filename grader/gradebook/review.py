@@ -1,4 +1,4 @@
-"""Entries that a person should look at after a batch: faults of ours, time-outs, unreadable files, odd code.
+"""Entries that a person should look at after a batch: faults, time-outs, unreadable files, odd code.
 
 Nothing here changes a score, and nothing here is a verdict on a student: an import of `ctypes` may have an
 innocent reason. It is a list of where to look first. Points of a file with odd code are held until then.
@@ -147,8 +147,8 @@ class AttentionGroup(msgspec.Struct, frozen=True):
 def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]]:
     """The entries by kind, the most pressing first; those that say the same stand once.
 
-    Of each kind every student's first entry comes before anybody's second one: thousands about one hide
-    nobody else.
+    Of each kind every student's first entry comes before any second one: thousands about one student hide no
+    other.
     """
     students: dict[tuple[Reason, str, str], dict[str, None]] = {}
     exercises: dict[tuple[Reason, str, str], dict[str, None]] = {}
@@ -205,7 +205,7 @@ class StudentAttention(msgspec.Struct, frozen=True):
 def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttention]:
     """The entries student by student, of each so many that all of them are about `lines`.
 
-    Every student has the same room, at least an entry: thousands about one hide nobody else.
+    Every student has the same room, at least an entry: thousands about one student hide no other.
     """
     entries_of: dict[str, list[Attention]] = {}
     for entry in attention:

@@ -90,7 +90,7 @@ CREATE TABLE corrections (          -- what a person changed; it stays when it i
 def connected(file: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """The open file, made anew where `create` is set and there is none.
 
-    Raises GraderError if it is none of ours or damaged, and for whatever SQLite cannot do while it is open.
+    Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
     """
     with contextlib.closing(_connect(file, create=create)) as connection:
         try:

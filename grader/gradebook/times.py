@@ -1,7 +1,7 @@
 """Times of a policy: spans as people write them, and instants in a time zone.
 
 A local time that a change of the clocks leaves out or brings twice is read as the later of the two instants
-that it may be: nobody is late by it.
+that it may be: it makes no one late.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def span_words(span: datetime.timedelta) -> str:
     rest, words = int(span.total_seconds()), []
     for unit, seconds in _UNITS.items():
         count, left = divmod(rest, seconds)
-        # Nobody counts lateness in weeks.
+        # Lateness is not counted in weeks.
         if count and unit != "week":
             words.append(f"{count} {unit}{'s' * (count != 1)}")
             rest = left

@@ -69,7 +69,7 @@ class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
 
 
 class CallOff(msgspec.Struct, frozen=True, tag="call_off"):
-    """Nobody waits for what is being judged: end it, with a fault; of no meaning where nothing is."""
+    """The caller no longer waits: end what is being judged, with a fault. Ignored where nothing is."""
 
 
 class TestDone(msgspec.Struct, frozen=True, tag="test_done"):
@@ -105,7 +105,7 @@ class Judgment(msgspec.Struct, frozen=True, tag="judgment"):
 
 
 class JudgeFault(msgspec.Struct, frozen=True, tag="fault"):
-    """A fault of ours; the judge is ready for the next assignment.
+    """A fault of the grader; the judge is ready for the next assignment.
 
     `kind` names the class of the error: the caller treats each in its own way.
     """

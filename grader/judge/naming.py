@@ -1,9 +1,9 @@
 """The mistake of a hidden test by its name: its message, of which nothing is kept that came from a run.
 
-Such a message has expected values and inputs in it, and its words are the author's or ours. What a student may
-read of it (`TestResult.named`) is put together from texts that stand in the source of the suite or of the
-checks; whatever a run filled in is an ellipsis, or is left out with its whole line. A text that is not found
-in a source has no name: then a student reads the title alone.
+Such a message has expected values and inputs in it, and its words are the author's or the grader's. What a
+student may read of it (`TestResult.named`) is put together from texts that stand in the source of the suite
+or of the checks; whatever a run filled in is an ellipsis, or is left out with its whole line. A text that is
+not found in a source has no name: then a student reads the title alone.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class _Phrase(msgspec.Struct, frozen=True):
 class _Sources(msgspec.Struct, frozen=True):
     """The lines that may be read: with holes, and whole ones to fill these with.
 
-    In a message of ours a hole may also hold one of our `words`, as "transposed" or "a Tensor": what is a value
-    there is quoted. In a suite's it may be anything.
+    In a message of a check a hole may also hold one of its `words`, as "transposed" or "a Tensor": what is a
+    value there is quoted. In a suite's it may be anything.
     """
 
     open: tuple[_Phrase, ...]

@@ -1,6 +1,6 @@
 """What a submission can do to end a test: every one of these is about the submission and may cost it points.
 
-A fault of ours is a `grader.errors.GraderError` and never stands here.
+A fault of the grader is a `grader.errors.GraderError` and never stands here.
 
     SubmissionFailure (Exception)
     ├── CheckFailed        a check of the suite did not hold
@@ -92,7 +92,7 @@ _ADOPTED = frozenset(
     for name, kind in vars(builtins).items()
     if isinstance(kind, type)
     and issubclass(kind, Exception)
-    # Unicode errors want five arguments; a StopIteration would end a generator of ours in silence.
+    # Unicode errors want five arguments; a StopIteration would end a generator of the grader in silence.
     and not issubclass(kind, (Warning, UnicodeError, BaseExceptionGroup, StopIteration))
 )
 

@@ -1,6 +1,6 @@
 """The owner of judges, and pools of them: tasks go in, verdicts come out in whatever order they are ready.
 
-What no judge can judge is a fault of ours, told in its verdict, and the others go on.
+What no judge can judge is a fault of the grader, told in its verdict, and the others go on.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Judges:
         options: GradingOptions,
         done: Callable[[TestResult], None] | None = None,
     ) -> Judgment:
-        """Have a source judged, as soon as a judge is free; raises GraderError for a fault of ours."""
+        """Have a source judged, as soon as a judge is free; raises GraderError for a fault of the grader."""
         stops = self._stops
         self.start(modules_of(course, [exercise]) if not self._judges else ())
         place = self._free.get()
@@ -147,7 +147,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The result of a task and the walls that held; or no result, and what fault of ours is in the way."""
+    """The result of a task and the walls that held; or no result, and the fault that is in the way."""
 
     number: int
     result: ExerciseResult | None

@@ -8,7 +8,7 @@ nothing else can be written there, since descriptor 1 leads to stderr from then 
 input does, and where a judgment takes more processor time or memory than any honest one: the system ends it
 then, even in the middle of one C function, and the exit status says so. That is the submission's doing. The
 time on the clock, which also passes on a busy machine, is bounded far more loosely, and passing it is a
-fault of ours.
+fault of the grader.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Judge:
     ) -> Judgment:
         """Have an exercise judged.
 
-        Raises JudgeOverrun where that takes too much, JudgeError for a fault of ours or a judge that is gone.
+        Raises JudgeOverrun where that takes too much, JudgeError for a fault or a judge that is gone.
         """
         report_tests = done is not None
         for line in self.ask(msgspec.structs.replace(assignment, report_tests=report_tests)):
@@ -307,7 +307,7 @@ def serve(
             answers.write(_encode(message) + b"\n")
             answers.flush()
         except BrokenPipeError:
-            # The process that asked was killed: nobody waits for a verdict, or for a traceback.
+            # The process that asked was killed: no one waits for a verdict, or for a traceback.
             os._exit(1)
 
     _limit_memory()
@@ -381,7 +381,7 @@ def _judge(
         return JudgeFault(str(error))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 (the border of the process: a fault of ours must not end the batch)
+    except Exception as error:  # noqa: BLE001 (the border of the process: a fault of the grader must not end the batch)
         sys.excepthook(type(error), error, error.__traceback__)
         return JudgeFault(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"

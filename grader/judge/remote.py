@@ -83,7 +83,7 @@ def _fitting(products: Any, inputs: list[Tensor]) -> list[Tensor | None]:
         raise SandboxDied(
             "Your code gave an answer that cannot be read: wrong number of gradients."
         )
-    # Nobody asks for the gradient of what needs none (the zeros of an absent gradient, say).
+    # The gradient of what needs none is never asked for (the zeros of an absent gradient, say).
     fitting: list[Tensor | None] = [
         product if tensor.requires_grad else None
         for product, tensor in zip(products, inputs, strict=True)

@@ -4,7 +4,7 @@ Theory of operation. A suite is a module of functions that take `student` and ra
 hold; which there are is known beforehand, from its syntax tree (`grader.course.suite`). A judge imports a suite
 once and calls its functions for every submission: pytest's session around them would cost more than most
 exercises' tests. A declared test that is not there, or is another function by now, and an end of a test that
-has no explanation are faults of ours (`JudgeError`), never a pass and never the student's loss.
+has no explanation are faults of the grader (`JudgeError`), never a pass and never the student's loss.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def judge_exercise(
     `suites` are those that the judge has imported, and `mistakes` what it saw of wrong answers, both kept from
     one call to the next.
 
-    Raises GraderError for a fault of ours.
+    Raises GraderError for a fault of the grader.
     """
     begin = time.monotonic()
     if options.seconds is not None:
@@ -133,7 +133,7 @@ def late_imports(
 ) -> tuple[str, ...] | None:
     """What the course's own solution imports late, in all of its tests; None where that is not found out.
 
-    Raises GraderError for a fault of ours.
+    Raises GraderError for a fault of the grader.
     """
     reference, visibilities = course.solution_source(exercise), tuple(Visibility)
     if reference is None:

@@ -37,7 +37,7 @@ class TestEnd(msgspec.Struct, frozen=True):
     """The meaning of a test's end for the submission; with a `fault` it has none.
 
     What is not allowed is `refused`: the test did not come to the mistake that its hint is for. `named` is
-    what a student may read of it in a hidden test, in words of ours alone.
+    what a student may read of it in a hidden test, in the grader's own words alone.
     """
 
     outcome: Outcome
@@ -108,7 +108,7 @@ def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
-    """The meaning of a test's end for the submission; anything unknown is a fault of ours."""
+    """The meaning of a test's end for the submission; anything unknown is a fault of the grader."""
     match error:
         case None:
             return TestEnd(Outcome.PASSED, "")

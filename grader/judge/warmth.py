@@ -40,7 +40,7 @@ def modules_of(course: Course, exercises: Iterable[Exercise]) -> tuple[str, ...]
 
 
 def learned(course: Course, exercise: Exercise) -> tuple[str, ...] | None:
-    """What the solution imports late; None where nobody knows."""
+    """What the solution imports late; None where it is not known."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return importable(_decode(_file(course, exercise).read_bytes()))
     return None

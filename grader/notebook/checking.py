@@ -119,8 +119,8 @@ def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingO
 def _thread_and_judges() -> tuple[ThreadPoolExecutor, Judges]:
     """The judge of all checks, kept warm until the interpreter ends, and the thread that starts it.
 
-    A notebook has nothing of ours to hold them in, and bubblewrap ends with the thread that started it, as
-    a cell's thread does with the cell.
+    A notebook has no process of the grader to hold them in, and bubblewrap ends with the thread that started
+    it, as a cell's thread does with the cell.
     """
     judges = Judges()
     atexit.register(judges.close)

@@ -84,7 +84,7 @@ def _with_rest(kept: bytearray, dropped: int) -> str:
 
 
 class CalledOff(KeyboardInterrupt):
-    """Nobody waits for the judgment any more; like Ctrl-C it is none of what a test may raise."""
+    """The caller no longer waits for the judgment; like Ctrl-C it is none of what a test may raise."""
 
 
 class Sandbox:
@@ -152,7 +152,7 @@ class Sandbox:
                 return
 
     def _drain(self, chunks: int = 64) -> bool:
-        """Take what was printed, a bounded part of it at a time; False once nobody can print more."""
+        """Take what was printed, a bounded part of it at a time; False once no process can print more."""
         for _ in range(chunks):
             try:
                 data = self._out.recv(_CHUNK)
@@ -200,5 +200,5 @@ class SandboxSource(_Stoppable, Protocol):
         """Begin to start a sandbox in which these modules are imported.
 
         What comes back waits for it, and is to be called before anything else is asked of this
-        source; it raises SandboxError. Whoever has something else to do does it in between.
+        source; it raises SandboxError. A caller with other work does it in between.
         """

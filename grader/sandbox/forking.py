@@ -125,7 +125,7 @@ class ForkServerSandboxes:
                 case Spawned(number):
                     sandbox = Sandbox(self, number, Channel(channel), output)
                     sandbox.await_ready()
-                    # Not before: one that has just been started is known to nobody yet.
+                    # Not before: no caller knows of one that has just been started.
                     sandbox.callers = self._callers
                     return sandbox
                 case Failed(reason):

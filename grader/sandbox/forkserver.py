@@ -207,7 +207,7 @@ def _become_sandbox(
         serve(connection, scratch)
     except (ChannelClosed, KeyboardInterrupt):
         _end(0)
-    except BaseException:  # noqa: BLE001 (the end of the process: an error of ours must be seen by the judge)
+    except BaseException:  # noqa: BLE001 (the end of the process: the grader's own errors must reach the judge)
         traceback.print_exc()
     _end(70)
 

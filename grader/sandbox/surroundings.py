@@ -84,7 +84,7 @@ def remove_tree(folder: Path) -> None:
 
     Not `shutil.rmtree`: it recurses, so that a thousand folders in one another end it, and its
     caller, with a RecursionError; and it stops at a folder of mode 0. Here each inner folder is
-    first moved up to the top, so that no path and no stack grows. Nobody else may be writing there.
+    first moved up to the top, so that no path and no stack grows. No other process may be writing there.
     """
     waiting = deque([folder])
     while waiting:

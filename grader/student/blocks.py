@@ -141,7 +141,7 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-            # Of what a student may not read nobody knows whether it is alike.
+            # Messages that a student may not read cannot be compared.
             words = test.message or test.name
             alike.setdefault((test.outcome, words, test.place), []).append(test)
     causes: list[Finding] = []

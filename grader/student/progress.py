@@ -1,6 +1,6 @@
 """The memory of a student's own course folder: passed exercises, hints seen, and backups.
 
-`.grade/state.json` beside `exercises/` belongs to the student: plain text, read by nobody else and never
+`.grade/state.json` beside `exercises/` belongs to the student: plain text, read by no other program and never
 sent anywhere, left alone by git (the folder ignores itself), and worth nothing to a grader. It ties each
 verdict to the digests of the file and of the tests that it was about: an exercise is done while both are
 what they were, so that an edited file is not, and one that is put back is done again.
@@ -189,7 +189,7 @@ class Logbook:
     def record(self, exercise: Exercise, source: bytes | None, result: ExerciseResult) -> None:
         """Remember the verdict of all of an exercise's tests on this source.
 
-        A missing file, one in which nothing is written yet and a fault of ours are no verdicts.
+        A missing file, one in which nothing is written yet and a fault of the grader are no verdicts.
         """
         if source is None or result.status in (Status.NOT_ATTEMPTED, Status.UNJUDGED):
             return
@@ -283,7 +283,7 @@ class Logbook:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `.grade`, which ignores itself: whatever a course's .gitignore says, it is nobody else's."""
+    """Make `.grade`, which ignores itself: whatever a course's .gitignore says, it stays the student's own."""
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():

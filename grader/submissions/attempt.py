@@ -2,7 +2,7 @@
 
 What was handed in is a folder, files, archives, or members of one large archive: its pieces. In each
 of them an exercise's file may stand flat, under its chapter, under `exercises/`, and below any other
-folders; the nearest one counts. Where two are equally near and differ, nobody guesses.
+folders; the nearest one counts. Where two are equally near and differ, neither is guessed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A class's download: which platform it is of, who handed in what, and in which order.
 
 Only names and tables of contents are read here. A name that fits two people, or two names that fit one,
-are nobody's guess: each keeps a result of its own, and a note says so.
+are not guessed: each keeps a result of its own, and a note says so.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def written(text: str) -> str:
     """The text as any file can hold it: composed (NFC), on one line, nothing that is no character.
 
     It stays what the person is called: formulas, HTML and right-to-left marks are left as they are, and
-    whoever shows or writes the text treats it as a stranger's.
+    code that shows or writes the text treats it as a stranger's.
     """
     composed = unicodedata.normalize("NFC", text.strip())
     kept = "".join(

@@ -20,7 +20,7 @@ from grader.submissions.folder import Unreadable, entries, is_ignored, open_regu
 from grader.submissions.names import written
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 
-# Of a folder with more names nobody can say which of them is meant.
+# In a folder with more names it is unclear which of them is meant.
 _MAX_NAMES = 200
 
 
@@ -94,7 +94,7 @@ def _refuse_empty(
 
 
 def _read_archive(path: Path, course: Course, allow_empty: bool) -> Submission:
-    # Whoever points at it may do so through a link; within a class nobody may.
+    # A caller that names the file may do so through a link; within a class no link is followed.
     real = path.resolve()
     files = gather([AttemptFile(path.name, real)], real, course)
     _refuse_empty(path, course, files, allow_empty)

@@ -55,7 +55,7 @@ class Roster:
 
     def __init__(self, students: Iterable[StudentInfo]) -> None:
         self.students = tuple(students)
-        # A name that two of them share names nobody.
+        # A name that two of them share identifies neither.
         self._by_name: dict[tuple[str, str], StudentInfo | None] = {}
         self._by_id: dict[str, StudentInfo] = {}
         for student in self.students:
@@ -200,6 +200,6 @@ def _student(what: str, number: int, cells: dict[str, str]) -> StudentInfo:
         cells["name"] = f"{cells.get('first', '')} {cells.get('last', '')}".strip()
     key = next((cells[name] for name in _KEYS if cells.get(name)), "")
     if not key:
-        raise SubmissionError(f"{what} has nobody in row {number}: give it an id or a name.")
+        raise SubmissionError(f"{what} has no student in row {number}: give it an id or a name.")
     ids = {name: cells[name] for name in _OTHER_IDS if cells.get(name)}
     return StudentInfo(id=key, name=cells["name"], email=cells.get("email", ""), ids=ids)

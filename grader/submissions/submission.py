@@ -13,7 +13,7 @@ from grader.results import SubmissionInfo
 from grader.submissions.not_python import NOTEBOOK, explained, notebook_in
 from grader.submissions.source import has_same_code, is_empty, parse
 
-# Two thousand lines and more; nobody writes as much for an exercise.
+# Two thousand lines and more; no exercise needs as much.
 MAX_FILE_BYTES = 200_000
 
 

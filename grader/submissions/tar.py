@@ -164,7 +164,7 @@ def is_tar(block: bytes) -> bool:
 def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
     """Every member of a tar; while one is held, the stream stands at its bytes.
 
-    Raises Unreadable for a broken or huge one. A sparse file is no regular one here: nobody's exercise
+    Raises Unreadable for a broken or huge one. A sparse file is no regular one here: no exercise
     has holes.
     """
     count, extension = 0, _Extension()

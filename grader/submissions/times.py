@@ -47,9 +47,9 @@ class Times(msgspec.Struct, frozen=True):
         ]
 
     def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:
-        """A note on those whose time nobody knows."""
+        """A note on those whose time is unknown."""
         if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
-            yield f"Nobody said when these were handed in: {listed_names(unknown)}."
+            yield f"It is not known when these were handed in: {listed_names(unknown)}."
 
     def _listed(self, student: StudentInfo, platform: Platform) -> str:
         row = in_roster(student, self.listed, platform)

@@ -157,7 +157,7 @@ def member_path(raw: bytes, *, utf8: bool) -> str:
 def check_path(path: str) -> None:
     """Raise Unreadable for a path that leads out of the archive, or is no path of a person's.
 
-    Nothing would be written there; but nobody packs such a thing by accident.
+    Nothing would be written there; but no one packs such a thing by accident.
     """
     if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
         raise Unreadable(

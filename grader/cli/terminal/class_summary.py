@@ -77,7 +77,8 @@ class BatchDisplay(BatchProgress):
 def show_class(console: Console, entries: Iterable[Entry]) -> None:
     """Print a line a student and the class's mean; of a large class only the mean.
 
-    The mean is over those who handed something in and are judged: what a fault of ours left open is no zero.
+    The mean is over those who handed something in and are judged; what a fault of the grader left open is no
+    zero.
     """
     scores: list[float] = []
     lines: list[Text] = []

@@ -80,7 +80,7 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
     """
     standings = workspace.standings()
     course = workspace.course
-    # Points are for who gives them: with public tests alone nobody here does.
+    # Public releases award no points: hide the column.
     points = () if course.is_public else ("points",)
     columns = ("exercise", "state", *points, "minutes", "difficulty")
     chapters = course.chapters

@@ -132,7 +132,7 @@ class Plotted(msgspec.Struct, frozen=True):
 
 
 class Crashed(msgspec.Struct, frozen=True):
-    """A thread of ours ended."""
+    """A thread of the grader ended."""
 
     error: Exception
 

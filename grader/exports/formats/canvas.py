@@ -23,7 +23,7 @@ from grader.text import number
 _HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _POINTS = "Points Possible"
 _WITH_ID = re.compile(r"(?P<name>.*\S)\s*\((?P<id>\d+)\)\s*")
-# An excused student, and one to whom the assignment was not given: no score of ours may undo that.
+# An excused student, and one to whom the assignment was not given: no score may undo that.
 _LEFT_ALONE = ("EX", "N/A")
 _KEYS = (
     Key("ID", "canvas_id"),
@@ -110,7 +110,7 @@ class _Template:
     def _score(self, row: tuple[str, ...], whole: float | None, notes: list[str]) -> str:
         name, score = one_line(row[0]), row[self._assignment]
         if whole is None:
-            notes.append(f"{name}: has no score, because a fault of ours left it unjudged.")
+            notes.append(f"{name}: has no score, because a fault of the grader left it unjudged.")
         elif score.strip().upper() in _LEFT_ALONE:
             notes.append(f"{name}: stays {score.strip()}, as Canvas has it.")
         else:

@@ -4,7 +4,7 @@ The reporter prints passed tests / tests x max_score in its table and the sum of
 agree only where all tests of a runner weigh the same, and ours do not. So an exercise of which a part is earned
 becomes two runners: `glu` with what holds, worth what it earned, and `glu-open` with the rest. Then both
 say what the result says. (No id of an exercise has a hyphen.) The reporter adds in floating point and prints
-what comes out, so its points are hundredths of ours, and integers.
+what comes out, so its points are hundredths of the grader's, and integers.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def render(entry: Entry, options: Options) -> bytes:
     """The result for one submission; the identities are those of the environment."""
     if missing := unjudged(entry.result):
         raise NoVerdict(
-            f"{', '.join(missing)} could not be judged, by a fault of ours: no result.json is written, "
+            f"{', '.join(missing)} could not be judged, by a fault of the grader: no result.json is written, "
             "so that Classroom 50 records an error and no score."
         )
     identity = _identity(entry, options.environment)

@@ -24,7 +24,7 @@ def render(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every
     """The result; where something was not judged there is no file, which Gradescope calls a failure."""
     if missing := unjudged(entry.result):
         raise NoVerdict(
-            f"{', '.join(missing)} could not be judged, by a fault of ours: no results.json is "
+            f"{', '.join(missing)} could not be judged, by a fault of the grader: no results.json is "
             "written, so that Gradescope reports a failed autograder and no score."
         )
     return fitted(lambda limit: _written(entry.result, limit), _MOST_BYTES)

@@ -90,13 +90,13 @@ class _Worksheet:
                     notes.append(f"{self._name(row)}: has a comment of somebody's, which stays.")
             else:
                 notes.append(
-                    f"{self._name(row)}: has no grade, because a fault of ours left it unjudged."
+                    f"{self._name(row)}: has no grade, because a fault of the grader left it unjudged."
                 )
             table.kept(cells)
         return [*notes, *match_notes(grades.people, matching, empty)]
 
     def _comment(self, cells: list[str], feedback: tuple[str, str]) -> bool:
-        """Write the comment, if none is there but an earlier one of ours, which begins alike."""
+        """Write the comment, if none is there but an earlier one of the grader's, which begins alike."""
         assert self._comments is not None
         text, beginning = feedback
         there = cells[self._comments].strip()

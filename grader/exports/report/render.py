@@ -2,7 +2,7 @@
 
 Names, messages and code are of strangers. Jinja's autoescape makes text of them; besides, every
 value on its way into a page passes `shown`, which turns control characters and those that reorder a
-line into visible escapes. The pages allow themselves the one style and script of ours, by their
+line into visible escapes. The pages allow themselves the report's one style and script, by their
 digests, and nothing else: should a text ever become markup, it still could not run or fetch.
 """
 

@@ -44,7 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unjudged(self) -> int:
-        """How many exercises have no verdict, for a fault of ours."""
+        """How many exercises have no verdict, for a fault of the grader."""
         return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
 
     @property

@@ -64,7 +64,7 @@ class ClassMistake(msgspec.Struct, frozen=True):
 
 
 class WeakTest(msgspec.Struct, frozen=True):
-    """A test that tells nobody apart, and why."""
+    """A test that does not discriminate, and why."""
 
     exercise: ExerciseView
     test: TestView

@@ -22,7 +22,7 @@ import msgspec
 
 # From so few files no distribution can be learned.
 LEAST_FILES = 10
-# So many pairs of a class, on average, are beyond the end of its bulk by chance, if nobody copied.
+# So many pairs of a class, on average, are beyond the end of its bulk by chance, if no student copied.
 ALARMS = 0.05
 # Below this two files have not enough in common to be told, however unlike the others are.
 LEAST_SIMILARITY = 0.4

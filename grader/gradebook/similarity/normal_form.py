@@ -2,9 +2,9 @@
 
 Two files that do the same steps should read the same. So dropped are comments, docstrings, annotations,
 imports, statements that are never reached, assignments that are never read, expressions without effect and
-functions that nobody calls. One way of writing stands for several: `torch.exp(x)` and `x.exp()`, `a * b` and
-`b * a`, `a > b` and `b < a`, `x += 1` and `x = x + 1`, a value named once and used once and the value in its
-place, a function of one expression that is called once and the expression.
+functions that are never called. One way of writing stands for several: `torch.exp(x)` and `x.exp()`, `a * b`
+and `b * a`, `a > b` and `b < a`, `x += 1` and `x = x + 1`, a value named once and used once and the value in
+its place, a function of one expression that is called once and the expression.
 
 The result is for comparing and never runs: where a rewriting could change what code does (an addition of
 lists), both files are changed alike.

@@ -13,7 +13,7 @@ from grader.sandbox.wire.values import Opaque, Record
 from grader.text import LONGEST_TEXT, clean, clean_lines
 
 LONGEST_MESSAGE = 1500
-# The words that begin a sentence of ours or of a suite's `what`; every other word may be a name.
+# The words that begin a sentence of the grader or of a suite's `what`; every other word may be a name.
 _OPENERS = re.compile(r"(a|all|an|as|both|each|entry|every|its?|line|no|one|the|these|this|your)\b")
 
 

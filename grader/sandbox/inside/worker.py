@@ -1,4 +1,4 @@
-"""The inside of a sandbox: load one student's module and answer the judge's calls, trusted by nobody.
+"""The inside of a sandbox: load one student's module and answer the judge's calls. No process trusts it.
 
 Everything here runs beside the student's code, in a process that the student owns. It holds no
 expected value, no suite and no secret; whatever it says is checked by the judge.

@@ -81,7 +81,7 @@ class Channel:
             raise ChannelClosed from error
 
     def _sent_at_once(self, frame: bytes) -> int:
-        # Nearly every frame finds room. Whoever waits with a limit never blocks but for a long one, and
+        # Nearly every frame finds room. A caller that waits with a limit blocks only for a long one, and
         # need not tell the kernel twice a call.
         self._set_timeout(0)
         try:

@@ -16,7 +16,7 @@ class Start(msgspec.Struct, frozen=True):
     """What the fork server is told when it starts, as its one argument.
 
     `controls` are the descriptors of its ends of the judges' sockets; `preload` are the modules to
-    import when there is nothing else to do; without `walls` it confines nobody; `around` names the
+    import when there is nothing else to do; without `walls` it confines no process; `around` names the
     walls that already stand around it.
     """
 

@@ -36,7 +36,7 @@ def draw(
     """Run the experiment of an exercise on this source, and draw it.
 
     `source` is valid Python; with `reference`, the source of the solution, that is drawn beside it.
-    Raises CourseError where the exercise has no experiment, GraderError for any other fault of ours.
+    Raises CourseError where the exercise has no experiment, GraderError for any other fault of the grader.
     """
     if not course.plot(exercise).is_file():
         raise CourseError(
@@ -48,7 +48,7 @@ def draw(
 
 
 def drawn_by(judge: Judge, request: Request) -> Drawn | NotDrawn:
-    """What a judge process of the `PROGRAM` drew; raises GraderError for a fault of ours."""
+    """What a judge process of the `PROGRAM` drew; raises GraderError for a fault of the grader."""
     try:
         line = next(judge.ask(request), b"")
     except JudgeOverrun as overrun:

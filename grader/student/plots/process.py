@@ -70,7 +70,7 @@ class NotDrawn(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class PlotFault(msgspec.Struct, frozen=True, tag="fault"):
-    """A fault of ours."""
+    """A fault of the grader."""
 
     message: str
 

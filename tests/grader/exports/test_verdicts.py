@@ -1,4 +1,4 @@
-"""Points in hundredths: shares that add up, totals that no fault of ours makes smaller."""
+"""Points in hundredths: shares that add up, totals that no fault of the grader makes smaller."""
 
 from __future__ import annotations
 

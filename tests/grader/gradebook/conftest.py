@@ -61,7 +61,7 @@ class School:
             book.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
 
     def fault(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
-        """Keep that a fault of ours left it unjudged."""
+        """Keep that a fault of the grader left it unjudged."""
         with book.transaction():
             book.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
 

@@ -47,7 +47,7 @@ def test_a_moodle_worksheet_says_when(tmp_path: Path, course: Course) -> None:
         "Zoe Stranger": "",
     }
     assert [note for note in found.notes if "handed in" in note] == [
-        "Nobody said when these were handed in: 502, 503."
+        "It is not known when these were handed in: 502, 503."
     ]
 
 

@@ -1,6 +1,6 @@
 """The probe that comes with the grader: live objects for the laws, and raw facts about them.
 
-It runs in the sandbox beside the student's code, so it compares nothing and imports nothing of ours.
+It runs in the sandbox beside the student's code, so it compares nothing and imports nothing of the grader.
 """
 
 from __future__ import annotations

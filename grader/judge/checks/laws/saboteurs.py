@@ -2,7 +2,7 @@
 
 Each is a function that stands around the solution's own (a function, a module's forward, a class's __init__),
 and begins with what it does in words; `law` says beside each law which of them it must catch. This file
-runs in the sandbox, as the end of the submission, so it imports nothing of ours. A saboteur that finds
+runs in the sandbox, as the end of the submission, so it imports nothing of the grader. A saboteur that finds
 nothing to do here (no tensor among the arguments, no error to drop) does not say that it was at work.
 """
 
@@ -457,7 +457,7 @@ def reshapes_parameter(name: str) -> Saboteur:
 
 
 def registers_more(call: SabotagedCall) -> Any:
-    """registers a buffer that nobody asked for"""
+    """registers a buffer that the task does not ask for"""
     import torch
 
     result = call()
@@ -625,7 +625,7 @@ def runs_function(prefix: str) -> Saboteur:
         inside = prefix.removeprefix("torch.").strip(".").replace(".", "/")
         file = f"{root.removesuffix('__init__.py')}{inside}/of_a_saboteur.py"
         _at_work()
-        exec(compile("def function(): pass\nfunction()", file, "exec"), {})  # noqa: S102 (a text of ours)
+        exec(compile("def function(): pass\nfunction()", file, "exec"), {})  # noqa: S102 (a fixed text)
         return call()
 
     return saboteur

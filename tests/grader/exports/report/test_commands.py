@@ -81,7 +81,7 @@ def test_a_report_without_a_comparison_says_how_to_get_one(graded: Path, tmp_pat
     done = run_grade("report", graded / "results", "-o", tmp_path / "new" / "report")
     assert done.returncode == 0, done.stderr
     staff = (tmp_path / "new" / "report" / "staff" / "index.html").read_text(encoding="utf-8")
-    assert "Nobody has looked yet: run grade similar" in staff
+    assert "The files were not compared yet: run grade similar" in staff
 
 
 @pytest.mark.parametrize("command", [["similar"], ["report", "-o", "report"]], ids=lambda c: c[0])
