@@ -6,14 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test verify lint bench pins clean
+.PHONY: demo test test-all verify lint bench pins clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 # As many tests side by side as there are processors, each beginning elsewhere: what a module sets up once
-# is rarely set up twice.
+# is rarely set up twice. The thorough ones ask the same of every exercise, attack or moment: `make test-all`.
 test: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not thorough"
+
+test-all: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/public tests/hidden
 

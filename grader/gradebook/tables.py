@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.errors import GraderError
-from grader.gradebook import format1
 
 FORMAT_VERSION = 2
 FILE = "gradebook.sqlite"
-_KNOWN = (format1.FORMAT_VERSION, FORMAT_VERSION)
 _LOCK = "batch.lock"
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 _NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
@@ -121,9 +119,7 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-        if version == format1.FORMAT_VERSION:
-            _check(connection, file)
-        if create and (is_new or version in _KNOWN):
+        if create and (is_new or version == FORMAT_VERSION):
             connection.execute("PRAGMA journal_mode = WAL")
             # A verdict that was told stays, also when the power goes.
             connection.execute("PRAGMA synchronous = FULL")
@@ -132,9 +128,6 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
                     f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT_VERSION}; COMMIT;"
                 )
                 version = FORMAT_VERSION
-        if version == format1.FORMAT_VERSION:
-            connection = _of_today(connection, file, create=create)
-            version = FORMAT_VERSION
     except BaseException as error:
         if connection is not None:
             connection.close()
@@ -144,22 +137,9 @@ def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
     if version != FORMAT_VERSION:
         connection.close()
         raise GraderError(
-            f"The gradebook {file} has format {version}, this grader reads up to {FORMAT_VERSION}; "
+            f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
             "use the grader that wrote it."
         )
-    return connection
-
-
-def _of_today(connection: sqlite3.Connection, file: Path, *, create: bool) -> sqlite3.Connection:
-    """A gradebook of format 1 in today's: the file itself to write to it, a copy that goes to read it."""
-    if create:
-        format1.keep_copy(connection, file)
-    else:
-        with contextlib.closing(connection) as before:
-            # On the disk where it grows large: an empty name is a database of its own.
-            connection = sqlite3.connect("")
-            before.backup(connection)
-    format1.migrate(connection, TABLES, FORMAT_VERSION)
     return connection
 
 

@@ -95,13 +95,6 @@ def test_classroom(of: Entry) -> None:
     assert LATE in str(runners)
 
 
-def test_exercism(of: Entry) -> None:
-    shown = read("exercism", of)
-    (line,) = [t for t in shown["tests"] if LATE in t.get("output", "")]
-    assert line["status"] == "pass"
-    assert f"{of.result.exercises[0].score:g} points count" in line["name"]
-
-
 def test_junit(of: Entry) -> None:
     suite = ElementTree.fromstring(rendered(FORMATS["junit"], of))[0]
     points = {p.get("name"): p.get("value") for p in suite.iter("property")}

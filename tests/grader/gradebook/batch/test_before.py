@@ -1,8 +1,8 @@
-"""A gradebook that the grader wrote before its modules moved: it is read, and judged again once.
+"""A gradebook that an earlier grader wrote: it is read, and judged again once.
 
-`gradebook_before_the_move.sqlite.xz` was written by commit c15aabb: the course of `conftest.py` with
-`test_zero` at one point and a class of six with a roster of seven, graded; then `test_zero` at three points
-and another file of ann's, graded again.
+`gradebook_of_an_earlier_grader.sqlite.xz` was written by one of the first graders: the course of `conftest.py`
+with `test_zero` at one point and a class of six with a roster of seven, graded; then `test_zero` at three
+points and another file of ann's, graded again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grader.results import Status, StudentInfo
 
 from .conftest import HALF, RIGHT, SOURCES, School
 
-BEFORE = Path(__file__).with_name("gradebook_before_the_move.sqlite.xz")
+BEFORE = Path(__file__).with_name("gradebook_of_an_earlier_grader.sqlite.xz")
 ZOE = "Zoë 東"
 SCORES = {
     ZOE: (10, Status.PASSED),
