@@ -52,6 +52,21 @@ class CaughtAnswer(msgspec.Struct, frozen=True):
         return not self.is_central and 1 - self.kept > _DEAREST
 
 
+class TestWorth(msgspec.Struct, frozen=True):
+    """What a test is for: so many wrong answers fail it, `alone` of them fail no other; its cost in seconds.
+
+    The seconds are those of the solution, in a judge that is warm.
+    """
+
+    __test__ = False
+
+    visibility: Visibility
+    name: str
+    caught: int
+    alone: int
+    seconds: float
+
+
 class ExerciseProof(msgspec.Struct, frozen=True):
     """One exercise, proved or not: how much was judged, what was caught, and every complaint.
 
@@ -66,6 +81,7 @@ class ExerciseProof(msgspec.Struct, frozen=True):
     complaints: tuple[str, ...]
     caught: tuple[CaughtAnswer, ...] = ()
     unproved: str = ""
+    worth: tuple[TestWorth, ...] = ()
 
 
 def verify(
@@ -188,6 +204,7 @@ class _Prover:
             tuple(complaints),
             tuple(_caught(wrong, result) for wrong, result in caught),
             ", ".join(f"{n.share} (needs {' and '.join(n.packages)})" for n in exercise.unmet),
+            _worth([result for _, result in caught], recorded.result if recorded else None),
         )
 
     def _left_out(self) -> set[str]:
@@ -422,6 +439,24 @@ def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
     messages = tuple((test.name, test.message) for test in failed)
     return CaughtAnswer(
         wrong.name, wrong.mistake, messages, kept(result.tests), bool(wrong.central)
+    )
+
+
+def _worth(caught: Sequence[ExerciseResult], right: ExerciseResult | None) -> tuple[TestWorth, ...]:
+    """What each test catches and costs; nothing where the solution could not be judged."""
+    failed = [
+        {(t.visibility, t.name) for t in result.tests if t.outcome in _CAUGHT} for result in caught
+    ]
+    return tuple(
+        TestWorth(
+            test.visibility,
+            test.name,
+            caught=sum(key in names for names in failed),
+            alone=failed.count({key}),
+            seconds=test.duration_seconds,
+        )
+        for test in (right.tests if right is not None else ())
+        for key in [(test.visibility, test.name)]
     )
 
 

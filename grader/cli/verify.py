@@ -55,6 +55,11 @@ class _VerifyCommand(Command):
     help="Print what part of the points each wrong answer keeps, too, the least first.",
 )
 @click.option(
+    "--worth",
+    is_flag=True,
+    help="Print what each test catches, what only it catches, and what it costs, too.",
+)
+@click.option(
     "--words",
     is_flag=True,
     help="Print the share of points that hang on words of the sandbox, and not on values.",
@@ -74,6 +79,7 @@ def verify(
     seeds: int,
     told: bool,
     points: bool,
+    worth: bool,
     words: bool,
     mutants: int | None,
 ) -> None:
@@ -83,7 +89,9 @@ def verify(
     must catch one. Exits with 1 if there is a complaint. With --told it prints each wrong answer
     with the tests that fail and their messages, in the order in which its student reads them. With
     --points it prints what each one keeps of the points, and marks those where one mistake that is
-    not marked as central costs more than a third.
+    not marked as central costs more than a third. With --worth it prints of each test how many wrong answers
+    fail it, how many of them fail no other, and what it costs, in milliseconds: one that catches nothing of
+    its own and guards no sentence of the stub may go.
 
     With --mutants it proves nothing of this, but changes each solution in many places, one at a time, and
     lists the changes that no test sees. Exits with 1 if there is one that is not marked as equivalent.
@@ -98,6 +106,7 @@ def verify(
       grade verify glu --seeds 1   one exercise, quickly
       grade verify glu --told      what the students of its wrong answers read
       grade verify glu --points    what each wrong answer keeps of the points
+      grade verify glu --worth     which of its tests catch something that no other does
       grade verify glu --words     which of its points a forger could earn by words
       grade verify glu --mutants   what its suites do not see
     """
@@ -117,7 +126,9 @@ def verify(
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.course import show_proofs
 
-        complaints = show_proofs(open_console(sys.stdout), proofs, told=told, points=points)
+        complaints = show_proofs(
+            open_console(sys.stdout), proofs, told=told, points=points, worth=worth
+        )
     click.get_current_context().exit(ExitCode.BELOW if complaints else ExitCode.FULL_MARKS)
 
 

@@ -26,6 +26,7 @@ _MOMENT_SECONDS = 0.3
 _PATIENCE_SECONDS = 1.5
 # The first verdict of a judge waits for its imports, too.
 _COLD_SECONDS = 8.0
+_OPTIONS = GradingOptions(recognize=True)
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -120,7 +121,7 @@ class WarmJudge:
 
         try:
             judgment = self._judges.judge(
-                self._course, order.exercise, order.source, GradingOptions(), done
+                self._course, order.exercise, order.source, _OPTIONS, done
             )
         except GraderError as error:
             return Answer(order, None, str(error))

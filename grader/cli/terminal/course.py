@@ -293,17 +293,20 @@ def show_proofs(
     *,
     told: bool = False,
     points: bool = False,
+    worth: bool = False,
 ) -> int:
     """Print each proof as it is made, and return how many complaints there were.
 
     With `told`, print the messages too that the students of wrong answers read; with `points`, what
-    part of the points each wrong answer keeps.
+    part of the points each wrong answer keeps; with `worth`, what each test catches and costs.
     """
     complaints = exercises = 0
     for proof in proofs:
         print_lines(console, _proof_lines(console, proof))
         if told:
             print_lines(console, _message_lines(console, proof))
+        if worth:
+            print_lines(console, _worth_lines(proof))
         if points:
             print_lines(console, _points_lines(console, proof))
         complaints += len(proof.complaints)
@@ -338,6 +341,13 @@ def _message_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
             yield from hang(console, Text("    "), Text(test))
             for line in message.splitlines() or ["(no message)"]:
                 yield from hang(console, Text("      "), Text(clean(line, 2000)))
+
+
+def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
+    yield Text("  caught  alone      ms  test", "dim")
+    for test in proof.worth:
+        figures = f"{test.caught:8}{test.alone:7}{1000 * test.seconds:8.1f}"
+        yield Text(f"{figures}  {test.visibility.value} {test.name}", "" if test.alone else "dim")
 
 
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:

@@ -146,6 +146,20 @@ def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     assert complaint.startswith("tests/stubs/text/greeting.py is missing: copy the stub to it")
 
 
+def test_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:
+    options = ["--jobs", "1", "--seeds", "1", "--worth"]
+    done = grade("verify", "word_count", *options, cwd=clone)
+    assert done.returncode == 0, done.stdout
+    lines = [line.split() for line in done.stdout.splitlines()]
+    rows = lines[lines.index(["caught", "alone", "ms", "test"]) + 1 : -1]
+    figures = {row[4]: (int(row[0]), int(row[1])) for row in rows}
+    # Of three wrong answers: characters fails test_counts, case_kept no public test.
+    assert figures["test_counts"] == (1, 0)
+    assert figures["test_case"] == (2, 0)
+    assert figures["test_no_torch"] == (0, 0)
+    assert all(float(row[2]) > 0 for row in rows)
+
+
 def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
     for folder in ("exercises", "tests/stubs"):
         file = clone / folder / "text/greeting.py"
