@@ -85,8 +85,8 @@ def recognize(
 ) -> list[Recognition]:
     """The known mistakes of a submission with these results, each with the tests that it explains.
 
-    Only a wrong answer comes into question whose own tests the submission fails, too. The likeliest are
-    run first, and none after so many `seconds`.
+    A failure that has a name needs none. Only a wrong answer comes into question whose own tests the submission
+    fails, too. The likeliest are run first, and none after so many `seconds`.
     """
     failed = [test for test in results if test.outcome is not Outcome.PASSED]
     names = {test.name for test in failed}
@@ -101,7 +101,11 @@ def recognize(
     end = time.monotonic() + seconds
     found: list[Recognition] = []
     waiting = {test.name for test in failed if test.outcome in (Outcome.SKIPPED, Outcome.TIMEOUT)}
-    left = list(seen)
+    left = [
+        (test.visibility, test.name)
+        for test in failed
+        if is_unnamed(test) and (test.visibility, test.name) in seen
+    ]
     while left:
         best = _best(left, seen, possible, waiting, observe, end)
         if best is None:
