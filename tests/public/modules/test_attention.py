@@ -1,0 +1,179 @@
+"""Small examples for masks, attention, and attention with several heads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.student import Student
+
+# A query and keys of two features. With the values the scores are 0 and sqrt(2) * log(3) / sqrt(2) = log(3).
+QUERY = torch.tensor([[1.0, 1.0]])
+KEYS = torch.tensor([[0.0, 0.0], [0.776836, 0.776836]])
+VALUES = torch.tensor([[0.0, 8.0], [4.0, 0.0]])
+NO_PAIR = "forward does not return a pair: the output, and the cache for the next call."
+NO_CACHE = "The cache is not a pair of keys and values."
+
+
+@pytest.mark.place("causal_mask")
+@pytest.mark.hint("Query i stands at position keys - queries + i, key j at position j.")
+def test_example_causal(student: Student) -> None:
+    """Of three positions the last two may look at two and at three keys."""
+    mask = student.function("causal_mask")(2, 3)
+    assert_equal(
+        mask,
+        torch.tensor([[True, True, False], [True, True, True]]),
+        what="causal_mask(2, 3)",
+        mistakes={
+            "True stands for what is hidden: turn the mask round.": torch.tensor(
+                [[False, False, True], [False, False, False]]
+            ),
+            "Let each query look at its own position, and the last query at all keys.": torch.tensor(
+                [[True, False, False], [True, True, False]]
+            ),
+        },
+    )
+
+
+@pytest.mark.place("padding_mask")
+@pytest.mark.hint("Position j is real where j < length; shape (batch, 1, 1, size).")
+def test_example_padding(student: Student) -> None:
+    """Sequences of 3, 1 and 0 positions, in a batch padded to 3."""
+    real = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
+    assert_equal(
+        student.function("padding_mask")(torch.tensor([3, 1, 0]), 3),
+        real[:, None, None, :],
+        what="the mask of lengths 3, 1 and 0",
+        mistakes={
+            "True stands for the padding: turn the mask round.": ~real[:, None, None, :],
+            "The shape is (batch, 1, 1, size): one mask for all heads and queries.": real,
+        },
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("attention")
+@pytest.mark.hint("The scores are 0 and log(3) here, so that the weights are 1/4 and 3/4.")
+def test_example_attention(student: Student) -> None:
+    """With weights of 1/4 and 3/4 the values [0, 8] and [4, 0] give [3, 2]."""
+    assert_close(
+        student.function("attention")(QUERY, KEYS, VALUES),
+        torch.tensor([[3.0, 2.0]]),
+        rtol=1e-5,
+        atol=1e-5,
+        mistakes=lambda: {
+            "The scores are not divided by sqrt(d).": example(1.0),
+            "The scores are divided by d, not by its root.": example(0.5),
+            "The scores are multiplied by sqrt(d), not divided.": example(2**0.5),
+            "The softmax is over the queries: each row of weights adds up to 1.": torch.tensor(
+                [[4.0, 8.0]]
+            ),
+        },
+    )
+
+
+@pytest.mark.place("attention")
+@pytest.mark.hint("A hidden key has a weight of 0, and the others still add up to 1.")
+def test_example_mask(student: Student) -> None:
+    """A query that may look at the first key alone gets the first value."""
+    assert_close(
+        student.function("attention")(QUERY, KEYS, VALUES, torch.tensor([[True, False]])),
+        VALUES[:1],
+        what="the output for the mask [[True, False]]",
+        mistakes={
+            "The mask is turned round: True is where a query may look.": VALUES[1:],
+            "The other weights do not add up to 1: mask before the softmax.": VALUES[:1] / 4,
+        },
+    )
+
+
+@pytest.mark.place("attention")
+@pytest.mark.hint("Fill with a large negative number before the softmax, and with 0 after it.")
+def test_example_hidden_row(student: Student) -> None:
+    """A query that may look at no key gets zeros."""
+    assert_close(
+        student.function("attention")(QUERY, KEYS, VALUES, torch.tensor([[False, False]])),
+        torch.zeros(1, 2),
+        what="the output for the mask [[False, False]]",
+        mistakes={
+            "A row that is hidden altogether is NaN: the softmax of -inf alone is.": torch.full(
+                (1, 2), torch.nan
+            ),
+            "A row that is hidden altogether is the mean of all values: make it zeros.": (
+                torch.tensor([[2.0, 4.0]])
+            ),
+        },
+    )
+
+
+@pytest.mark.place("MultiHeadAttention.__init__")
+@pytest.mark.hint("self.query = nn.Linear(d_model, d_model), and three more.")
+def test_example_parameters(student: Student) -> None:
+    """MultiHeadAttention(4, 2) has the four layers query, key, value and output."""
+    layer = student.module("MultiHeadAttention", 4, 2)
+    laws.check_parameters(layer, shapes(4), call="MultiHeadAttention(4, 2)")
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_example_parameters")
+@pytest.mark.place("MultiHeadAttention.forward")
+@pytest.mark.hint("Features 0 and 1 are the first head, 2 and 3 the second one.")
+def test_example_heads(student: Student) -> None:
+    """Of two heads each attends within its own half of the features."""
+    layer = identity(student)
+    x = torch.tensor([[[0.0, 1.0, 100.0, 0.0], [100.0, 1.0, 0.0, 0.0]]])
+    output = entry(layer(x), 0, told=NO_PAIR)
+    # In the first head both keys fit the first query alike, and the second query is sure of its own.
+    first = torch.tensor([[50.0, 1.0], [100.0, 1.0]])
+    # In the second head it is the other way round.
+    second = torch.tensor([[100.0, 0.0], [50.0, 0.0]])
+    assert_close(
+        output,
+        torch.cat([first, second], dim=-1)[None],
+        mistakes={"All features are one head: split them into num_heads heads.": x},
+    )
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_example_parameters")
+@pytest.mark.place("MultiHeadAttention.forward")
+@pytest.mark.hint("torch.cat([old_keys, new_keys], dim=-2), and the same for the values.")
+def test_example_cache(student: Student) -> None:
+    """The cache after two calls holds the keys of both, in order, for each head."""
+    layer = identity(student)
+    x = torch.arange(8.0).reshape(1, 2, 4)
+    cache = entry(layer(x[:, :1]), 1, kind=(tuple, list), told=NO_PAIR)
+    both = entry(layer(x[:, 1:], cache=cache), 1, told=NO_PAIR)
+    keys, values = entry(both, kind=(tuple, list), count=2, told=NO_CACHE)
+    right = torch.tensor([[[[0.0, 1.0], [4.0, 5.0]], [[2.0, 3.0], [6.0, 7.0]]]])
+    mistakes = {
+        "The new keys come first: those of the cache belong in front.": right.flip(-2),
+        "Only the new keys are in the cache: append them to those of before.": right[:, :, 1:],
+    }
+    assert_close(keys, right, what="the keys of the cache", mistakes=mistakes)
+    assert_close(values, right, what="the values of the cache")
+
+
+def example(factor: float) -> Tensor:
+    """The output where the scores are the products times this factor."""
+    weights = torch.softmax(factor * QUERY @ KEYS.T, dim=-1)
+    return weights @ VALUES
+
+
+def shapes(d_model: int) -> dict[str, list[int]]:
+    layers = ("query", "key", "value", "output")
+    weights = {f"{name}.weight": [d_model, d_model] for name in layers}
+    biases = {f"{name}.bias": [d_model] for name in layers}
+    return {**weights, **biases}
+
+
+def identity(student: Student) -> nn.Module:
+    """A layer of 4 features and 2 heads whose projections change nothing."""
+    layer = student.module("MultiHeadAttention", 4, 2)
+    parameters = laws.check_parameters(layer, shapes(4), call="MultiHeadAttention(4, 2)")
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.copy_(torch.eye(4) if parameter.dim() == 2 else torch.zeros(4))
+    return layer
