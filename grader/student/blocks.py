@@ -169,13 +169,15 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     """Whether what is told of one test is all that there is to say of another."""
     if not (told.message and test.message):
         return False
+    sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
+    if told.cause is test.cause is Cause.MISTAKE and sentences[0] == sentences[1]:
+        return True  # a known mistake is one, wherever it shows
     if told.place is None or (told.outcome, told.place) != (test.outcome, test.place):
         return False
     if _has_ended(test):
         # One line and one type of exception; the sizes in the message are those of the test.
         return told.message.partition(":")[0] == test.message.partition(":")[0]
     if test.cause not in _MISMATCHES or test.refused:
-        sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]
         return told.cause is test.cause and sentences[0] == sentences[1]
     twins = (told.visibility, test.visibility) == (Visibility.PUBLIC, Visibility.HIDDEN)
     return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)

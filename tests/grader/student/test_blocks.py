@@ -213,6 +213,16 @@ def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
     assert len(findings(exercise(bare, law))) == 2
 
 
+def test_a_known_mistake_is_told_once_wherever_it_shows() -> None:
+    told = "Known mistake: the weight is cached."
+    first = failed("a", Cause.MISTAKE, message=f"{told}\n1 of 2", place=Place("one.py", 4, "f"))
+    other = failed("b", Cause.MISTAKE, message=f"{told}\n3 of 4", place=Place("one.py", 4, ""))
+    third = failed("c", Cause.MISTAKE, message="The bias is missing.", place=Place("one.py", 4, ""))
+    sections = summarized(exercise(first, other, third)).sections
+    assert [section.title for section in sections] == [first.title, third.title]
+    assert sections[0].blocks[-1] == Note("1 more test fails there, too.")
+
+
 def test_all_tests_say_what_was_said_above_only_once() -> None:
     blocks = [section.blocks for section in in_full(SEVERAL)]
     assert blocks[0] == ()
