@@ -49,25 +49,33 @@ def verdict(module: Any, x: Tensor, factor: float, limit: float) -> Any:
 
 @contextlib.contextmanager
 def stand_in(
-    module: Any, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor, Tensor], Tensor]
+    module: Any, value: Callable[[Tensor], Tensor], derivative: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[None]:
-    """Put another function, with this backward, in the place of GELUFunction and gelu.
+    """Put another function, with this value and backward, in the place of GELUFunction and gelu.
 
     The class keeps its identity, for an answer that holds its `apply`. The stand-in is written in the style
     with setup_context, which torch.func needs.
     """
-    methods = {
-        "forward": staticmethod(forward),
-        "setup_context": staticmethod(save),
-        "backward": staticmethod(
-            lambda ctx, grad_output: backward(*ctx.saved_tensors, grad_output)
-        ),
-    }
+
+    class StandIn(torch.autograd.Function):
+        @staticmethod
+        def forward(x: Tensor) -> Tensor:
+            return value(x)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: Tensor) -> Any:
+            return derivative(*ctx.saved_tensors, grad_output)
+
     own, gelu = module.GELUFunction, module.gelu
+    methods = ("forward", "setup_context", "backward")
     old = {name: vars(own).get(name) for name in methods}
-    module.gelu = type("StandIn", (torch.autograd.Function,), methods).apply  # type: ignore[attr-defined]
-    for name, method in methods.items():
-        setattr(own, name, method)
+    module.gelu = StandIn.apply
+    for name in methods:
+        setattr(own, name, vars(StandIn)[name])
     try:
         yield
     finally:
@@ -77,7 +85,3 @@ def stand_in(
                 delattr(own, name)
             else:
                 setattr(own, name, method)
-
-
-def save(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
