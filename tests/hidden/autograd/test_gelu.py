@@ -22,7 +22,7 @@ EVERYWHERE, ONLY_FAR, FAR = -1e9, 10.0, 12.0
 # --- the value -----------------------------------------------------------------------------------
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(10)
 @pytest.mark.place("GELUFunction.forward")
 @pytest.mark.hint("0.5 * x * (1 + torch.tanh(u)), with u = math.sqrt(2 / math.pi) * (x + ...).")
 def test_forward(student: Student) -> None:
@@ -160,7 +160,7 @@ def test_large_inputs(student: Student) -> None:
     assert_close(gradient, (x > 0).double(), what="the gradient for large |x|")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(8)
 @pytest.mark.requires("test_gradient")
 @pytest.mark.place("GELUFunction.backward")
 @pytest.mark.hint("Compute in backward from the x in ctx.saved_tensors and from grad_output.")
