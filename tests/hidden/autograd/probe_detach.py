@@ -1,4 +1,4 @@
-"""A network whose modes show in its values, and the gradients of a loss, raw."""
+"""A network whose modes show in its values, and the gradients of a loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Network(nn.Module):
-    """States (B, ...) to (B, actions), with a frozen part and buffers of its own."""
+    """States (B, ...) to values (B, actions), with buffers of its own and of a part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,8 +22,12 @@ class Network(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         hidden = torch.tanh(self.body(states.movedim(1, -1).flatten(1)))
         # As dropout does something in training mode only; unlike dropout, always the same.
-        values: Tensor = self.head(hidden * 1.5 if self.body.training else hidden) + self.offset
-        return values + 0.25 if self.training else values
+        if self.body.training:
+            hidden = hidden * 1.5
+        values: Tensor = self.head(hidden) + self.offset
+        if self.training:
+            values = values + 0.25
+        return values
 
 
 def network(
@@ -32,31 +36,41 @@ def network(
     *,
     training: Sequence[str] = (),
     frozen: Sequence[str] = (),
-    stale: bool = False,
 ) -> Network:
-    """A Network of this state; `training` names submodules, `frozen` parameters, `stale` gives `.grad`s."""
+    """A Network of this state, with an old gradient at each parameter.
+
+    The parts in `training` ("" is the network itself) are in training mode, the parameters in `frozen` require
+    no gradient.
+    """
     made = Network().to(state["offset"].dtype)
     made.load_state_dict(state)
     for name, part in made.named_modules():
         part.training = name in training
     for name, parameter in made.named_parameters():
         parameter.requires_grad_(name not in frozen)
-        parameter.grad = parameter.detach() * 7 if stale else None
+        parameter.grad = parameter.detach() * 7
     return made
 
 
-def gradients(module: Any, net: Network, target_net: Network, *others: Any) -> dict[str, Any]:
-    """A loss, and its gradients: at net, at target_net if that is another one, at the states."""
-    states = {"states": others[0].requires_grad_(), "next_states": others[3].requires_grad_()}
-    loss = module.td_loss(net, target_net, *others)
-    report = {"loss": loss, "graph": isinstance(loss, Tensor) and loss.requires_grad}
-    second = {} if target_net is net else dict(target_net.named_parameters())
-    owners = {"net": dict(net.named_parameters()), "target_net": second, "states": states}
-    for name, tensors in owners.items():
-        report[name] = dict.fromkeys(tensors)
-        leaves = {key: leaf for key, leaf in tensors.items() if leaf.requires_grad}
-        if report["graph"] and leaves:
-            wanted = list(leaves.values())
-            found = torch.autograd.grad(loss.sum(), wanted, allow_unused=True, retain_graph=True)
-            report[name] |= dict(zip(leaves, found, strict=True))
-    return report
+def gradients(
+    module: Any,
+    net: Network,
+    target_net: Network,
+    states: Tensor,
+    actions: Tensor,
+    rewards: Tensor,
+    next_states: Tensor,
+    dones: Tensor,
+    gamma: float,
+) -> dict[str, Any]:
+    """The gradients that the loss leaves at both networks and at next_states."""
+    net.zero_grad()
+    target_net.zero_grad()
+    next_states.requires_grad_()
+    loss = module.td_loss(net, target_net, states, actions, rewards, next_states, dones, gamma)
+    loss.backward()
+    return {
+        "net": {name: parameter.grad for name, parameter in net.named_parameters()},
+        "target_net": {name: parameter.grad for name, parameter in target_net.named_parameters()},
+        "next_states": next_states.grad,
+    }

@@ -1,4 +1,7 @@
-"""The two checks of gradients on stand-ins for gelu."""
+"""The two checks of gradients on other functions in the place of gelu.
+
+So they are judged by what they say of right and wrong backward passes, whatever the student's own is like.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +13,48 @@ import torch
 from torch import Tensor
 
 
-def standing(
-    module: Any, function: str, x: Tensor, kind: str, factor: float = 1.0, limit: float = -1e9
-) -> dict[str, Any]:
-    """What one of the checks says of another function in the place of GELUFunction and gelu.
+def error_of_line(module: Any, x: Tensor, slope: float) -> dict[str, Any]:
+    """What gradient_error says of a line with this slope, and the dtypes in which its backward ran."""
+    dtypes: set[str] = set()
 
-    So it is judged by what it says of a right and of a wrong backward pass, whatever the student's own
-    is like. A `line` has the slope `factor` everywhere; of a `cube` the derivative is `factor` times the
-    right one where x is above `limit`. With the answer come the dtypes in which backward ran.
-    """
-    seen: list[str] = []
+    def line(x: Tensor) -> Tensor:
+        return slope * x
 
-    def value(x: Tensor) -> Tensor:
-        return x * factor if kind == "line" else x**3 / 3
+    def backward(x: Tensor, grad_output: Tensor) -> Tensor:
+        dtypes.add(str(grad_output.dtype))
+        return slope * grad_output
 
-    def backward(x: Tensor, g: Tensor) -> Tensor:
-        seen.append(str(g.dtype).removeprefix("torch."))
-        return g * factor if kind == "line" else g * x**2 * torch.where(x > limit, factor, 1.0)
+    with stand_in(module, line, backward):
+        error = module.gradient_error(x)
+    return {"error": error, "dtypes": sorted(dtypes)}
 
-    with stand_in(module, value, backward):
-        return {"answer": getattr(module, function)(x), "dtypes": sorted(set(seen))}
+
+def verdicts(module: Any, x: Tensor, factors: list[float], limit: float) -> list[Any]:
+    """What check_gradients says of gradients that are wrong by each of these factors above the limit."""
+    return [verdict(module, x, factor, limit) for factor in factors]
+
+
+def verdict(module: Any, x: Tensor, factor: float, limit: float) -> Any:
+    """The same for one factor; the function is a third of the cube."""
+
+    def cube(x: Tensor) -> Tensor:
+        return x**3 / 3
+
+    def backward(x: Tensor, grad_output: Tensor) -> Tensor:
+        return grad_output * x**2 * torch.where(x > limit, factor, 1.0)
+
+    with stand_in(module, cube, backward):
+        return module.check_gradients(x)
 
 
 @contextlib.contextmanager
 def stand_in(
-    module: Any, value: Callable[..., Tensor], right: Callable[..., Any]
+    module: Any, value: Callable[[Tensor], Tensor], derivative: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[None]:
     """Put another function, with this value and backward, in the place of GELUFunction and gelu.
 
-    The class keeps its identity, for what holds its apply; in the style with setup_context, which
-    torch.func needs.
+    The class keeps its identity, for an answer that holds its `apply`. The stand-in is written in the style
+    with setup_context, which torch.func needs.
     """
 
     class StandIn(torch.autograd.Function):
@@ -49,16 +64,16 @@ def stand_in(
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            ctx.save_for_backward(inputs[0])
+            ctx.save_for_backward(*inputs)
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor) -> Any:
-            return right(ctx.saved_tensors[0], grad_output)
+            return derivative(*ctx.saved_tensors, grad_output)
 
-    own, gelu = (getattr(module, name, None) for name in ("GELUFunction", "gelu"))
-    methods = ("forward", "setup_context", "backward") if isinstance(own, type) else ()
+    own, gelu = module.GELUFunction, module.gelu
+    methods = ("forward", "setup_context", "backward")
     old = {name: vars(own).get(name) for name in methods}
-    module.gelu = lambda x: StandIn.apply(x)  # type: ignore[no-untyped-call]
+    module.gelu = StandIn.apply
     for name in methods:
         setattr(own, name, vars(StandIn)[name])
     try:
@@ -66,4 +81,7 @@ def stand_in(
     finally:
         module.gelu = gelu
         for name, method in old.items():
-            delattr(own, name) if method is None else setattr(own, name, method)
+            if method is None:
+                delattr(own, name)
+            else:
+                setattr(own, name, method)

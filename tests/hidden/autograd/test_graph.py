@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-# Outputs as expressions. {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations; p, e
-# (which is empty) and many are other leaves.
+# Outputs as expressions: {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations.
 PLAIN = (
     "({b} + {c}) * {a}{u}",
-    "{a}{u}.unbind(0)[1].sin()",
-    "{a} * {b}{u} + p",
     "({c} - {a} * {b}{u}).sum()",
-    "({a}{u} * {b}).sum() * {c}.mean()",
     "F.linear({a}{u}, {c}, {b}[0, :2]).relu().sum()",
     "({a} + {b}{u}).sub_({c})[0]",
-    "{a}{u} * e.sum()",
 )
 WITH_NONE = (
-    "{a}{u} * 2 + 1",
-    "torch.ones(2, 3) * (torch.zeros(2, 3) - {b}{u})",
+    "torch.ones(2, 3) * {b}{u} + 1",
     "F.linear({a}{u}, torch.ones(4, 3), {b}.flatten()[:4])",
-    "p{u} * torch.ones(3) * p",
 )
 SHARED = (
     "({a}{u} * {a} + {a}).sum()",
     "(lambda y: (y * y + y).mean())(({a} * {b}){u})",
     "(lambda y: (y{u} + y) * {b})({a}.exp())",
-    "torch.add(*({a} * {b}{u}).unbind(0))",
     "(lambda y: (y * {c}).sum() + y.square().sum() + {c}.sum())(({a} * {b}){u})",
-    "torch.stack([(leaf + leaf){u} for leaf in many]).sum()",
 )
-UNGRAPHED = ("torch.ones(3)", "torch.ones(3) * 2", "(a * b).detach()", "off(lambda: a * b)")
 OPERATIONS = (".exp()", ".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()")
+WITHOUT_GRAPH = ("torch.ones(3)", "torch.ones(3) * 2", "(a * b).detach()")
 STEPS = {"y + 1": "AddBackward0", "y - 1": "SubBackward0", "y * 2": "MulBackward0"}
+
+Tensors = dict[str, Tensor]
+
+
+# --- graph_nodes ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(10)
@@ -49,7 +48,7 @@ STEPS = {"y + 1": "AddBackward0", "y - 1": "SubBackward0", "y * 2": "MulBackward
 @pytest.mark.hint("Walk through a list of nodes, and append to it each new one of next_functions.")
 def test_nodes(student: Student) -> None:
     """It names every node that can be reached from output.grad_fn, itself included."""
-    assert_nodes(student, PLAIN)
+    check_which_nodes(student, PLAIN)
 
 
 @pytest.mark.points(9)
@@ -60,7 +59,9 @@ def test_nodes(student: Student) -> None:
 )
 def test_nodes_order(student: Student) -> None:
     """It begins with output.grad_fn and goes level by level, in the order of next_functions."""
-    assert_nodes(student, (*PLAIN, *SHARED), in_order=True)
+    texts, values = drawn(PLAIN + SHARED), leaf_values()
+    for text, names in zip(texts, asked(student, "nodes", texts, values), strict=True):
+        assert_equal(names, names_of(text, values), what=f"graph_nodes({text})")
 
 
 @pytest.mark.points(4)
@@ -69,7 +70,7 @@ def test_nodes_order(student: Student) -> None:
 @pytest.mark.hint("next_functions has (None, 0) for an input that needs no gradient: skip it.")
 def test_nodes_none(student: Student) -> None:
     """It skips None, which stands for an input that needs no gradient."""
-    assert_nodes(student, WITH_NONE)
+    check_which_nodes(student, WITH_NONE)
 
 
 @pytest.mark.points(9)
@@ -78,7 +79,7 @@ def test_nodes_none(student: Student) -> None:
 @pytest.mark.hint("Keep a set of all nodes that you have met, and append only what is not in it.")
 def test_nodes_shared(student: Student) -> None:
     """A node that is reached in several ways is listed once."""
-    assert_nodes(student, SHARED)
+    check_which_nodes(student, SHARED)
 
 
 @pytest.mark.points(2)
@@ -88,8 +89,9 @@ def test_nodes_shared(student: Student) -> None:
 @pytest.mark.hint("Where output.grad_fn is None there is nothing to walk through: return [].")
 def test_no_nodes(student: Student) -> None:
     """It is [] where output has no grad_fn: a constant, a detached result, a leaf."""
-    for text in (*UNGRAPHED, "a", "p"):
-        assert_equal(answer(student, "graph_nodes", text), [], what=f"graph_nodes({text})")
+    texts = (*WITHOUT_GRAPH, "a")
+    for text, names in zip(texts, asked(student, "nodes", texts, leaf_values()), strict=True):
+        assert_equal(names, [], what=f"graph_nodes({text})")
 
 
 @pytest.mark.points(4)
@@ -98,10 +100,10 @@ def test_no_nodes(student: Student) -> None:
 @pytest.mark.hint("A function that calls itself is too deep after 1,000 nodes: use a loop.")
 def test_long_chain(student: Student) -> None:
     """It works for a chain of 10,000 operations."""
-    times, step = random.randint(9_000, 10_000), random.choice([*STEPS])
-    what = f"graph_nodes of {step}, {times} times in a row, and how often each name follows itself,"
-    runs = student.run("runs", repeated(times, "a", step))
-    assert_equal(runs, [[STEPS[step], times], ["AccumulateGrad", 1]], what=what)
+    times, step = random.randint(9_000, 10_000), random.choice(list(STEPS))
+    (names,) = asked(student, "nodes", [repeated(step, times)], leaf_values())
+    what = f"how often graph_nodes of {step}, {times} times in a row, lists each name"
+    assert_equal(counts(names), {STEPS[step]: times, "AccumulateGrad": 1}, what=what)
 
 
 @pytest.mark.points(4)
@@ -111,9 +113,9 @@ def test_long_chain(student: Student) -> None:
 def test_doubling_chain(student: Student) -> None:
     """It works for y = y + y, 100 times, which has 101 nodes and 2**100 paths."""
     times = random.randint(80, 120)
-    what = f"graph_nodes of y = y + y, {times} times, and how often each name follows itself,"
-    runs = student.run("runs", repeated(times, "a", "y + y"))
-    assert_equal(runs, [["AddBackward0", times], ["AccumulateGrad", 1]], what=what)
+    (names,) = asked(student, "nodes", [repeated("y + y", times)], leaf_values())
+    what = f"how often graph_nodes of y = y + y, {times} times, lists each name"
+    assert_equal(counts(names), {"AddBackward0": times, "AccumulateGrad": 1}, what=what)
 
 
 @pytest.mark.points(3)
@@ -122,7 +124,10 @@ def test_doubling_chain(student: Student) -> None:
 @pytest.mark.hint("Reading next_functions changes nothing: no backward() is needed to walk.")
 def test_nodes_leave_all(student: Student) -> None:
     """The graph is left whole, no .grad changes, and neither do the random states."""
-    assert_left_alone(student, "graph_nodes")
+    check_left_alone(student, "graph_nodes")
+
+
+# --- graph_leaves --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -130,7 +135,10 @@ def test_nodes_leave_all(student: Student) -> None:
 @pytest.mark.hint("An AccumulateGrad node belongs to a leaf: node.variable is that very tensor.")
 def test_leaves(student: Student) -> None:
     """It returns the leaves themselves, each once."""
-    assert_leaves(student, (*PLAIN, *SHARED))
+    texts, values = drawn(PLAIN + SHARED), leaf_values()
+    for text, names in zip(texts, asked(student, "leaves", texts, values), strict=True):
+        what = f"how often graph_leaves({text}) gives each leaf"
+        assert_equal(counts(names), counts(leaves_of(text, values)), what=what, ordered=False)
 
 
 @pytest.mark.points(6)
@@ -141,7 +149,10 @@ def test_leaves(student: Student) -> None:
 )
 def test_leaves_order(student: Student) -> None:
     """The leaves are in the order of their nodes in graph_nodes."""
-    assert_leaves(student, (*PLAIN, *WITH_NONE, *SHARED), in_order=True)
+    texts, values = drawn(PLAIN + WITH_NONE + SHARED), leaf_values()
+    for text, names in zip(texts, asked(student, "leaves", texts, values), strict=True):
+        what = f"graph_leaves({text}), by their names,"
+        assert_equal(names, leaves_of(text, values), what=what)
 
 
 @pytest.mark.points(6)
@@ -151,12 +162,11 @@ def test_leaves_order(student: Student) -> None:
 )
 def test_leaf_output(student: Student) -> None:
     """It is [output] where output itself is a leaf that requires a gradient, [] where nothing does."""
-    leaves = random.sample("abcp", 2)
-    texts = random.sample([*leaves, *UNGRAPHED], 6)
-    answers = {text: answer(student, "graph_leaves", text) for text in texts}
-    for text in (*leaves, *UNGRAPHED):
-        right = [text] if text in leaves else []
-        assert_equal(answers[text], right, what=f"graph_leaves({text})")
+    texts = [*random.sample("abc", 2), *WITHOUT_GRAPH]
+    random.shuffle(texts)
+    for text, names in zip(texts, asked(student, "leaves", texts, leaf_values()), strict=True):
+        right = [] if text in WITHOUT_GRAPH else [text]
+        assert_equal(names, right, what=f"graph_leaves({text})")
 
 
 @pytest.mark.points(2)
@@ -165,9 +175,10 @@ def test_leaf_output(student: Student) -> None:
 @pytest.mark.hint("Walk as in graph_nodes: in a loop, and each node once.")
 def test_leaves_of_large_graphs(student: Student) -> None:
     """It works for long chains and for many paths."""
-    for times, step in ((2_000, "y + 1"), (100, "y + y")):
-        text = repeated(times, leaf := random.choice("abcp"), step)
-        assert_equal(answer(student, "graph_leaves", text), [leaf], what=f"graph_leaves({text})")
+    leaf = random.choice("abc")
+    texts = [repeated("y + 1", 2_000, leaf), repeated("y + y", 100, leaf)]
+    for text, names in zip(texts, asked(student, "leaves", texts, leaf_values()), strict=True):
+        assert_equal(names, [leaf], what=f"graph_leaves({text}), by their names,")
 
 
 @pytest.mark.points(2)
@@ -176,7 +187,10 @@ def test_leaves_of_large_graphs(student: Student) -> None:
 @pytest.mark.hint("Reading next_functions changes nothing: no backward() is needed for the leaves.")
 def test_leaves_leave_all(student: Student) -> None:
     """The graph is left whole, no .grad changes, and neither do the random states."""
-    assert_left_alone(student, "graph_leaves")
+    check_left_alone(student, "graph_leaves")
+
+
+# --- separate_gradients --------------------------------------------------------------------------
 
 
 @pytest.mark.points(9)
@@ -184,14 +198,10 @@ def test_leaves_leave_all(student: Student) -> None:
 @pytest.mark.hint("One pass for each loss, and zeros wherever it gives no gradient.")
 def test_gradients(student: Student) -> None:
     """Each list holds the gradients of that loss alone, with zeros where the loss does not reach."""
-    values = numbers(torch.float32)
-    olds = {name: torch.full_like(values[name], 7.0) for name in "xbc"}
-    right = gradients_of(values)
-    gradients = entry(student.run("separated", values, olds, 3, "list"), "answer")
+    values = parameter_values(torch.float32)
+    answer = entry(student.run("separated", values, old_gradients(values)), "answer")
     what = "separate_gradients of three losses for four parameters"
-    assert_close(gradients, right, what=what)
-    alone = entry(student.run("separated", values, {}, 1, "list"), "answer")
-    assert_close(alone, right[:1], what="separate_gradients of one loss")
+    assert_close(answer, gradients_of(values), what=what)
 
 
 @pytest.mark.points(3)
@@ -200,41 +210,9 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("parameters = list(parameters) first; torch.zeros_like(p) has the dtype of p.")
 def test_gradients_of_a_generator(student: Student) -> None:
     """The parameters may come from a generator, and the gradients have their dtype."""
-    values = numbers(torch.float64)
-    gradients = entry(student.run("separated", values, {}, 3, "generator"), "answer")
-    what = "separate_gradients for four parameters in a generator"
-    assert_close(gradients, gradients_of(values), what=what)
-
-
-@pytest.mark.points(5)
-@pytest.mark.requires("test_gradients")
-@pytest.mark.place("separate_gradients")
-@pytest.mark.hint("retain_graph=True for each loss, the last one included.")
-def test_losses_stay_whole(student: Student) -> None:
-    """The graphs are left whole: the caller can still call backward on each loss."""
-    freed = "the caller's own backward fails: keep the graph of each loss, also of the last one."
-    for count in (3, 1):
-        values = numbers(torch.float64)
-        later = entry(student.run("separated", values, {}, count, "list"), "later")
-        assert not isinstance(later, str), f"After separate_gradients {freed}"
-        a = sum_of(gradients_of(values), count - 1)[0]
-        assert_close(entry(later, "a"), a, what="a.grad after the caller's own backward passes")
-
-
-@pytest.mark.points(22)
-@pytest.mark.requires("test_gradients")
-@pytest.mark.place("separate_gradients")
-@pytest.mark.hint("torch.autograd.grad returns gradients, backward() stores them in .grad.")
-def test_gradients_leave_all(student: Student) -> None:
-    """No .grad changes, neither that of the parameters nor that of other leaves."""
-    values = numbers(torch.float64)
-    losses, other = student.made("losses", values), torch.ones(2, requires_grad=True)
-    laws.check_changes_nothing(student, "separate_gradients", losses, [other])
-    some = {name: torch.randn_like(values[name]) for name in ("x", "b", "d")}
-    for grads in (some, {}):
-        left = entry(student.run("separated", values, grads, 3, "list"), "grads")
-        what = "each .grad after separate_gradients (x is another leaf)"
-        assert_equal(left, {name: grads.get(name) for name in values}, what=what)
+    values = parameter_values(torch.float64)
+    what = "separate_gradients for four float64 parameters in a generator"
+    assert_close(student.run("of_a_generator", values), gradients_of(values), what=what)
 
 
 @pytest.mark.points(3)
@@ -245,102 +223,142 @@ def test_gradients_leave_all(student: Student) -> None:
 )
 def test_gradients_have_no_graph(student: Student) -> None:
     """The gradients have no graph of their own."""
-    flags = entry(student.run("separated", numbers(torch.float64), {}, 3, "list"), "requires_grad")
-    assert_equal(flags, [False] * 12, what="requires_grad of each gradient")
+    report = student.run("separated", parameter_values(torch.float64), {})
+    what = "the list of requires_grad of each gradient"
+    assert_equal(entry(report, "requires_grad"), [False] * 12, what=what)
 
 
-def answer(student: Student, function: str, text: str) -> Any:
-    return student.run("answer", function, text)
+@pytest.mark.points(5)
+@pytest.mark.requires("test_gradients")
+@pytest.mark.place("separate_gradients")
+@pytest.mark.hint("retain_graph=True for each loss, the last one included.")
+def test_losses_stay_whole(student: Student) -> None:
+    """The graphs are left whole: the caller can still call backward on each loss."""
+    values = parameter_values(torch.float64)
+    report = student.run("backward_after_separating", values)
+    first, second, third = gradients_of(values)
+    what = "a.grad after the caller's own backward passes"
+    assert_close(entry(report, "a"), first[0] + second[0] + third[0], what=what)
 
 
-def repeated(times: int, leaf: str, step: str) -> str:
-    return f"repeat({times}, {leaf}, lambda y: {step})"
+@pytest.mark.points(22)
+@pytest.mark.requires("test_gradients")
+@pytest.mark.place("separate_gradients")
+@pytest.mark.hint("torch.autograd.grad returns gradients, backward() stores them in .grad.")
+def test_gradients_leave_all(student: Student) -> None:
+    """No .grad changes, neither that of the parameters nor that of other leaves."""
+    values = parameter_values(torch.float64)
+    losses, other = student.made("losses", values), torch.ones(2, requires_grad=True)
+    laws.check_changes_nothing(student, "separate_gradients", losses, [other])
+    olds = old_gradients(values)
+    left = entry(student.run("separated", values, olds), "grads")
+    what = "each .grad after separate_gradients (x is another leaf)"
+    assert_equal(left, {name: olds.get(name) for name in values}, what=what)
 
 
-def graphs(student: Student) -> dict[str, tuple[str, list[Any]]]:
-    """Of each template the expression that was drawn, and its walk in a sandbox without the student's code.
-
-    A row of the walk is a node: two names, the places of the next nodes, and its leaf.
-    """
-
-    def ask() -> dict[str, tuple[str, list[Any]]]:
-        templates = (*PLAIN, *WITH_NONE, *SHARED)
-        texts = [drawn(template) for template in templates]
-        rows = student.apart("rows", texts)
-        return dict(zip(templates, zip(texts, rows, strict=True), strict=True))
-
-    return student.once("graphs", ask)
+# --- the graphs ------------------------------------------------------------------------------------
 
 
-def drawn(template: str) -> str:
-    leaves = dict(zip("abc", random.sample("abc", 3), strict=True))
-    return template.format(u="".join(random.sample(OPERATIONS, random.randint(2, 3))), **leaves)
+def leaf_values() -> Tensors:
+    return {name: torch.rand(2, 3) for name in "abc"}
 
 
-def walk(rows: list[Any], *, depth: bool = False, again: bool = False, first: bool = False,
-         none: bool = False, last: bool = False) -> list[Any]:  # fmt: skip
-    """The places of the nodes in this order, right or wrong; None for an input without a gradient."""
-    places: list[Any] = []
-    waiting: list[Any] = [0]
-    while waiting and len(places) < 500:
-        place = waiting.pop(-1 if depth else 0)
-        if place is not None:
-            if place in places and not again:
-                continue
-            ahead = [i for i in rows[place][2][: 1 if first else None] if none or i is not None]
-            waiting += ahead[::-1] if depth != last else ahead
-        places.append(place)
-    return places
+def drawn(templates: Iterable[str]) -> list[str]:
+    """The expressions, each with an order of the leaves and operations of its own."""
+    texts = []
+    for template in templates:
+        a, b, c = random.sample("abc", 3)
+        operations = "".join(random.sample(OPERATIONS, random.randint(2, 3)))
+        texts.append(template.format(a=a, b=b, c=c, u=operations))
+    return texts
 
 
-def leaves(rows: list[Any], **manner: bool) -> list[str]:
-    return [rows[i][3] for i in walk(rows, **manner) if rows[i][3] is not None]
+def repeated(step: str, times: int, leaf: str = "a") -> str:
+    """The expression for so many steps that begin at the leaf."""
+    return f"reduce(lambda y, _: {step}, range({times}), {leaf})"
 
 
-def assert_leaves(student: Student, templates: Iterable[str], *, in_order: bool = False) -> None:
-    """The leaves are those of the walk, in its order or in any."""
-    for text, rows in map(graphs(student).__getitem__, templates):
-        right, names = leaves(rows), answer(student, "graph_leaves", text)
-        if not in_order and is_permutation(names, right):
-            continue
-        assert_equal(names, right, what=f"graph_leaves({text}), by their names,")
+def built(text: str, values: Tensors) -> tuple[Tensor, Tensors]:
+    """What this expression is, and its leaves."""
+    leaves = {name: value.clone().requires_grad_() for name, value in values.items()}
+    output: Tensor = eval(text, {"torch": torch, "F": F, "reduce": reduce, **leaves})
+    return output, leaves
 
 
-def is_permutation(names: Any, right: list[str]) -> bool:
-    """Whether these are the right names, in whatever order."""
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        return False
-    return sorted(names) == sorted(right)
+def walk(output: Tensor) -> list[Any]:
+    """The nodes of a small graph, breadth first."""
+    nodes: list[Any] = [output.grad_fn]
+    for node in nodes:
+        for following, _ in node.next_functions:
+            if following is not None and following not in nodes:
+                nodes.append(following)
+    return nodes
 
 
-def assert_nodes(student: Student, templates: Iterable[str], *, in_order: bool = False) -> None:
-    """The names of the nodes are those of the walk, in its order or in any."""
-    for text, rows in map(graphs(student).__getitem__, templates):
-        names = answer(student, "graph_nodes", text)
-        right = names_of(rows)
-        if not in_order and is_permutation(names, right):
-            continue
-        assert_equal(names, right, what=f"graph_nodes({text})")
+def names_of(text: str, values: Tensors) -> list[str]:
+    """The names of the nodes of this expression."""
+    output, _ = built(text, values)
+    return [type(node).__name__ for node in walk(output)]
 
 
-def names_of(rows: list[Any], **manner: bool) -> list[str]:
-    return ["NoneType" if i is None else rows[i][0] for i in walk(rows, **manner)]
+def leaves_of(text: str, values: Tensors) -> list[str]:
+    """The names of its leaves, in the order of their nodes."""
+    output, leaves = built(text, values)
+    names = {leaf: name for name, leaf in leaves.items()}
+    return [names[node.variable] for node in walk(output) if hasattr(node, "variable")]
 
 
-def assert_left_alone(student: Student, function: str) -> None:
-    for text in (drawn(SHARED[4]), drawn(PLAIN[5]), "a"):
-        laws.check_changes_nothing(student, function, student.made("output", text))
-        error = student.run("backward_after", function, text)
-        assert error is None, f"After {function} a backward pass fails: leave the graph whole."
+# --- checks ----------------------------------------------------------------------------------------
 
 
-def numbers(dtype: torch.dtype) -> dict[str, Tensor]:
+def asked(student: Student, probe: str, texts: Iterable[str], values: Tensors) -> list[Any]:
+    """What the student's function says of each of these expressions, a tuple as a list."""
+    texts = list(texts)
+    answers = entry(student.run(probe, texts, values), kind=list, count=len(texts))
+    return [list(answer) if isinstance(answer, tuple) else answer for answer in answers]
+
+
+def counts(names: Any) -> Any:
+    """How often each name stands in a list, and anything else as it is."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return names
+    return dict(Counter(names))
+
+
+def check_which_nodes(student: Student, templates: Iterable[str]) -> None:
+    """graph_nodes lists the right names, in whatever order."""
+    texts, values = drawn(templates), leaf_values()
+    for text, names in zip(texts, asked(student, "nodes", texts, values), strict=True):
+        what = f"how often graph_nodes({text}) lists each name"
+        assert_equal(counts(names), counts(names_of(text, values)), what=what, ordered=False)
+
+
+def check_left_alone(student: Student, function: str) -> None:
+    """A function changes nothing, and the caller's backward pass works afterwards."""
+    (text,), values = drawn(SHARED[3:]), leaf_values()
+    laws.check_changes_nothing(student, function, student.made("output", text, values))
+    output, leaves = built(text, values)
+    output.sum().backward()
+    right = {name: leaf.grad for name, leaf in leaves.items()}
+    what = f"the dict of gradients of the caller's backward pass after {function}"
+    assert_close(student.run("gradients_after", function, text, values), right, what=what)
+
+
+# --- the losses ------------------------------------------------------------------------------------
+
+
+def parameter_values(dtype: torch.dtype) -> Tensors:
     shapes = {"x": (4, 3), "a": (3, 2), "b": (2,), "c": (2, 2), "d": (3,)}
     return {name: torch.randn(shape, dtype=dtype) for name, shape in shapes.items()}
 
 
-def gradients_of(values: dict[str, Tensor]) -> list[list[Tensor]]:
-    """Those of the probe's three losses, by hand."""
+def old_gradients(values: Tensors) -> Tensors:
+    """What stands in .grad before, in some of them."""
+    return {name: torch.randn_like(values[name]) for name in "xbd"}
+
+
+def gradients_of(values: Tensors) -> list[list[Tensor]]:
+    """Those of the probe's three losses for a, b, c and d, by hand."""
     x, a, b, c, d = values.values()
     hidden = (x @ a).tanh()
     slope = 1 - hidden**2
@@ -350,8 +368,3 @@ def gradients_of(values: dict[str, Tensor]) -> list[list[Tensor]]:
         [x.T @ (slope * 2 * hidden / hidden.numel()), no_b, no_c, no_d],
         [x.T @ slope, no_b, 3 * c**2, no_d],
     ]
-
-
-def sum_of(rows: list[list[Tensor]], i: int) -> list[Tensor]:
-    """The gradients of the first losses, up to the i-th, added up."""
-    return [torch.stack(column).sum(0) for column in zip(*rows[: i + 1], strict=True)]
