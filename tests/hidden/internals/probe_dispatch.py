@@ -1,136 +1,165 @@
-"""What loggers hold after short programs, and what ran around them, raw."""
+"""What loggers hold after short programs, and what ran around them."""
 
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-around: list[Any] = []
-depth = torch._C._len_torch_dispatch_stack  # how many modes are on
+
+def number_of_modes() -> int:
+    """How many modes are on."""
+    return torch._C._len_torch_dispatch_stack()
+
+
+def row(call: Any) -> list[Any]:
+    """The name and the shapes of a call; a bare tuple has them in this order."""
+    if isinstance(call, tuple):
+        return list(call)
+    return [call.name, call.input_shapes, call.output_shapes]
+
+
+def rows(calls: Any) -> Any:
+    """The names and the shapes of calls; None if they are no list."""
+    return [row(call) for call in calls] if isinstance(calls, list) else None
+
+
+def calls(module: Any, rows: list[Any]) -> list[Any]:
+    """The student's OperatorCalls of these names and shapes."""
+    return [module.OperatorCall(*fields) for fields in rows]
+
+
+def run(program: str, tensors: dict[str, Tensor]) -> Any:
+    """The `result` of a program, which is the suite's own text."""
+    scope = {"torch": torch, **tensors}
+    exec(program, scope)
+    return scope["result"]
+
+
+def recorded(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """What a new logger holds after a program, and the result of that."""
+    logger = module.OperatorLogger()
+    before = len(logger.calls)
+    with logger:
+        result = run(program, tensors)
+    own = logger.calls[before:]
+    have_names = all(hasattr(call, "name") for call in own)
+    return {"calls": rows(own), "have names": have_names, "result": result}
 
 
 class Around(TorchDispatchMode):
-    """A mode outside of the logger's, which notes in `around` which operators come, with which shapes."""
+    """A mode that notes the names of all operators."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-        around.append([str(func), [tuple(x.shape) for x in leaves if isinstance(x, Tensor)]])
+        self.names.append(str(func))
         return func(*args, **(kwargs or {}))
 
 
-def raw(calls: Any) -> Any:
-    """The fields of each call of a logger or a list, a bare tuple as it is; None if there is no list."""
-    calls, names = getattr(calls, "calls", calls), ("name", "input_shapes", "output_shapes")
-    if not isinstance(calls, list):
-        return None
-    return [
-        call
-        if type(call) is tuple and len(call) == 3
-        else [getattr(call, name, "no OperatorCall") for name in names]
-        for call in calls
-    ]
+def seen_around(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[str, int]:
+    """How often each operator runs while a logger is on."""
+    with Around() as around, module.OperatorLogger():
+        run(program, tensors)
+    return dict(Counter(around.names))
 
 
-def recorded(module: Any, programs: list[str], tensors: dict[str, Tensor]) -> list[Any]:
-    """For each program what a new logger holds, what ran around it, and its `result`."""
-    reports = []
-    for program in programs:
-        scope = {"torch": torch, **{name: tensor.clone() for name, tensor in tensors.items()}}
-        logger = module.OperatorLogger()
-        before = len(raw(logger) or ())
-        around.clear()
-        with Around(), logger:  # type: ignore[no-untyped-call]
-            exec(program, scope)  # the suite's own text
-        calls, result = raw(logger), scope["result"]
-        items = result if isinstance(result, tuple) else (result,)
-        values = [item.detach() if isinstance(item, Tensor) else item for item in items]
-        reports.append(
-            {"calls": calls and calls[before:], "around": list(around), "values": values}
-        )
-    return reports
-
-
-def entered(module: Any, x: Tensor) -> list[Any]:
-    """What loggers hold: one around the second, and entered again; the second; a third."""
+def entered(module: Any, x: Tensor) -> dict[str, Any]:
+    """What loggers hold: one around a second one, and entered again; a third one, never entered."""
     first, second = module.OperatorLogger(), module.OperatorLogger()
-    new = raw(first)
+    report = {"new": rows(list(first.calls))}
     with first:
-        total = x + x
+        report["x + x"] = x + x
         with second:
             x * x
         x - x
-    between = raw(first)
+    report["outer"] = rows(list(first.calls))
     x / x
     with first:
         x.neg()
-    return [total, new, between, raw(first), raw(second), raw(module.OperatorLogger())]
+    report["entered again"] = rows(first.calls)
+    report["inner"] = rows(second.calls)
+    report["last"] = rows(module.OperatorLogger().calls)
+    return report
 
 
-def stopped(module: Any, name: str, x: Tensor) -> list[Any]:
-    """What comes out where an operator or the code raises in a logger's block, and the modes then."""
-    reports, before = list[Any](), depth()
-    stop, missing = (lambda: sys.exit("stop")), (lambda: dict[str, int]()["no key"])
-    for work in (lambda: x @ x, lambda: x.select(0, 5), missing, stop):
-        came: Any = None
-        try:
-            if name == "log_operators":
-                module.log_operators(work)
-            else:
-                with module.OperatorLogger():
-                    work()
-        except NotImplementedError:
-            raise
-        except BaseException as caught:  # noqa: BLE001 - it is reported
-            came = caught
-        text = f"{type(came).__name__}: {came}"[:300] if came is not None else "no error"
-        reports.append([text, depth() - before])
-    return reports
-
-
-def alive(module: Any, n: int) -> dict[str, Any]:
+def alive(module: Any) -> dict[str, Any]:
     """How many tensors live on, in the block and after it, when the program has dropped them all."""
     logger = module.OperatorLogger()
     with logger:
-        x = torch.ones(n)
-        tensors = [x, x + 1, torch.cat([x, x]), torch.add(x, 1, out=torch.empty(n))]
+        x = torch.ones(3)
+        tensors = [x, x + 1, torch.cat([x, x]), torch.add(x, 1, out=torch.empty(3))]
         references = [weakref.ref(tensor) for tensor in tensors]
         del x, tensors
-        inside = sum(map(living, references))
-    return {"in": inside, "after": sum(map(living, references)), "calls": raw(logger)}
+        inside = living(references)
+    count = {"in the block": inside, "after the block": living(references)}
+    return {"alive": count, "calls": len(logger.calls)}
 
 
-def living(reference: Any) -> bool:
-    return reference() is not None and gc.collect() >= 0 and reference() is not None
+def living(references: list[Any]) -> int:
+    """How many of these objects are still there."""
+    gc.collect()
+    return sum(reference() is not None for reference in references)
 
 
-def logged(module: Any, x: Tensor) -> dict[str, Any]:
-    """log_operators of a function, of some that run no operator, and of the first one again."""
-    seen, marker, before = list[Any](), torch.ones(2, requires_grad=True), depth()
-    plain: list[Any] = [marker, (marker,), [[]]]
-
-    def work(*args: Any, **kwargs: Any) -> Any:
-        seen.append([len(args), sorted(kwargs), args[0] is x, kwargs["other"] is marker])
-        return {"sum": args[0].t() + kwargs["scale"], "grad mode": torch.is_grad_enabled()}
-
-    answers = [
-        module.log_operators(work, x, 7, scale=2, other=marker),
-        *[module.log_operators(lambda value=value: value) for value in plain],
-        module.log_operators(work, x, scale=2, other=marker),
-    ]
-    x + x
-    good = all(isinstance(answer, tuple) and len(answer) == 2 for answer in answers)
-    first, *others, last = [result for result, _ in answers] if good else [None] * 5
-    own = ["own" if a is b else "other" for a, b in zip(others, plain, strict=True)]
-    report = {"seen": seen, "pair": good, "results": [first, *own, last], "modes": depth() - before}
-    return {**report, "calls": [raw(calls) for _, calls in answers] if good else []}
+def ended(work: Callable[[], object]) -> dict[str, Any]:
+    """The type of the error that comes out of some work, and how many modes are on then."""
+    before = number_of_modes()
+    raised = "nothing"
+    try:
+        work()
+    except NotImplementedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is reported
+        raised = type(error).__name__
+    return {"raised": raised, "modes": number_of_modes() - before}
 
 
-def rows(module: Any, lines: list[Any]) -> Any:
-    """The student's OperatorCalls of these names and shapes."""
-    return [module.OperatorCall(*line) for line in lines]
+def failing(x: Tensor) -> list[Callable[[], object]]:
+    """Work in which an operator raises, or the code itself."""
+    empty: dict[str, int] = {}
+    return [lambda: x @ x, lambda: x.select(0, 5), lambda: empty["no key"]]
+
+
+def errors_in_a_block(module: Any, x: Tensor) -> list[dict[str, Any]]:
+    """What comes out of a logger's block."""
+
+    def in_a_block(work: Callable[[], object]) -> None:
+        with module.OperatorLogger():
+            work()
+
+    return [ended(lambda work=work: in_a_block(work)) for work in failing(x)]
+
+
+def errors_in_log_operators(module: Any, x: Tensor) -> list[dict[str, Any]]:
+    """What comes out of log_operators."""
+    return [ended(lambda work=work: module.log_operators(work)) for work in failing(x)]
+
+
+def logged(module: Any, x: Tensor, shift: float) -> dict[str, Any]:
+    """What log_operators gives for a function of an argument and a keyword."""
+    grad_modes = []
+
+    def work(x: Tensor, *, shift: float) -> Tensor:
+        grad_modes.append(torch.is_grad_enabled())
+        return x.t() + shift
+
+    answer = module.log_operators(work, x.requires_grad_(), shift=shift)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        return {"is a pair": False}
+    result, calls = answer
+    return {
+        "is a pair": True,
+        "result": result,
+        "requires_grad": getattr(result, "requires_grad", None),
+        "calls": rows(calls),
+        "grad modes": grad_modes,
+    }

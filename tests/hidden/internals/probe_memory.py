@@ -8,56 +8,100 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-log: list[str] = []
-MODES = {True: torch.enable_grad, False: torch.no_grad}
+# --- saved_bytes ----------------------------------------------------------------------------------
+
+
+def four_views(x: Tensor) -> Any:
+    """Four tensors that are saved, and one storage."""
+    return x[1:].sin(), x[:, 0].cos(), x.t().sin(), x.flatten()[2:5].cos()
+
+
+def one_freed_after_the_other(x: Tensor) -> None:
+    """60 tensors, each of which is saved and freed before the next one."""
+    for i in range(60):
+        (x + i).sin()
 
 
 WORK: dict[str, Callable[..., Any]] = {
-    "exp": torch.exp,
-    "sin": torch.sin,
+    "x.exp()": torch.exp,
+    "x.gather(0, index)": lambda x, index: x.gather(0, index),
     "x * x": lambda x: x * x,
     "x.sin() + x.cos() * x": lambda x: x.sin() + x.cos() * x,
-    "gather": lambda x, index: x.gather(0, index),
-    "where": lambda x, mask: torch.where(mask, x, 0.0),
     "x[1:3].sin()": lambda x: x[1:3].sin(),
-    "four views": lambda x: (x[1:].sin(), x[:, 0].cos(), x.t().sin(), x.flatten()[2:5].cos()),
-    "x.expand(50, *x.shape).sin()": lambda x: x.expand(50, *x.shape).sin(),
-    "linear": torch.nn.functional.linear,
-    "60 times sin": lambda x: [len((x + i).sin()) for i in range(60)],
-    "backward": lambda x: (x.exp() * x.sin()).sum().backward(),
-    "an error": lambda x: [x.exp()][1],
-    "exp with gradients": torch.enable_grad()(lambda x: x.exp()),
+    "four views": four_views,
+    "one freed after the other": one_freed_after_the_other,
+    "linear": nn.functional.linear,
 }
-FORMS = {"itself": lambda x: x, "a part": lambda x: x.detach()[1:], "transposed": torch.t}
 
 
-def measured(module: Any, name: str, tensors: list[Tensor], **how: Any) -> dict[str, Any]:
-    """The bytes of some work on tensors, and what the call did and left."""
-    calls: list[Any] = []
-    tensors = [tensors[0], *(nn.Parameter(t, requires_grad=False) for t in tensors[1:])]
-    for tensor in tensors:
-        tensor.requires_grad_(how.get("needs", True) and tensor.is_floating_point())
+def learning(tensors: list[Tensor]) -> list[Tensor]:
+    """The tensors, which require a gradient where they can."""
+    return [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
 
-    class Work(nn.Module):
-        def forward(self, *arguments: Any) -> Any:
-            same = [*map(id, arguments)] == [*map(id, tensors)] and self.training
-            calls.append([same, torch.is_grad_enabled(), torch.equal(torch.get_rng_state(), state)])
-            return WORK[name](*arguments)
 
-    work, state = Work(), torch.get_rng_state()
-    work.weights = nn.ParameterList(t for t in tensors if isinstance(t, nn.Parameter))
-    raised, value, keywords = False, None, {}
-    if "exclude" in how:
-        view = FORMS[how.get("form", "itself")]
-        keywords["exclude"] = (view(tensors[i]) for i in how["exclude"])
-    with MODES[how.get("grad", True)]():
-        try:
-            value = module.saved_bytes(work, *tensors, **keywords)
-        except IndexError:
-            raised = True
-        report = {"value": value, "calls": calls, "raised": raised}
-        report["grad"] = torch.is_grad_enabled()
-    return {**report, "left": hooks_left(), "gradients": [tensor.grad for tensor in tensors]}
+def bytes_without(module: Any, name: str, tensors: list[Tensor], excluded: list[int]) -> Any:
+    """The bytes of some work on these tensors, of which some are excluded."""
+    leaves = learning(tensors)
+    exclude = (leaves[i] for i in excluded)
+    return module.saved_bytes(WORK[name], *leaves, exclude=exclude)
+
+
+def bytes_without_views(module: Any, name: str, tensors: list[Tensor], excluded: list[int]) -> Any:
+    """The same where views of tensors are excluded, all but their first rows."""
+    leaves = learning(tensors)
+    exclude = (leaves[i].detach()[1:] for i in excluded)
+    return module.saved_bytes(WORK[name], *leaves, exclude=exclude)
+
+
+def layer_bytes(module: Any, x: Tensor, weight: Tensor) -> Any:
+    """The bytes of a layer, with those of its weight."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0])
+    layer.weight = nn.Parameter(weight)
+    return module.saved_bytes(layer, x.requires_grad_())
+
+
+class Watched(nn.Module):
+    """A module that notes how it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[dict[str, Any]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        grad = torch.is_grad_enabled()
+        call = {"training": self.training, "grad mode": grad, "drawn": torch.rand(3)}
+        self.calls.append(call)
+        return x.exp()
+
+
+def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, Any]:
+    """How a module was called, and the bytes."""
+    watched = Watched()
+    torch.manual_seed(seed)
+    with torch.set_grad_enabled(gradients_on):
+        count = module.saved_bytes(watched, x.requires_grad_())
+    return {"calls": watched.calls, "bytes": count}
+
+
+def with_backward(module: Any, x: Tensor) -> dict[str, Any]:
+    """The bytes of a forward and a backward pass, and the gradient."""
+    x.requires_grad_()
+    count = module.saved_bytes(lambda x: (x.exp() * x.sin()).sum().backward(), x)
+    return {"bytes": count, "gradient": x.grad}
+
+
+def with_error(module: Any, x: Tensor) -> dict[str, bool]:
+    """Whether the error of some work comes out, and leaves hooks behind."""
+
+    def fail(x: Tensor) -> None:
+        x.exp()
+        raise IndexError("as it should be")
+
+    try:
+        module.saved_bytes(fail, x.requires_grad_())
+    except IndexError:
+        return {"raised": True, "hooks left": hooks_left()}
+    return {"raised": False, "hooks left": hooks_left()}
 
 
 def hooks_left() -> bool:
@@ -70,103 +114,134 @@ def hooks_left() -> bool:
     return False
 
 
-def tensor(shape: Any, dtype: str, device: Any) -> Tensor:
+# --- training_bytes -------------------------------------------------------------------------------
+
+
+def spaced(shape: list[int], dtype: str, device: Any) -> Tensor:
     """A tensor of this shape, every second element of a longer storage."""
     return torch.ones(*shape, 2, dtype=getattr(torch, dtype), device=device)[..., 0]
 
 
-def network(
-    module: Any, parameters: Any, buffers: Any, tied: bool = False, device: str = "cpu"
-) -> nn.Module:
-    """A model of such parameters (shape, dtype, trainable, with a gradient) and buffers."""
-    made, part = nn.Module(), nn.Module()
-    made.add_module("part", part)
-    for i, (shape, dtype, trainable, gradient) in enumerate(parameters):
-        parameter = nn.Parameter(tensor(shape, dtype, device), requires_grad=bool(trainable))
-        parameter.grad = torch.ones_like(parameter) if gradient else None
-        (made, part)[i % 2].register_parameter(f"p{i}", parameter)
-        if tied:
-            part.register_parameter(f"tied{i}", parameter)
+def network(module: Any, parameters: list[Any], buffers: list[Any], device: str) -> nn.Module:
+    """A model whose submodule has such parameters and buffers; it shares the first parameter."""
+    part = nn.Module()
+    for i, (shape, dtype, trainable, has_gradient) in enumerate(parameters):
+        parameter = nn.Parameter(spaced(shape, dtype, device), requires_grad=trainable)
+        if has_gradient:
+            parameter.grad = torch.ones_like(parameter)
+        part.register_parameter(f"parameter{i}", parameter)
     for i, (shape, dtype, persistent) in enumerate(buffers):
-        buffer = tensor(shape, dtype, device)
-        (made, part)[i % 2].register_buffer(f"b{i}", buffer, persistent=bool(persistent))
+        part.register_buffer(f"buffer{i}", spaced(shape, dtype, device), persistent=persistent)
+    whole = nn.Module()
+    whole.add_module("part", part)
+    whole.register_parameter("shared", part.parameter0)
+    return whole
+
+
+def with_gradients(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that have a gradient: an optimizer need not hold all of a model."""
+    return [parameter for parameter in model.parameters() if parameter.grad is not None]
+
+
+def optimizer_with_state(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
+    """An optimizer that keeps such tensors, by name, and other things for two parameters."""
+    made = torch.optim.SGD(with_gradients(model))
+    first, second, *_ = with_gradients(model)
+    for name, (shape, dtype) in tensors.items():
+        made.state[first][name] = spaced(shape, dtype, first.device)
+    made.state[second].update(others)
     return made
 
 
-def optimizer(
-    module: Any, model: Any, name: str, options: Any, steps: int, states: Any = ()
-) -> Any:
-    """An optimizer of torch after some steps, with more entries in its state.
-
-    It lacks a parameter of the model that has no gradient.
-    """
-    lacking = [id(p) for p in model.parameters() if p.grad is None][:1]
-    parameters = [p for p in model.parameters() if id(p) not in lacking]
-    made = getattr(torch.optim, name)(parameters, **options)
+def stepped(module: Any, model: nn.Module, name: str, options: Any, steps: int) -> Any:
+    """An optimizer of torch after some steps."""
+    made = getattr(torch.optim, name)(with_gradients(model), **options)
     for _ in range(steps):
         made.step()
-    for parameter, state in zip(parameters, states, strict=False):
-        for key, value in state.items():
-            if isinstance(value, (list, tuple)):
-                value = tensor(value[0], value[1], parameter.device)
-            made.state[parameter][key] = value
     return made
+
+
+# --- checkpointed_forward -------------------------------------------------------------------------
+
+log: list[str] = []
 
 
 class Block(nn.Module):
-    """A matrix, tanh and dropout; each run is noted."""
+    """A matrix, tanh and dropout; each run is noted, and when gradients reach its input."""
 
-    def __init__(self, index: int, weight: Tensor, dropout: float) -> None:
+    def __init__(self, weight: Tensor, name: int, dropout: float) -> None:
         super().__init__()
-        self.weight, self.index, self.dropout = nn.Parameter(weight.clone()), index, dropout
+        self.weight = nn.Parameter(weight.clone())
+        self.name = name
+        self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        log.append(f"layer {self.index} runs")
-        if (x := x.view_as(x)).requires_grad:
-            x.register_hook(lambda _: log.append(f"gradients of {self.index}"))
+        log.append(f"layer {self.name} runs")
+        x = x.view_as(x)
+        if x.requires_grad:
+            x.register_hook(lambda _: log.append(f"gradients of layer {self.name}"))
         y = (x @ self.weight).tanh()
         return nn.functional.dropout(y, self.dropout, self.training)
 
 
 def blocks(
-    module: Any, weights: Any, dropout: float = 0.0, frozen: Any = (), train: bool = True
+    module: Any, weights: list[Tensor], names: list[int], dropout: float, frozen: list[int]
 ) -> list[Block]:
-    """Frozen layers whose number is even have a buffer instead of a parameter."""
-    made = [Block(i, weight, dropout).train(train) for i, weight in enumerate(weights)]
+    """Layers with these weights, some of them frozen."""
+    made = []
+    for weight, name in zip(weights, names, strict=True):
+        made.append(Block(weight, name, dropout))
     for i in frozen:
-        weight = made[i].requires_grad_(False).weight.detach()
-        if i % 2 == 0:
-            del made[i].weight
-            made[i].register_buffer("weight", weight)
+        made[i].requires_grad_(False)
     return made
 
 
-def passed(
-    module: Any, layers: list[Block], x: Tensor, order: list[int], seed: int, **how: Any
-) -> dict[str, Any]:
-    """The output and the gradients of checkpointed layers, what ran when, what was saved and drawn."""
+def doubled(module: Any, layers: list[Block]) -> list[Block]:
+    """The layers, with hooks that double what they return."""
     for layer in layers:
-        layer.register_forward_hook(lambda _, __, y: y * how.get("scale", 1))
-    own = {layer.weight.untyped_storage().data_ptr() for layer in layers}
-    saved: dict[int, Any] = {}
+        layer.register_forward_hook(lambda _, __, y: 2 * y)
+    return layers
+
+
+def evaluating(module: Any, layers: list[Block]) -> list[Block]:
+    """The layers in evaluation mode."""
+    return [layer.eval() for layer in layers]
+
+
+def both_passes(
+    module: Any, layers: list[Block], x: Tensor, factors: Tensor, seed: int
+) -> dict[str, Any]:
+    """Output and gradients of checkpointed layers, and the random state after either pass."""
+    torch.manual_seed(seed)
+    y = module.checkpointed_forward(iter(layers), x)
+    report = {"output": y.detach().clone(), "random after forward": torch.get_rng_state()}
+    (y * factors).sum().backward()
+    report["random after backward"] = torch.get_rng_state()
+    return {**report, "gradients": [x.grad, *(layer.weight.grad for layer in layers)]}
+
+
+def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
+    """What runs in either pass, and the bytes that the forward pass saves besides parameters."""
+    parameters = {layer.weight.untyped_storage().data_ptr() for layer in layers}
+    saved: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            saved[storage.data_ptr()] = storage
         return tensor
 
     log.clear()
-    x.requires_grad_(how.get("needs", True))
-    torch.manual_seed(seed)
-    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with MODES[how.get("grad", True)](), hooks:
-        y = module.checkpointed_forward((layers[i] for i in order), x)
-    count = sum(storage.nbytes() for address, storage in saved.items() if address not in own)
-    saved.clear()
-    report = {"bytes": count, "forward": list(log), "needs": x.requires_grad}
-    report |= {"output": y.detach().clone(), "attached": y.requires_grad}
-    report["random"] = torch.get_rng_state()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y = module.checkpointed_forward(layers, x)
+    report = {"bytes": sum(storage.nbytes() for storage in saved.values()), "forward": list(log)}
     log.clear()
-    if y.requires_grad:
-        (y * torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()
-    report |= {"backward": list(log), "random afterwards": torch.get_rng_state()}
-    return {**report, "gradients": [x.grad, *(layer.weight.grad for layer in layers)]}
+    y.sum().backward()
+    return {**report, "backward": list(log)}
+
+
+def graph_under_no_grad(module: Any, layers: list[Block], x: Tensor) -> bool:
+    """Whether the output requires a gradient, though no graph is asked for."""
+    with torch.no_grad():
+        y: Tensor = module.checkpointed_forward(layers, x)
+    return y.requires_grad

@@ -1,9 +1,9 @@
-"""What OperatorLogger, log_operators, count_operators and matmul_flops promise, sentence by sentence."""
+"""Tests of OperatorLogger, log_operators, count_operators and matmul_flops."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,53 +15,21 @@ from torch.utils._pytree import tree_leaves
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
 
-# Short programs over tensors that are drawn, run here and in the sandbox: a @ b + c is defined, and i are two
-# columns of a, which fits into b.
-PLAIN = """x = torch.addmm(c, a, b); result = torch.relu(a @ b + c).sum() * 2, x
-result = torch.dot(c, c).exp()
-result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)
-result = torch.ones(0, len(b)) @ b
-result = torch.where(a > 0, a, 0.0).clamp(min=None, max=1.0)"""
-LISTS = """result = torch.cat([a, a * 2, a[:, :1]], 1)
-a[:, i] = b[: len(a), :2]; result = a[:, i]
-x = torch._foreach_add([a, c], [b[: len(a), : len(b)], c])[0]; result = x, torch.split(b, 3, 1)
-result = a.max(1)[0], b.max()
-result = a.sum().item(), torch.equal(a, a)
-torch._foreach_mul_([a, c], 2); result = a, c"""
-KEYWORDS = """result = torch.mm(a, b, out=a.new_empty(len(a), len(c)))
-x = torch.searchsorted(a, a, sorter=a.argsort(1)); \
-result = x, torch.topk(a, 1, out=(a.new_empty(len(a), 1), i.new_empty(len(a), 1)))[0]
-result = torch.add(a, a, alpha=3)"""
-IN_PLACE = """a.t_(); result = a
-view = b.t(); view.add_(1); result = b, view._base is b
-c.unsqueeze_(0); c.squeeze_(0); result = c.mul_(2) is c
-result = torch.add(a, a, out=a.new_empty(0)), c.resize_(2, 1)"""
-OTHERS = """p = torch.nn.Parameter(b); y = a @ p; y.tanh().sum().backward(); result = p.grad, y.requires_grad
-s, = torch.autograd.grad(c.requires_grad_().exp().sum(), c, create_graph=True); result = s, s.is_leaf
-x = torch.empty(5, 3, device='meta') @ torch.empty(3, 2, device='meta'); result = x.is_meta
-with torch.inference_mode(): result = a.t() @ a, a.exp().is_inference()
-with torch.library._scoped_library("lab", "DEF") as lab: lab.define("mm(Tensor a) -> Tensor"); \
-lab.impl("mm", torch.neg, "CPU"); result = torch.ops.lab.mm(a)"""
+Shape = tuple[int, ...]
+# A name, the inputs' shapes, the outputs' shapes.
+Row = tuple[str, Any, Any]
+
+# Programs over a (m, k), b (k, n), c (n,) with m < k < n and i, two columns of a. They run here and there.
+INFERENCE = "with torch.inference_mode(): result = a.t() @ a"
+BACKWARD = "p = torch.nn.Parameter(b); (a @ p).tanh().sum().backward(); result = p.grad"
+META = "x = torch.empty(5, 3, device='meta') @ torch.empty(3, 2, device='meta'); result = len(x)"
+OTHER_LIBRARY = """with torch.library._scoped_library("lab", "DEF") as lab:
+    lab.define("mm(Tensor a) -> Tensor")
+    lab.impl("mm", torch.neg, "CPU")
+    result = torch.ops.lab.mm(a)"""
 
 
-CALLS: list[tuple[Any, ...]] = []  # of the Reference, in the last program
-
-
-class Reference(TorchDispatchMode):
-    """Records calls here in the judge."""
-
-    _should_skip_dynamo = classmethod(lambda cls: False)  # else torch._dynamo is imported, in 1 s
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        inputs = shapes_of(args) + shapes_of(kwargs)
-        result = func(*args, **(kwargs or {}))
-        CALLS.append((str(func), inputs, shapes_of(result)))
-        return result
-
-
-def shapes_of(value: Any) -> tuple[Any, ...]:
-    leaves = tree_leaves(value)
-    return tuple(tuple(leaf.shape) for leaf in leaves if isinstance(leaf, Tensor))
+# --- OperatorLogger -------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -70,12 +38,10 @@ def shapes_of(value: Any) -> tuple[Any, ...]:
 @pytest.mark.hint("Store tuple(tensor.shape), and neither args nor results.")
 def test_keeps_no_tensor(student: Student) -> None:
     """Tensors that the program drops are gone, in the block and after it."""
-    report = student.run("alive", random.randint(2, 9))
-    assert len(entry(report, "calls", kind=list)) >= 4, "The logger has recorded too little."
-    for when in ("in", "after"):
-        count = entry(report, when, kind=int)
-        told = f"The logger keeps {count} tensors alive {when} the block: store shapes only."
-        assert not count, told
+    report = student.run("alive")
+    assert entry(report, "calls", kind=int) >= 4, "The logger has recorded too little."
+    alive = {"in the block": 0, "after the block": 0}
+    assert_equal(entry(report, "alive"), alive, what="the number of tensors that are still alive")
 
 
 @pytest.mark.points(8)
@@ -83,7 +49,19 @@ def test_keeps_no_tensor(student: Student) -> None:
 @pytest.mark.hint("OperatorCall(str(func), the inputs' shapes, the outputs' shapes), each time.")
 def test_names_and_shapes(student: Student) -> None:
     """Each operator is recorded in order: its name, and the shapes of its tensors, of nothing else."""
-    check_programs(student, PLAIN, exact=True)
+    programs = [
+        "result = torch.addmm(c, a, b).relu()",
+        "result = torch.where(a > 0, a, 0.0)",
+        "result = torch.zeros(2, 5).sum(0) - torch.full((), 3.0)",
+    ]
+    for program in programs:
+        tensors = new_tensors()
+        report = student.run("recorded", program, tensors)
+        calls, _ = run_here(program, tensors)
+        what = f"logger.calls of `{program}`"
+        assert_equal(in_full(entry(report, "calls"), what), in_full(calls, what), what=what)
+        told = "A call is a bare tuple, or something else than an OperatorCall."
+        assert entry(report, "have names") is True, told
 
 
 @pytest.mark.points(8)
@@ -92,15 +70,13 @@ def test_names_and_shapes(student: Student) -> None:
 @pytest.mark.hint("result = func(*args, **kwargs), once, and no other computation with tensors.")
 def test_runs_the_same(student: Student) -> None:
     """A mode around the logger sees exactly what runs without it."""
-    groups = (PLAIN, LISTS, KEYWORDS, IN_PLACE, OTHERS)
-    for program, report, reference, _ in compared(student, *groups):
-        right = [[*call[:2]] for call in reference]
-        around, own = entry(report, "around", kind=list), [name for name, _ in right]
-        names = [str(entry(call, 0)) for call in around]
-        more = [x for x in names if names.count(x) > own.count(x)]
-        told = f"In `{program}` {str(more)[:80]} run more often than without the logger"
-        assert not more, f"{told}: run each func once, and no operator of your own."
-        assert_equal(around, right, what=f"what a mode around the logger sees of `{program}`")
+    for program in ["result = torch.relu(a @ b + c)", INFERENCE, BACKWARD]:
+        tensors = new_tensors()
+        runs = student.run("seen_around", program, tensors)
+        calls, _ = run_here(program, tensors)
+        right = dict(Counter(name for name, _, _ in calls))
+        what = f"the dict of how often each operator runs in `{program}`"
+        assert_equal(runs, right, what=what, ordered=False)
 
 
 @pytest.mark.points(8)
@@ -108,18 +84,20 @@ def test_runs_the_same(student: Student) -> None:
 @pytest.mark.hint("self.calls = [] in __init__, after super().__init__().")
 def test_loggers(student: Student) -> None:
     """Each logger goes on with a list of its own; an inner block is recorded by both."""
-    shape, binary = (random.randint(2, 9), random.randint(2, 9)), ("add", "mul", "sub")
-    rows: list[Any] = [(f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in binary]
-    every = [*rows, ("aten.neg.default", (shape,), (shape,))]
-    total, new, *lists, last = entry(student.run("entered", torch.ones(shape)), count=6)
-    assert total is not None, "In the block x + x is None: return the result of func."
-    told = "A new logger has calls already: all share one list. Begin it in __init__."
-    for calls in (new, last):
-        assert not entry(calls, kind=list, told="A new logger has no list `calls`."), told
-    outer, again, both = lists
-    check_calls(outer, rows, "the calls of the outer logger")
-    check_calls(again, every, "the calls of the outer logger, entered again,")
-    check_calls(both, rows[1:2], "the calls of the inner logger")
+    shape = (random.randint(2, 9), random.randint(2, 9))
+    x = torch.randn(shape)
+    report = student.run("entered", x)
+    add, mul, sub = [
+        (f"aten.{name}.Tensor", (shape, shape), (shape,)) for name in ("add", "mul", "sub")
+    ]
+    neg = ("aten.neg.default", (shape,), (shape,))
+    assert_close(entry(report, "x + x"), x + x, what="x + x in the block")
+    check_calls(entry(report, "new"), [], "the calls of a new logger")
+    check_calls(entry(report, "outer"), [add, mul, sub], "the calls of the outer logger")
+    check_calls(entry(report, "inner"), [mul], "the calls of the inner logger")
+    again = entry(report, "entered again")
+    check_calls(again, [add, mul, sub, neg], "the calls of the outer logger, entered again,")
+    check_calls(entry(report, "last"), [], "the calls of another new logger")
 
 
 @pytest.mark.points(6)
@@ -128,7 +106,11 @@ def test_loggers(student: Student) -> None:
 @pytest.mark.hint("A function for the shapes of a value can call itself for the items of a list.")
 def test_lists(student: Student) -> None:
     """The tensors of a list leave their shapes one by one, and so do several outputs; none leave none."""
-    check_programs(student, LISTS)
+    check_program(student, "result = torch.cat([a, a * 2, a[:, :1]], 1)")
+    check_program(student, "a[:, i] = b[: len(a), :2]; result = a[:, i]")
+    check_program(student, "result = a.max(1)[0]")
+    check_program(student, "result = torch.split(b, 3, 1)[0]")
+    check_program(student, "result = a.sum().item()")
 
 
 @pytest.mark.points(4)
@@ -136,7 +118,8 @@ def test_lists(student: Student) -> None:
 @pytest.mark.hint("func(*args, **kwargs), and the shapes of args and of kwargs.values().")
 def test_keyword_arguments(student: Student) -> None:
     """Keyword arguments go on to the operator, and their tensors come after those of args."""
-    check_programs(student, KEYWORDS)
+    check_program(student, "result = torch.mm(a, b, out=a.new_empty(len(a), len(c)))")
+    check_program(student, "result = torch.add(a, a, alpha=3)")
 
 
 @pytest.mark.points(5)
@@ -144,7 +127,9 @@ def test_keyword_arguments(student: Student) -> None:
 @pytest.mark.hint("Take the inputs' shapes before func runs, and return func's own result.")
 def test_views_and_in_place(student: Student) -> None:
     """Views and in-place operators are recorded, with the input shapes from before the call."""
-    check_programs(student, IN_PLACE)
+    check_program(student, "a.t_(); result = a")
+    check_program(student, "b.t().add_(1); result = b")
+    check_program(student, "result = torch.add(a, a, out=a.new_empty(0))")
 
 
 @pytest.mark.points(5)
@@ -153,7 +138,8 @@ def test_views_and_in_place(student: Student) -> None:
 @pytest.mark.hint("Record every func, read no values, and return func's own result.")
 def test_backward_and_others(student: Student) -> None:
     """Backward passes, meta tensors, inference mode and other libraries are recorded, too."""
-    check_programs(student, OTHERS)
+    for program in [BACKWARD, META, INFERENCE, OTHER_LIBRARY]:
+        check_program(student, program)
 
 
 @pytest.mark.points(2)
@@ -163,7 +149,10 @@ def test_backward_and_others(student: Student) -> None:
 @pytest.mark.hint("Catch nothing, and leave __enter__ and __exit__ to the base class.")
 def test_errors(student: Student) -> None:
     """Errors of an operator and of the block come through, and no mode stays on."""
-    check_errors(student, "OperatorLogger", "a logger's block")
+    check_errors(student.run("errors_in_a_block", torch.randn(2, 3)))
+
+
+# --- log_operators --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -173,21 +162,21 @@ def test_log_operators(student: Student) -> None:
     """log_operators calls f once, and gives its own result and the calls; errors come through."""
     rows, columns = random.sample(range(2, 9), 2)
     x = torch.randn(rows, columns)
-    report = student.run("logged", x)
-    assert entry(report, "pair") is True, "What comes back is no pair: return result, logger.calls."
-    assert not isinstance(entry(report, "results", 0), list), "The calls come before the result."
-    seen = entry(report, "seen", kind=list)
-    assert len(seen) == 2, f"In two calls of log_operators f ran {len(seen)} times: call it once."
-    right = [[count, ["other", "scale"], True, True] for count in (2, 1)]
-    assert laws.same(seen, right), "f gets other arguments: pass on all of *args and **kwargs."
-    own = {"sum": x.t() + 2, "grad mode": True}
-    assert_close(entry(report, "results"), [own, *["own"] * 3, own], what="the list of f's results")
     y = ((columns, rows),)
-    work: Any = [("aten.t.default", ((rows, columns),), y), ("aten.add.Tensor", y, y)]
-    for calls, right in zip(entry(report, "calls", count=5), (work, [], [], [], work), strict=True):
-        check_calls(calls, right, "the list of calls")
-    assert entry(report, "modes") == 0, "A mode is still on after log_operators: use a with block."
-    check_errors(student, "log_operators", "f")
+    calls: list[Row] = [("aten.t.default", ((rows, columns),), y), ("aten.add.Tensor", y, y)]
+    for _ in range(2):
+        shift = random.random()
+        report = student.run("logged", x, shift)
+        assert_equal(entry(report, "is a pair"), True, what="whether log_operators returns a pair")
+        assert_close(entry(report, "result"), x.t() + shift, what="the result of f")
+        check_calls(entry(report, "calls"), calls, "the list of calls")
+        modes = "the list of the grad modes in which f runs, which is once"
+        assert_equal(entry(report, "grad modes"), [True], what=modes)
+        assert_equal(entry(report, "requires_grad"), True, what="the requires_grad of f's result")
+    check_errors(student.run("errors_in_log_operators", torch.randn(2, 3)))
+
+
+# --- count_operators ------------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -195,60 +184,20 @@ def test_log_operators(student: Student) -> None:
 @pytest.mark.hint("collections.Counter(names).most_common() has the most frequent first.")
 def test_counts(student: Student) -> None:
     """Each name has its number of calls, the most frequent come first, and calls stay as they are."""
-    every = ["aten.mm.default", *["aten.t.default"] * 3, "lab.mm.default", "aten.mm.default"]
-    every.append(f"b{random.randint(2, 99)}")
-    for names in (every, every[:1], every[::-1], [*every, *map(str, range(12))], []):
-        lines = [[name, ((2, 3),), ((), (2,))] for name in names]
-        right = {name: names.count(name) for name in names}
-        calls, what = student.made("rows", lines), f"the dict for {len(names)} calls"
-        counts = student.function("count_operators")(calls)
-        assert_equal(counts, right, what=what, ordered=False)
-        values = list(counts.values())
-        told = f"The numbers come as {values}: the most frequent name has to stand first."
-        assert values == sorted(values, reverse=True), told
-        laws.check_changes_nothing(student, "count_operators", calls)
+    right = {f"aten.op{number}.default": random.randint(1, 4) for number in range(12)}
+    names = [name for name, count in right.items() for _ in range(count)]
+    random.shuffle(names)
+    calls = student.made("calls", [(name, ((2, 3),), ((), (2,))) for name in names])
+    counts = laws.check_changes_nothing(student, "count_operators", calls)
+    assert_equal(counts, right, what="the dict of counts", ordered=False)
+    numbers = list(counts.values())
+    told = f"The numbers come as {numbers}: the most frequent name has to stand first."
+    assert numbers == sorted(numbers, reverse=True), told
+    of_none = student.function("count_operators")(student.made("calls", []))
+    assert_equal(of_none, {}, what="the dict of counts of no calls")
 
 
-def products() -> list[Any]:
-    """Calls of sizes that are drawn: a name, the inputs, the output, and the number of operations."""
-    m, k, n = random.sample(range(2, 12), 3)
-    batch = random.randint(2, 6)
-    one, many = 2 * m * k * n, 2 * batch * m * k * n
-    a, b, y = (m, k), (k, n), (m, n)
-    batches = [(batch, *a), (batch, *b)]
-    rows: list[Any] = [
-        ("aten.mm.default", [a, b], y, one),
-        ("aten.addmm.default", [(n,), a, b], y, one),
-        ("aten.addmm.default", [(), a, b], y, one),
-        ("aten.bmm.default", batches, (batch, *y), many),
-        ("aten.baddbmm.default", [y, *batches], (batch, *y), many),
-        ("aten.baddbmm.default", [(batch, m, 1), *batches], (batch, *y), many),
-    ]
-    for name, count in (
-        ("addcmul.default", 3),
-        ("lgamma.default", 1),
-        ("add.Tensor", 2),
-        ("mul.Tensor", 2),
-    ):
-        rows.append((f"aten.{name}", [(m, m)] * count, (m, m), 0))
-    rows.append(("aten.zeros.default", [], (m, m), 0))
-    huge = [1000 * random.randint(70, 99) for _ in range(3)]
-    operations = 2 * huge[0] * huge[1] * huge[2]
-    rows.append(
-        (
-            "aten.mm.default",
-            [(huge[0], huge[1]), (huge[1], huge[2])],
-            (huge[0], huge[2]),
-            operations,
-        )
-    )
-    return rows
-
-
-def line(row: Any) -> list[Any]:
-    """The fields of an OperatorCall."""
-    name, inputs, output, _ = row
-    return [name, tuple(inputs), (output,)]
+# --- matmul_flops ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -256,10 +205,9 @@ def line(row: Any) -> list[Any]:
 @pytest.mark.hint("The factors are the last two inputs: 2 * m * k * n, times the batch size.")
 def test_flops(student: Student) -> None:
     """Each matrix product counts 2 * m * k * n, times the batch size; all else counts 0."""
-    for row in products():
-        name, inputs, _output, right = row
-        flops = student.function("matmul_flops")(student.made("rows", [line(row)]))
-        assert_equal(flops, right, what=f"matmul_flops of {name} of {inputs}")
+    for call, right in products():
+        flops = student.function("matmul_flops")(student.made("calls", [call]))
+        assert_equal(flops, right, what=f"matmul_flops of {call[0]} of {call[1]}")
 
 
 @pytest.mark.points(4)
@@ -268,86 +216,129 @@ def test_flops(student: Student) -> None:
 @pytest.mark.hint("Begin at 0, and add what each call of the four operators takes.")
 def test_flops_add_up(student: Student) -> None:
     """The products of many calls add up, none give 0, and calls stay as they are."""
-    rows = products()
-    calls = student.made("rows", [line(row) for row in rows] * 2)
-    total = sum(count for *_, count in rows)
     flops = student.function("matmul_flops")
-    assert_equal(flops(student.made("rows", [])), 0, what="matmul_flops of 0 calls")
-    assert_equal(flops(calls), total * 2, what=f"matmul_flops of {2 * len(rows)} calls")
-    laws.check_changes_nothing(student, "matmul_flops", calls)
-    own, why = ["torch.utils.flop_counter."], "work it out from the shapes"
-    laws.check_not_used(student, "matmul_flops", calls, functions=own, why=why)
+    assert_equal(flops(student.made("calls", [])), 0, what="matmul_flops of no calls")
+    # Each call twice: equal calls count as often as they stand there.
+    rows = products() + products()[:1]
+    every = [call for call, _ in rows + rows]
+    calls = student.made("calls", every)
+    total = laws.check_changes_nothing(student, "matmul_flops", calls)
+    right = 2 * sum(count for _, count in rows)
+    assert_equal(total, right, what=f"matmul_flops of {len(every)} calls")
+    functions, why = ["torch.utils.flop_counter."], "work it out from the shapes"
+    laws.check_not_used(student, "matmul_flops", calls, functions=functions, why=why)
 
 
-def drawn() -> dict[str, Tensor]:
-    """The tensors of a program."""
+# --- what is right --------------------------------------------------------------------------------
+
+
+def new_tensors() -> dict[str, Tensor]:
+    """The tensors of a program, with sizes that are drawn."""
     m, k, n = sorted(random.sample(range(2, 9), 3))
-    factors = {"a": torch.randn(m, k), "b": torch.randn(k, n), "c": torch.randn(n)}
-    return {**factors, "i": torch.tensor([k - 1, 0])}
+    return {
+        "a": torch.randn(m, k),
+        "b": torch.randn(k, n),
+        "c": torch.randn(n),
+        "i": torch.tensor([k - 1, 0]),
+    }
 
 
-def compared(student: Student, *groups: str) -> Iterator[tuple[str, Any, list[Any], list[Any]]]:
-    """Each program, the report of it, and its calls and results here."""
-    for programs in map(str.splitlines, groups):
-        tensors = drawn()
-        reports = entry(student.run("recorded", programs, tensors), count=len(programs))
-        for program, report in zip(programs, reports, strict=True):
-            scope = {"torch": torch, **{name: tensor.clone() for name, tensor in tensors.items()}}
-            CALLS.clear()
-            with Reference():  # type: ignore[no-untyped-call]
-                exec(program, scope)  # one of those above
-            result: Any = scope["result"]
-            results = result if isinstance(result, tuple) else (result,)
-            values = [r.detach() if isinstance(r, Tensor) else r for r in results]
-            yield program, report, list(CALLS), values
+class Reference(TorchDispatchMode):
+    """Records calls here in the judge."""
+
+    _should_skip_dynamo = classmethod(lambda cls: False)  # else torch._dynamo is imported, in 1 s
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[Row] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        inputs = shapes_of(args) + shapes_of(kwargs)
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((str(func), inputs, shapes_of(result)))
+        return result
 
 
-def check_programs(student: Student, programs: str, exact: bool = False) -> None:
-    """The calls of each program are recorded rightly, and its results are those without a logger."""
-    for program, report, reference, results in compared(student, programs):
-        what = f"logger.calls of `{program}`"
-        check_calls(entry(report, "calls"), reference, what, exact)
-        assert_close(entry(report, "values"), results, what=f"the results of `{program}`")
+def shapes_of(value: Any) -> tuple[Shape, ...]:
+    """The shapes of the tensors in a value."""
+    return tuple(tuple(leaf.shape) for leaf in tree_leaves(value) if isinstance(leaf, Tensor))
 
 
-def check_calls(calls: Any, right: list[Any], what: str, exact: bool = False) -> None:
-    """Compare the calls; names in full and the form of a call count in one test, where `exact`."""
-    calls = entry(calls, kind=list, told=f"There is no list where {what} should be.")
-    for call in calls:
-        name, *sides = entry(call, kind=(list, tuple), count=3)
-        entry(call, 0, kind=str, told=f"A name in {what} is not a str: take str(func).")
-        told = f"In {what} {name[:80]} has something else than one tuple(tensor.shape) for each tensor."
-        for shapes in sides:
-            for shape in entry(shapes, kind=(list, tuple), told=told):
-                entry(shape, kind=(list, tuple), told=told)
-                if exact:
-                    good = isinstance(shape, tuple) and all(type(n) is int for n in shape)
-                    assert good, told
-        if exact:
-            assert isinstance(call, list), f"In {what} {name[:80]} is not an OperatorCall."
-    words = in_words if exact else in_few_words
-    assert_equal(words(calls), words(right), what=what)
+def run_here(program: str, tensors: dict[str, Tensor]) -> tuple[list[Row], Any]:
+    """The calls of one of the programs above, and its result."""
+    scope: dict[str, Any] = {"torch": torch}
+    scope |= {name: tensor.clone() for name, tensor in tensors.items()}
+    with Reference() as reference:
+        exec(program, scope)
+    return reference.calls, scope["result"]
 
 
-def in_words(calls: list[Any]) -> list[str]:
-    """Each call as "aten.cat.default of [(2, 3), (1, 3)] gives [(3, 3)]"."""
-    return [f"{name} of {[*map(tuple, x)]} gives {[*map(tuple, y)]}" for name, x, y in calls]
+def check_program(student: Student, program: str) -> None:
+    """Compare the calls of a program and its result, which is that without a logger."""
+    tensors = new_tensors()
+    report = student.run("recorded", program, tensors)
+    calls, result = run_here(program, tensors)
+    check_calls(entry(report, "calls"), calls, f"logger.calls of `{program}`")
+    assert_close(entry(report, "result"), result, what=f"the result of `{program}`")
 
 
-def in_few_words(calls: list[Any]) -> list[str]:
-    """Each call as "cat of [(2, 3), (1, 3)] gives [(3, 3)]", without shapes of numbers."""
+def check_calls(calls: Any, right: list[Row], what: str) -> None:
+    """Compare calls, whose names and shapes in full are the matter of test_names_and_shapes."""
+    assert_equal(in_short(calls, what), in_short(right, what), what=what)
+
+
+def rows_of(calls: Any, what: str) -> list[Row]:
+    """The names and shapes of calls, which have to be a list."""
     rows = []
-    for name, *sides in calls:
+    for call in entry(calls, kind=list, told=f"There is no list where {what} should be."):
+        name = entry(call, 0, kind=str, told=f"A name in {what} is not a str: take str(func).")
+        told = f"In {what} the shapes of {name[:80]} are no tuple: one shape for each tensor."
+        inputs = entry(call, 1, kind=(list, tuple), told=told)
+        outputs = entry(call, 2, kind=(list, tuple), told=told)
+        rows.append((name, inputs, outputs))
+    return rows
+
+
+def in_full(calls: Any, what: str) -> list[str]:
+    """Each call as "aten.cat.default of [(2, 3), (1, 3)] gives [(3, 3)]"."""
+    rows = rows_of(calls, what)
+    return [f"{name} of {list(inputs)} gives {list(outputs)}" for name, inputs, outputs in rows]
+
+
+def in_short(calls: Any, what: str) -> list[str]:
+    """Each call as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", without shapes of numbers."""
+    lines = []
+    for name, inputs, outputs in rows_of(calls, what):
         operator = name.removeprefix("aten").lstrip(".:").split(".")[0]
-        rows.append([operator, *[[shape for shape in side if shape] for side in sides]])
-    return in_words(rows)
+        lines.append(f"{operator} of {long_shapes(inputs)} gives {long_shapes(outputs)}")
+    return lines
 
 
-def check_errors(student: Student, name: str, where: str) -> None:
-    texts = ["RuntimeError: mat1", "IndexError: select", "KeyError: 'no key'", "SystemExit: stop"]
-    reports = entry(student.run("stopped", name, torch.randn(2, 3)), kind=list, count=4)
-    for report, right in zip(reports, texts, strict=True):
-        came, modes = entry(report, kind=list, count=2)
-        told = f"In {where} {right} is raised; what comes out is {str(came)[:80]}: catch nothing."
-        assert str(came).startswith(right), told
-        assert modes == 0, f"A mode is still on after an error in {where}: leave it in any case."
+def long_shapes(shapes: Any) -> list[list[Any]]:
+    """The shapes of one dimension and more."""
+    return [list(shape) for shape in shapes if isinstance(shape, (list, tuple)) and shape]
+
+
+def check_errors(reports: Any) -> None:
+    """Compare what came out where something raised, and the number of modes that are still on."""
+    right = [{"raised": name, "modes": 0} for name in ("RuntimeError", "IndexError", "KeyError")]
+    assert_equal(reports, right, what="the list of errors that come out, and of modes still on,")
+
+
+def products() -> list[tuple[Row, int]]:
+    """Calls of sizes that are drawn, and the number of their operations."""
+    m, k, n = random.sample(range(2, 12), 3)
+    batch = random.randint(2, 6)
+    a, b, y = (m, k), (k, n), (m, n)
+    many_a, many_b, many_y = (batch, m, k), (batch, k, n), (batch, m, n)
+    operations = 2 * m * k * n
+    return [
+        (("aten.mm.default", (a, b), (y,)), operations),
+        (("aten.addmm.default", ((n,), a, b), (y,)), operations),
+        (("aten.addmm.default", ((), a, b), (y,)), operations),
+        (("aten.bmm.default", (many_a, many_b), (many_y,)), batch * operations),
+        (("aten.baddbmm.default", (y, many_a, many_b), (many_y,)), batch * operations),
+        (("aten.lgamma.default", (y,), (y,)), 0),
+        (("aten.add.Tensor", (y, y), (y,)), 0),
+        (("aten.mul.Tensor", (y, y), (y,)), 0),
+    ]

@@ -1,36 +1,44 @@
-"""What saved_bytes, training_bytes and checkpointed_forward promise, sentence by sentence."""
+"""Tests of saved_bytes, training_bytes and checkpointed_forward."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
 from grader.judge.student import Student
 
-SIZES = {"float64": 8, "int64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "bool": 1, "int16": 2}
-FREED = "A storage at the address of a freed one is not counted: keep the storages, not addresses."
-# Parameters: shape, dtype, trainable, with a gradient. Buffers: shape, dtype, in the state dict.
-PARAMETERS = [([4, 3], "float32", 1, 1), ([5], "float64", 1, 0), ([3, 2], "bfloat16", 0, 0)]
-PARAMETERS += [([7], "float32", 0, 1), ([], "float64", 1, 1), ([0, 3], "float32", 1, 1)]
-BUFFERS = [([6], "float32", 1), ([], "int64", 1), ([11], "bool", 0), ([3], "int16", 1)]
-STATES: list[dict[str, Any]] = [
-    {"step": [[], "float32"], "average": [[4, 3], "float64"], "name": "first", "none": None},
-    {"step": [[], "int64"], "count": 12, "rate": 0.5, "seen": True},
-    {"sum": [[3, 2], "float32"], "rows": [[3, 1], "bfloat16"]},
-]
-# Name, options, steps, copies of each parameter that has a gradient, step counters of each.
-SGD: tuple[Any, ...] = ("SGD", {"lr": 0.1}, 1, 0, 0)
-OPTIMIZERS = [SGD, ("SGD", {"lr": 0.1, "momentum": 0.9}, 2, 1, 0), ("Adam", {}, 0, 0, 0)]
-OPTIMIZERS += [("Adam", {}, 1, 2, 1), ("AdamW", {"amsgrad": True}, 2, 3, 1)]
 ROWS = 6
+DROPOUT = 0.4
+FREED_TENSORS = 60  # as many as the probe's work makes
+
+
+class ParameterKind(NamedTuple):
+    """What a parameter of the probe's network is."""
+
+    shape: list[int]
+    dtype: str
+    trainable: bool
+    has_gradient: bool
+
+
+class BufferKind(NamedTuple):
+    """What a buffer of the probe's network is."""
+
+    shape: list[int]
+    dtype: str
+    persistent: bool
+
+
+# --- saved_bytes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -39,14 +47,15 @@ ROWS = 6
 def test_saved_tensors(student: Student) -> None:
     """What autograd saves is counted, in bytes of every dtype."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        for shape in (drawn(2), drawn(1), []):
-            for work in ("exp", "sin"):
-                check_saved(student, work, [torch.rand(shape).to(dtype)], [0])
-    n, k, m = drawn(3)
-    x = torch.rand(n, k)
-    check_saved(student, "gather", [x, torch.randint(n, (m, k))], [0, 1])
-    check_saved(student, "where", [x.double(), x > 0.5], [1])
-    check_saved(student, "linear", [x, torch.rand(m, k), torch.rand(m)], [0, 1])
+        x = torch.rand(new_sizes(2)).to(dtype)
+        check_saved(student, "x.exp()", [x], size_of(x))
+    n, k, m = new_sizes(3)
+    x, index = torch.rand(n, k), torch.randint(n, (m, k))
+    check_saved(student, "x.gather(0, index)", [x, index], size_of(x, index))
+    x, weight = torch.rand(n, k), torch.rand(m, k)
+    bytes_of_layer = student.run("layer_bytes", x, weight)
+    what = "the result of saved_bytes for a layer, excluding nothing"
+    assert_equal(bytes_of_layer, size_of(x, weight), what=what)
 
 
 @pytest.mark.points(16)
@@ -54,14 +63,11 @@ def test_saved_tensors(student: Student) -> None:
 @pytest.mark.hint("saved[storage.data_ptr()] = storage, of storage = tensor.untyped_storage().")
 def test_saved_storages(student: Student) -> None:
     """Each storage counts once and as a whole, however many tensors and views of it are saved."""
-    for x in (torch.rand(drawn(2)), torch.rand(drawn(1))):
-        check_saved(student, "x * x", [x], [0])
-        check_saved(student, "x.sin() + x.cos() * x", [x], [0, 0])
-    n, k = drawn(2)
-    x = torch.rand(n, k)
-    check_saved(student, "x[1:3].sin()", [x], [0])
-    check_saved(student, "four views", [x], [0])
-    check_saved(student, "x.expand(50, *x.shape).sin()", [x], [0])
+    x = torch.rand(new_sizes(2))
+    check_saved(student, "x * x", [x], size_of(x))
+    check_saved(student, "x.sin() + x.cos() * x", [x], 2 * size_of(x))
+    check_saved(student, "x[1:3].sin()", [x], size_of(x))
+    check_saved(student, "four views", [x], size_of(x))
 
 
 @pytest.mark.points(6)
@@ -70,11 +76,7 @@ def test_saved_storages(student: Student) -> None:
 def test_saved_and_freed(student: Student) -> None:
     """What is freed before f ends counts, and so does a storage at the address of a freed one."""
     x = torch.rand(1024 * random.randint(15, 30))
-    value = entry(student.run("measured", "60 times sin", [x]), "value")
-    right, some = 60 * size(x), isinstance(value, int) and value % size(x) == 0
-    assert not (some and 0 < value < right), FREED
-    what = "the result for 60 tensors of at least 60 KiB, each freed before the next"
-    assert_equal(value, right, what=what)
+    check_saved(student, "one freed after the other", [x], FREED_TENSORS * size_of(x))
 
 
 @pytest.mark.points(6)
@@ -82,14 +84,15 @@ def test_saved_and_freed(student: Student) -> None:
 @pytest.mark.hint("Compare storages: a saved tensor may be a view of an excluded one.")
 def test_saved_exclude(student: Student) -> None:
     """Storages of excluded tensors are not counted, whichever view of them is saved or excluded."""
-    n, k, m = drawn(3)
+    n, k, m = new_sizes(3)
     x, weight, bias = torch.rand(n, k), torch.rand(m, k), torch.rand(m)
-    for form in ("itself", "a part", "transposed"):
-        for exclude in ([1], [0], [0, 1], []):
-            saved = [i for i in (0, 1) if i not in exclude]
-            check_saved(student, "linear", [x, weight, bias], saved, exclude=exclude, form=form)
-    check_saved(student, "linear", [x, weight, bias], [0], exclude=[1, 2])
-    check_saved(student, "x[1:3].sin()", [x], [], exclude=[0, 0], form="a part")
+    tensors = [x, weight, bias]
+    for excluded, right in [([1, 2], size_of(x)), ([0], size_of(weight)), ([0, 1], 0)]:
+        names = [("x", "weight", "bias")[i] for i in excluded]
+        value = student.run("bytes_without", "linear", tensors, excluded)
+        assert_equal(value, right, what=f"the result of saved_bytes excluding {names}")
+        value = student.run("bytes_without_views", "linear", tensors, excluded)
+        assert_equal(value, right, what=f"the result of saved_bytes excluding views of {names}")
 
 
 @pytest.mark.points(3)
@@ -98,19 +101,30 @@ def test_saved_exclude(student: Student) -> None:
 @pytest.mark.hint("with saved_tensors_hooks(pack, lambda tensor: tensor): f(*args)")
 def test_saved_calls(student: Student) -> None:
     """f runs once as it would without you; its error comes out, and no hook is left."""
-    x = torch.rand(drawn(2)) + 0.5
-    for grad, needs in ((False, True), (True, False)):
-        check_call(check_saved(student, "exp", [x], [], grad=grad, needs=needs), grad)
-    check_call(check_saved(student, "exp with gradients", [x], [0], grad=False), grad=False)
-    report = student.run("measured", "backward", [x])
-    check_call(report)
-    what = "the list of gradients of a backward pass in f"
-    assert_close(entry(report, "gradients"), [x.exp() * (x.sin() + x.cos())], what=what)
-    what = "the result for a forward and a backward pass in f"
-    assert_equal(entry(report, "value"), 3 * size(x), what=what)
-    report = student.run("measured", "an error", [x])
+    x = torch.rand(new_sizes(2)) + 0.5
+    seed = new_seed()
+    drawn = torch.rand(3, generator=torch.Generator().manual_seed(seed))
+    for gradients_on in (True, False):
+        report = student.run("called", x, seed, gradients_on)
+        call = {"training": True, "grad mode": gradients_on, "drawn": drawn}
+        assert_equal(entry(report, "calls"), [call], what="the list of calls of f")
+        right = size_of(x) if gradients_on else 0
+        what = "the result of saved_bytes for a module that was called in the caller's grad mode"
+        assert_equal(entry(report, "bytes"), right, what=what)
+
+    report = student.run("with_backward", x)
+    gradient = x.exp() * (x.sin() + x.cos())
+    assert_close(entry(report, "gradient"), gradient, what="the gradient of a backward pass in f")
+    what = "the result of saved_bytes for a forward and a backward pass in f"
+    assert_equal(entry(report, "bytes"), 3 * size_of(x), what=what)
+
+    report = student.run("with_error", x)
     assert entry(report, "raised") is True, "The exception of f disappears: pass it on."
-    check_call(report)
+    told = "Hooks are left after the call: use saved_tensors_hooks in a with block."
+    assert entry(report, "hooks left") is False, told
+
+
+# --- training_bytes -------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -118,10 +132,7 @@ def test_saved_calls(student: Student) -> None:
 @pytest.mark.hint("sum(t.numel() * t.element_size() for t in ...), for each of the four.")
 def test_training(student: Student) -> None:
     """Each part is counted in bytes, and a parameter that several modules share counts once."""
-    check_training(student, STATES)
-    buffers = [(drawn(len(item[0])), *item[1:]) for item in BUFFERS]
-    check_training(student, STATES[:1], parameters=PARAMETERS[:2], buffers=buffers[1:3])
-    check_training(student, STATES, tied=True)
+    check_training_with_state(student, "cpu")
 
 
 @pytest.mark.points(4)
@@ -129,9 +140,22 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint("for state in optimizer.state.values(): for value in state.values(): a tensor?")
 def test_training_optimizers(student: Student) -> None:
     """The state of torch's optimizers is counted, with Adam's step counters."""
-    parameters = [(drawn(len(item[0])), *item[1:]) for item in PARAMETERS]
-    for way in OPTIMIZERS:
-        check_training(student, [], way=way, parameters=parameters)
+    parameters, buffers = new_parameters(), new_buffers()
+    network = student.made("network", parameters, buffers, "cpu")
+    learning = [kind for kind in parameters if kind.has_gradient]
+    counters = len(learning) * torch.float32.itemsize
+    momentum = bytes_of(learning)
+    states = [
+        ("SGD", {"lr": 0.1, "momentum": 0.9}, 2, momentum),
+        ("Adam", {}, 0, 0),
+        ("Adam", {}, 1, 2 * momentum + counters),
+        ("AdamW", {"amsgrad": True}, 2, 3 * momentum + counters),
+    ]
+    for name, options, steps, right in states:
+        optimizer = student.made("stepped", network, name, options, steps)
+        counted = student.function("training_bytes")(network, optimizer)
+        what = f"the optimizer_state of {name} at step {steps}"
+        assert_equal(entry(counted, "optimizer_state"), right, what=what)
 
 
 @pytest.mark.requires("test_training")
@@ -139,10 +163,13 @@ def test_training_optimizers(student: Student) -> None:
 @pytest.mark.hint("numel() and element_size() read no value; look, and change nothing.")
 def test_training_only_looks(student: Student) -> None:
     """Tensors on the meta device, which have no values, are counted too, and nothing is changed."""
-    check_training(student, STATES, device="meta")
-    model = student.made("network", PARAMETERS, BUFFERS)
-    optimizer = student.made("optimizer", model, "SGD", {}, 0, STATES)
-    laws.check_changes_nothing(student, "training_bytes", model, optimizer)
+    check_training_with_state(student, "meta")
+    network = student.made("network", new_parameters(), new_buffers(), "cpu")
+    optimizer = student.made("stepped", network, "Adam", {}, 1)
+    laws.check_changes_nothing(student, "training_bytes", network, optimizer)
+
+
+# --- checkpointed_forward -------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -150,9 +177,7 @@ def test_training_only_looks(student: Student) -> None:
 @pytest.mark.hint("for layer in layers: x = checkpoint(layer, x, use_reentrant=False)")
 def test_checkpoint(student: Student) -> None:
     """The output and the gradients of x and of every parameter are those of the plain loop."""
-    for dtype in (torch.float64, torch.float32):
-        check_passes(student, chain(3, 5, 2, 4, dtype=dtype))
-    check_passes(student, chain(4, 4, 4), order=[0, 1, 0, 1, 1])
+    check_passes(student, new_weights(3, 5, 2, 4), needs_gradient=True)
 
 
 @pytest.mark.points(28)
@@ -160,21 +185,26 @@ def test_checkpoint(student: Student) -> None:
 @pytest.mark.hint("A checkpoint of its own around each layer, not one around the whole loop.")
 def test_checkpoint_runs(student: Student) -> None:
     """Only inputs are saved, and each layer runs again right before its gradients, the last one first."""
-    deep = drawn(random.choice([5, 6]))
-    cases: list[tuple[list[int], list[int]]] = [(drawn(4), []), (drawn(2), []), (deep, [])]
-    for sizes, frozen in [*cases, (drawn(4), [1, 2])]:
-        report, *_ = passed(student, chain(*sizes), frozen=frozen)
-        count = len(sizes) - 1
-        runs = [f"layer {i} runs" for i in range(count)]
-        gradients = [f"gradients of {i}" for i in reversed(range(count))]
+    for count, frozen in [(1, []), (3, [1]), (random.randint(4, 6), [])]:
+        sizes = new_sizes(count + 1)
+        names = random.sample(range(1000), count)
+        layers = student.made("blocks", new_weights(*sizes), names, 0.0, frozen)
+        x = torch.randn(ROWS, sizes[0], dtype=torch.float64)
+        report = student.run("logged", layers, live(student, x, needs_gradient=True))
+
+        forward = [f"layer {name} runs" for name in names]
         what = "the list of what happens in the forward pass"
-        assert_equal(entry(report, "forward"), runs, what=what)
-        pairs = zip(reversed(runs), gradients, strict=True)
-        right, what = [*itertools.chain(*pairs)], "the list of what happens in the backward pass"
-        assert_equal(entry(report, "backward"), right, what=what)
-        saved, bound = entry(report, "bytes", kind=int), sum(ROWS * n * 8 for n in sizes[:-1])
-        told = f"The forward pass saves {saved} bytes, but the layers' inputs have only {bound}"
-        assert saved <= bound, f"{told}: keep nothing else."
+        assert_equal(entry(report, "forward"), forward, what=what)
+        backward: list[str] = []
+        for name in reversed(names):
+            backward += [f"layer {name} runs", f"gradients of layer {name}"]
+        what = "the list of what happens in the backward pass"
+        assert_equal(entry(report, "backward"), backward, what=what)
+
+        saved = entry(report, "bytes", kind=int)
+        inputs = sum(ROWS * size * x.element_size() for size in sizes[:-1])
+        told = f"The forward pass saves {saved} bytes, but the layers' inputs have only {inputs}"
+        assert saved <= inputs, f"{told}: keep nothing else."
 
 
 @pytest.mark.points(5)
@@ -183,9 +213,11 @@ def test_checkpoint_runs(student: Student) -> None:
 @pytest.mark.hint("use_reentrant=False; a Function of your own has to see the parameters.")
 def test_checkpoint_without_gradient(student: Student) -> None:
     """Gradients are right where x requires none, and where layers are frozen; x stays as it was."""
-    for frozen in ([], [0], [1], [2], [0, 2], [0, 1, 2]):
-        for needs in (False, True):
-            check_passes(student, chain(3, 5, 2, 4), frozen=frozen, needs=needs)
+    weights = new_weights(3, 5, 2, 4)
+    check_passes(student, weights, needs_gradient=False)
+    check_passes(student, weights, needs_gradient=False, frozen=[0])
+    check_passes(student, weights, needs_gradient=True, frozen=[1])
+    check_passes(student, weights, needs_gradient=True, frozen=[0, 1, 2])
 
 
 @pytest.mark.points(4)
@@ -194,135 +226,158 @@ def test_checkpoint_without_gradient(student: Student) -> None:
 @pytest.mark.hint("preserve_rng_state=True, which is the default; or keep torch.get_rng_state().")
 def test_checkpoint_dropout(student: Student) -> None:
     """Dropout drops the same numbers in the backward pass, which leaves the random state alone."""
-    for sizes in ((3, 6, 5, 4), (8, 8)):
-        weights = chain(*sizes)
-        report, *_, state = passed(student, weights, dropout=0.4)
-        told = "The forward pass does not draw what the plain loop draws."
-        assert laws.same(entry(report, "random"), state), told
-        report = check_passes(student, weights, dropout=0.4)
-        states = [entry(report, key) for key in ("random", "random afterwards")]
-        told = "The backward pass moves the global random state: fork_rng() restores it."
-        assert laws.same(*states), told
+    weights = new_weights(3, 6, 5, 4)
+    report = check_passes(student, weights, needs_gradient=True, dropout=DROPOUT)
+    before, after = fields(report, "random after forward", "random after backward")
+    told = "The backward pass moves the global random state: fork_rng() restores it."
+    assert laws.same(before, after), told
 
 
-@pytest.mark.points(2)
 @pytest.mark.requires("test_checkpoint")
 @pytest.mark.place("checkpointed_forward")
-@pytest.mark.hint("Call layer(x), not layer.forward(x), and change nothing that you are given.")
-def test_checkpoint_else(student: Student) -> None:
-    """Hooks run; under no_grad no graph is built; without layers x comes back; all stays as it was."""
-    check_passes(student, chain(3, 5, 4), scale=2)
-    report = check_passes(student, chain(3, 5, 4), grad=False)
-    runs = ["layer 0 runs", "layer 1 runs"]
-    assert_equal(entry(report, "forward"), runs, what="the list of what runs under no_grad")
-    check_passes(student, chain(3))
-    layers = student.made("blocks", chain(3, 5, 4), train=False)
-    for x in laws.kinds_of(torch.rand(2, 3).double()):
-        laws.check_changes_nothing(student, "checkpointed_forward", layers, x)
+@pytest.mark.hint("Call layer(x), not layer.forward(x).")
+def test_checkpoint_hooks(student: Student) -> None:
+    """Each layer is called as layer(x), so that its hooks run."""
+    weights = new_weights(3, 5, 4)
+    layers = student.made("doubled", blocks(student, weights))
+    x = torch.randn(ROWS, 3, dtype=torch.float64)
+    right = 2 * torch.tanh(2 * torch.tanh(x @ weights[0]) @ weights[1])
+    output = student.function("checkpointed_forward")(layers, x)
+    assert_close(output, right, what="the output of layers whose hooks double what they return")
 
 
-def drawn(count: int) -> list[int]:
+@pytest.mark.requires("test_checkpoint")
+@pytest.mark.place("checkpointed_forward")
+@pytest.mark.hint("Under no_grad checkpoint makes no graph; change nothing that you are given.")
+def test_checkpoint_leaves_all(student: Student) -> None:
+    """Under no_grad no graph is built; without layers x comes back; all stays as it was."""
+    layers = blocks(student, new_weights(3, 5, 4))
+    x = torch.randn(ROWS, 3, dtype=torch.float64)
+    needs_gradient = student.run("graph_under_no_grad", layers, live(student, x, True))
+    assert_equal(needs_gradient, False, what="the output's requires_grad under no_grad")
+    output = student.function("checkpointed_forward")([], x)
+    assert_close(output, x, what="the output without layers")
+    layers = student.made("evaluating", blocks(student, new_weights(3, 5, 4)))
+    for kind in laws.kinds_of(x):
+        laws.check_changes_nothing(student, "checkpointed_forward", layers, kind)
+
+
+# --- what is right --------------------------------------------------------------------------------
+
+
+def new_sizes(count: int) -> list[int]:
     """Sizes, all of them different, that no other size here is likely to make up for."""
     return random.sample(range(5, 14), count)
 
 
-def size(*tensors: Tensor) -> int:
+def new_seed() -> int:
+    return random.randrange(2**31)
+
+
+def size_of(*tensors: Tensor) -> int:
+    """The bytes of these tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def check_saved(student: Student, work: str, tensors: list[Tensor], saved: Any, **how: Any) -> Any:
-    """Some work saves those of its tensors, or results that are as large; returns the report."""
-    report, kept = student.run("measured", work, tensors, **how), [tensors[i] for i in saved]
-    what = f"the result of saved_bytes for {work} with x {tensors[0].dtype} {[*tensors[0].shape]}"
-    assert_equal(entry(report, "value"), size(*kept), what=what)
-    return report
+def check_saved(student: Student, work: str, tensors: list[Tensor], right: int) -> None:
+    """Compare the bytes that some work of the probe saves."""
+    value = student.run("bytes_without", work, tensors, [])
+    x = tensors[0]
+    what = f"the result of saved_bytes for {work}, with x of shape {tuple(x.shape)}, {x.dtype}"
+    assert_equal(value, right, what=what)
 
 
-def check_call(report: Any, grad: bool = True) -> None:
-    calls = entry(report, "calls", kind=list)
-    assert len(calls) == 1, f"f runs {len(calls)} times, it should run once."
-    told = "f does not get the same objects as *args, or is no longer in train mode."
-    assert entry(calls[0], 0) is True, told
-    assert entry(calls[0], 2) is True, "f finds another random state than by itself: do not seed."
-    modes = entry(calls[0], 1), entry(report, "grad")
-    told = "Grad mode is changed, in f or after the call: leave it as the caller has it."
-    assert modes == (grad, grad), told
-    told = "Hooks are left after the call: use saved_tensors_hooks in a with block."
-    assert entry(report, "left") is False, told
+def bytes_of(kinds: Sequence[ParameterKind | BufferKind]) -> int:
+    """The bytes of tensors of these kinds."""
+    total = 0
+    for kind in kinds:
+        dtype: torch.dtype = getattr(torch, kind.dtype)
+        total += math.prod(kind.shape) * dtype.itemsize
+    return total
 
 
-def weighed(items: Any) -> int:
-    """The bytes of tensors of which shape and dtype are given."""
-    return sum(math.prod(shape) * SIZES[dtype] for shape, dtype, *_ in items)
+def new_parameters() -> list[ParameterKind]:
+    """Parameters of many kinds, with sizes that are drawn."""
+    return [
+        ParameterKind(new_sizes(2), "float32", trainable=True, has_gradient=True),
+        ParameterKind(new_sizes(1), "float64", trainable=True, has_gradient=False),
+        ParameterKind(new_sizes(2), "bfloat16", trainable=False, has_gradient=False),
+        ParameterKind(new_sizes(1), "float32", trainable=False, has_gradient=True),
+        ParameterKind([], "float64", trainable=True, has_gradient=True),
+    ]
 
 
-def check_training(student: Student, states: Any, way: Any = SGD, **how: Any) -> None:
-    """Each part has the bytes of its tensors."""
-    name, options, steps, copies, counters = way
-    parameters, buffers = how.pop("parameters", PARAMETERS), how.pop("buffers", BUFFERS)
-    model = student.made("network", parameters, buffers, **how)
-    optimizer = student.made("optimizer", model, name, options, steps, states)
-    gradients = [item for item in parameters if item[3]]
-    tensors = [v for state in states for v in state.values() if isinstance(v, list)]
-    tensors += gradients * copies + [([], "float32")] * (counters * len(gradients))
-    keys = ("parameters", "buffers", "gradients", "optimizer_state")
-    parts = dict(zip(keys, (parameters, buffers, gradients, tensors), strict=True))
-    right = {key: weighed(part) for key, part in parts.items()}
-    value = student.function("training_bytes")(model, optimizer)
-    what = f"the result of training_bytes ({name}, step {steps})"
-    assert_equal(value, right, what=what, ordered=False)
+def new_buffers() -> list[BufferKind]:
+    """Buffers of many kinds, with sizes that are drawn."""
+    return [
+        BufferKind(new_sizes(1), "float32", persistent=True),
+        BufferKind([], "int64", persistent=True),
+        BufferKind(new_sizes(1), "bool", persistent=False),
+    ]
 
 
-def chain(*sizes: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def check_training_with_state(student: Student, device: str) -> None:
+    """Compare all four parts, for an optimizer that keeps tensors and other things under odd names."""
+    parameters, buffers = new_parameters(), new_buffers()
+    a, b, c = new_sizes(3)
+    tensors = {"step": ([], "int64"), "average": ([a, b], "float64"), "rows": ([c], "bfloat16")}
+    others = {"name": "first", "count": 12, "none": None}
+    network = student.made("network", parameters, buffers, device)
+    optimizer = student.made("optimizer_with_state", network, tensors, others)
+    state = [BufferKind(shape, dtype, persistent=False) for shape, dtype in tensors.values()]
+    right = {
+        "parameters": bytes_of(parameters),
+        "buffers": bytes_of(buffers),
+        "gradients": bytes_of([kind for kind in parameters if kind.has_gradient]),
+        "optimizer_state": bytes_of(state),
+    }
+    counted = student.function("training_bytes")(network, optimizer)
+    assert_equal(counted, right, what="the result of training_bytes", ordered=False)
+
+
+def new_weights(*sizes: int) -> list[Tensor]:
     """The matrices of layers of these sizes."""
-    return [torch.randn(pair, dtype=dtype) for pair in itertools.pairwise(sizes)]
+    return [torch.randn(pair, dtype=torch.float64) for pair in itertools.pairwise(sizes)]
 
 
-def passed(
-    student: Student, weights: list[Tensor], dropout: float = 0.0, frozen: Any = (), **how: Any
-) -> tuple[Any, list[Tensor], Tensor, Tensor]:
-    """The report of checkpointed layers; the leaves, output and random state of a plain loop."""
-    order = how.pop("order", list(range(len(weights))))
-    x = torch.randn(ROWS, len(weights[0]) if weights else 3, dtype=torch.float64)
-    x = x.to(weights[0].dtype) if weights else x
-    seed = int(torch.randint(2**31, ()))
-    layers = student.made("blocks", weights, dropout=dropout, frozen=list(frozen))
-    report = student.run("passed", layers, x, order, seed, **how)
-    leaves = [x.clone().requires_grad_(how.get("needs", True))]
-    leaves += [w.clone().requires_grad_(i not in frozen) for i, w in enumerate(weights)]
-    y = leaves[0]
-    with torch.random.fork_rng(devices=()), torch.set_grad_enabled(how.get("grad", True)):
-        torch.manual_seed(seed)
-        for i in order:
-            y = F.dropout(torch.tanh(y @ leaves[i + 1]), dropout) * how.get("scale", 1)
-        state = torch.get_rng_state()
-    return report, leaves, y, state
+def blocks(
+    student: Student, weights: list[Tensor], dropout: float = 0.0, frozen: Sequence[int] = ()
+) -> Any:
+    """The probe's layers with these weights, some of them frozen."""
+    return student.made("blocks", weights, list(range(len(weights))), dropout, list(frozen))
+
+
+def live(student: Student, x: Tensor, needs_gradient: bool) -> Any:
+    """x as it is, or a leaf that requires a gradient."""
+    return laws.shipped(student, "tensor").made(x, None, True) if needs_gradient else x
 
 
 def check_passes(
-    student: Student, weights: list[Tensor], dropout: float = 0.0, frozen: Any = (), **how: Any
+    student: Student,
+    weights: list[Tensor],
+    *,
+    needs_gradient: bool,
+    dropout: float = 0.0,
+    frozen: Sequence[int] = (),
 ) -> Any:
-    """Output and gradients are those of the plain loop; returns the report."""
-    report, leaves, y, _ = passed(student, weights, dropout, frozen, **how)
-    needs = how.get("needs", True)
-    hooks = " of layers whose hooks double what they return" if "scale" in how else ""
-    assert_close(entry(report, "output"), y.detach(), what=f"the output{hooks}")
-    assert entry(report, "needs") is needs, "The requires_grad of x is changed: leave it."
-    told = "The output has a graph, which a plain loop would not build."
-    if y.requires_grad:
-        told = "The output has no graph, though a layer learns: use_reentrant=False."
-    assert entry(report, "attached") is y.requires_grad, told
-    if y.requires_grad:
-        (y * torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()
-    for i, leaf in enumerate(leaves):
-        name = f"the weight of layer {i - 1}" if i else "x"
-        value = entry(report, "gradients", i)
-        if leaf.grad is None:
-            assert value is None, f"There is a gradient of {name}, which has none in a plain loop."
-            continue
-        told = f"The gradient of {name} is missing"
-        told += "." if needs else ", where x requires none: use_reentrant=False."
-        assert value is not None, told
-        masks = ", with the masks of the forward pass" if dropout else ""
-        assert_close(value, leaf.grad, what=f"the gradient of {name}{masks}")
+    """Compare output and gradients with those of the plain loop, and return the report."""
+    x = torch.randn(ROWS, weights[0].shape[0], dtype=torch.float64)
+    factors = torch.randn(ROWS, weights[-1].shape[1], dtype=torch.float64)
+    seed = new_seed()
+    layers = blocks(student, weights, dropout, frozen)
+    report = student.run("both_passes", layers, live(student, x, needs_gradient), factors, seed)
+
+    leaves = [x.clone().requires_grad_(needs_gradient)]
+    leaves += [w.clone().requires_grad_(i not in frozen) for i, w in enumerate(weights)]
+    y, *matrices = leaves
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        for matrix in matrices:
+            y = F.dropout(torch.tanh(y @ matrix), dropout)
+    (y * factors).sum().backward()
+
+    assert_close(entry(report, "output"), y.detach(), what="the output")
+    gradients = [leaf.grad for leaf in leaves]
+    what = "the list of the gradients of x and of the layers' weights"
+    assert_close(entry(report, "gradients"), gradients, what=what)
     return report
