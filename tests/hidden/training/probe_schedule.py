@@ -3,74 +3,88 @@
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+# Of the module, not of a network: copies of a network report here as well.
 MODES: list[list[bool]] = []
-PASSES: list[int] = []
+
+
+# --- schedules -----------------------------------------------------------------------------------
 
 
 def factors(module: Any, steps: list[int], *arguments: Any) -> list[Any]:
     return [module.warmup_cosine(step, *arguments) for step in steps]
 
 
-def sgd(module: Any, bases: list[float], model: Any = None) -> torch.optim.SGD:
-    """SGD with momentum, and a group for each base rate: of new parameters, or of those of a model."""
-    parameters = model.parameters() if model else [nn.Parameter(torch.zeros(2)) for _ in bases]
-    groups = [{"params": [p], "lr": base} for p, base in zip(parameters, bases, strict=True)]
+def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
+    """SGD with a group for each of these base rates."""
+    groups = [{"params": [nn.Parameter(torch.zeros(2))], "lr": base} for base in bases]
     return torch.optim.SGD(groups, lr=0.77, momentum=0.9)
 
 
-def rates(module: Any, bases: list[float], steps: int, *arguments: Any) -> Any:
-    """The rates of all groups before the first scheduler step and after each one."""
-    optimizer = sgd(module, bases)
-    scheduler = module.warmup_cosine_scheduler(optimizer, *arguments)
-    return {"is": isinstance(scheduler, LambdaLR), "rates": _walk(optimizer, scheduler, steps)}
+def rates(module: Any, bases: list[float], steps: int, *arguments: Any) -> dict[str, Any]:
+    """The rates of all groups before the first step of the scheduler and after each one."""
+    made = optimizer(module, bases)
+    scheduler = module.warmup_cosine_scheduler(made, *arguments)
+    return {"is LambdaLR": isinstance(scheduler, LambdaLR), "rates": walk(made, scheduler, steps)}
 
 
-def _walk(optimizer: Any, scheduler: Any, steps: int) -> list[list[Any]]:
-    seen = [[float(group["lr"]) for group in optimizer.param_groups]]
+def resumed_from_state_dicts(
+    module: Any, bases: list[float], done: int, steps: int, *arguments: Any
+) -> list[list[float]]:
+    """The rates of a new optimizer and scheduler that load both state dicts after `done` steps."""
+    old = optimizer(module, bases)
+    old_scheduler = module.warmup_cosine_scheduler(old, *arguments)
+    walk(old, old_scheduler, done)
+    new = optimizer(module, bases)
+    scheduler = module.warmup_cosine_scheduler(new, *arguments)
+    new.load_state_dict(written(old.state_dict()))
+    scheduler.load_state_dict(written(old_scheduler.state_dict()))
+    return walk(new, scheduler, steps)
+
+
+def resumed_by_last_epoch(
+    module: Any, bases: list[float], done: int, steps: int, *arguments: Any
+) -> list[list[float]]:
+    """The rates of a new scheduler with `last_epoch`, over an optimizer that has loaded its state."""
+    old = optimizer(module, bases)
+    walk(old, module.warmup_cosine_scheduler(old, *arguments), done)
+    new = optimizer(module, bases)
+    new.load_state_dict(written(old.state_dict()))
+    scheduler = module.warmup_cosine_scheduler(new, *arguments, done - 1)
+    return walk(new, scheduler, steps)
+
+
+def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> list[list[float]]:
+    """The rates now and after each of these steps."""
+    seen = [rates_of(optimizer)]
     for _ in range(steps):
         optimizer.step()
         scheduler.step()
-        seen.append([float(group["lr"]) for group in optimizer.param_groups])
+        seen.append(rates_of(optimizer))
     return seen
 
 
-def resumed(
-    module: Any, bases: list[float], done: int, steps: int, arguments: list[Any], way: str
-) -> dict[str, Any]:
-    """The rates of a new optimizer and scheduler that go on after `done` steps of old ones.
-
-    `way` names what is loaded, in this order; for the optimizer alone, last_epoch tells the rest.
-    """
-    old = {"optimizer": sgd(module, bases)}
-    old["scheduler"] = module.warmup_cosine_scheduler(old["optimizer"], *arguments)
-    _walk(old["optimizer"], old["scheduler"], done)
-    try:
-        states = {name: _written(old[name].state_dict()) for name in way.split()}
-    except (pickle.PickleError, AttributeError, TypeError) as error:
-        return {"unwritten": f"{type(error).__name__}: {error}".partition(". ")[0][:200]}
-    new: dict[str, Any] = {"optimizer": sgd(module, bases)}
-    if way == "optimizer":
-        new["optimizer"].load_state_dict(states.pop("optimizer"))
-        arguments = [*arguments, done - 1]
-    new["scheduler"] = module.warmup_cosine_scheduler(new["optimizer"], *arguments)
-    for name, state in states.items():
-        new[name].load_state_dict(state)
-    return {"unwritten": None, "rates": _walk(new["optimizer"], new["scheduler"], steps)}
+def rates_of(optimizer: Optimizer) -> list[float]:
+    return [float(group["lr"]) for group in optimizer.param_groups]
 
 
-def _written(state: Any) -> Any:
-    torch.save(state, file := io.BytesIO())
+def written(state: Any) -> Any:
+    """A state dict as it is read again from a file."""
+    file = io.BytesIO()
+    torch.save(state, file)
     file.seek(0)
     return torch.load(file, weights_only=True)
+
+
+# --- training ------------------------------------------------------------------------------------
 
 
 class Network(nn.Module):
@@ -85,39 +99,65 @@ class Network(nn.Module):
         return self.body(x)
 
 
-class Rotating(list[Any]):
-    """A loader whose passes begin at another batch each time."""
-
-    def __iter__(self) -> Iterator[Any]:
-        start = len(PASSES) % len(self)
-        PASSES.append(start)
-        yield from self[start:] + self[:start]
+def add_a_quarter(network: nn.Module, inputs: Any, outputs: Tensor) -> Tensor:
+    return outputs + 0.25
 
 
-def network(module: Any, weights: Tensor, grad: Any = None, training: Any = ()) -> Network:
-    """A Network of these weights, whose parts are in training mode where they are named; a hook adds 1/4."""
-    made = Network().to(weights.dtype)
-    made.register_forward_hook(lambda *call: call[-1] + 0.25)
-    nn.utils.vector_to_parameters(weights, made.parameters())
-    for parameter in made.parameters() if grad is not None else ():
-        parameter.grad = torch.full_like(parameter, grad)
+def network(
+    module: Any, weight: Tensor, bias: Tensor, gradient: float, training: list[str]
+) -> Network:
+    """A network with this gradient from before, and a hook; the modules named are in train mode."""
+    made = Network().double()
+    made.load_state_dict({"body.0.weight": weight, "body.0.bias": bias})
+    made.register_forward_hook(add_a_quarter)
+    for parameter in made.parameters():
+        parameter.grad = torch.full_like(parameter, gradient)
     for name, part in made.named_modules():
         part.training = name in training
     return made
 
 
-def scheduler(module: Any, optimizer: Any, factors: list[float]) -> LambdaLR:
+def sgd(module: Any, model: Network, rates: list[float], momentum: float) -> torch.optim.SGD:
+    """SGD with a group for the weight and one for the bias."""
+    weight, bias = model.parameters()
+    groups = [{"params": [weight], "lr": rates[0]}, {"params": [bias], "lr": rates[1]}]
+    return torch.optim.SGD(groups, momentum=momentum)
+
+
+def scheduler(module: Any, optimizer: Optimizer, factors: list[float]) -> LambdaLR:
     return LambdaLR(optimizer, lambda step: factors[step])
 
 
+def loss(module: Any) -> Any:
+    return F.mse_loss
+
+
+class Rotating(list[Any]):
+    """A loader whose passes begin at another batch each time."""
+
+    begun = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        first = self.begun % len(self)
+        self.begun += 1
+        return iter(self[first:] + self[:first])
+
+
 def trained(
-    module: Any, model: Network, batches: Any, optimizer: Any, scheduler: Any, epochs: list[int]
+    module: Any,
+    model: Network,
+    batches: list[Any],
+    optimizer: Optimizer,
+    scheduler: LambdaLR,
+    epochs: list[int],
 ) -> dict[str, Any]:
     """What calls of train_with_schedule give and leave, one after the other."""
     MODES.clear()
-    PASSES.clear()
-    given = model, Rotating(batches), F.mse_loss, optimizer, scheduler
+    given = (model, Rotating(batches), F.mse_loss, optimizer, scheduler)
     values = [module.train_with_schedule(*given, count) for count in epochs]
-    weights = nn.utils.parameters_to_vector(model.parameters()).detach()
-    rates, seen = _walk(optimizer, scheduler, 0)[0], {"modes": MODES, "passes": len(PASSES)}
-    return {"values": values, "weights": weights, "rates": rates, **seen}
+    return {
+        "values": values,
+        "parameters": [parameter.detach() for parameter in model.parameters()],
+        "rates": rates_of(optimizer),
+        "modes": list(MODES),
+    }

@@ -1,4 +1,4 @@
-"""What accumulate_gradients and train_epoch promise, sentence by sentence."""
+"""Tests of accumulate_gradients and train_epoch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws
 from grader.judge.student import Student
+from grader.sandbox.wire.values import Made
 
 Batch = tuple[Tensor, Tensor]
+Weights = dict[str, Tensor]
 
-# The parameters of the probe's network as one vector; the second may be frozen.
-SIZES = [12, 4, 8, 2]
-LEARNS = torch.tensor([1.0] * 12 + [0.0] * 4 + [1.0] * 10).double()
+# The parameters of the probe's network.
+SHAPES = {"body.weight": (4, 3), "body.bias": (4,), "head.weight": (2, 4), "head.bias": (2,)}
+FROZEN = "body.bias"
 # Rows of the batches of an epoch: no group of three is like another, and the last one is short.
 ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
-LR, MOMENTUM = 1e-4, 0.9  # of the optimizer of the probe
+GROUP = 3
+LR, MOMENTUM = 1e-4, 0.9
+# Targets so large that the gradients are far above the rounding of clip_grad_norm_.
+SCALE = 100
+
+
+# --- accumulate_gradients ------------------------------------------------------------------------
 
 
 @pytest.mark.points(3)
@@ -28,16 +36,13 @@ LR, MOMENTUM = 1e-4, 0.9  # of the optimizer of the probe
 @pytest.mark.hint("for inputs, targets in batches: model(inputs), and no other call of the model.")
 def test_calls(student: Student) -> None:
     """The model is called once for each batch, in order, on that batch alone."""
-    for rows in ((3, 1, 4), (2,), (1, 1)):
-        batches = new_batches(rows)
-        inputs, report = (
-            [x for x, _ in batches],
-            accumulated(student, new_weights(), batches, hook=True),
-        )
-        what = f"the list of the inputs of the model's calls for batches of {rows} rows"
-        assert_close(logged(report, "forward", "inputs"), inputs, what=what)
-        told = "The model's hooks do not run: call model(inputs), not model.forward(inputs)."
-        assert len(logged(report, "hook")) == len(rows), told
+    batches = new_batches((3, 1, 4))
+    report = accumulated(student, new_weights(), batches)
+    assert_close(
+        logged(report, "calls"),
+        [inputs for inputs, _ in batches],
+        what="the list of the inputs of the model's calls for batches of 3, 1 and 4 rows",
+    )
 
 
 @pytest.mark.points(6)
@@ -46,19 +51,20 @@ def test_calls(student: Student) -> None:
 @pytest.mark.hint("loss.backward() inside the loop, and no tensor with a graph kept after it.")
 def test_one_graph(student: Student) -> None:
     """Each batch has its backward pass before the next forward pass: one graph at a time."""
-    batches = new_batches((3, 2, 4))
-    check_one_graph(accumulated(student, new_weights(), batches), batches)
+    report = accumulated(student, new_weights(), new_batches((3, 2, 4)))
+    check_passes(report, 3)
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_one_graph")
 @pytest.mark.place("accumulate_gradients")
 @pytest.mark.word("the sandbox says what stays in memory")
 @pytest.mark.hint("loss.item() is a number; the loss itself keeps what its graph needs.")
 def test_keeps_no_graph(student: Student) -> None:
     """After its backward pass nothing of a batch's graph stays in memory."""
     report = accumulated(student, new_weights(), new_batches((3, 2, 4)))
-    told = "The graph of a batch is kept after its backward pass: no retain_graph."
-    assert not any(logged(report, "forward", "held", int)), told
+    what = "the list of how many tensors graphs keep when each forward pass begins"
+    assert_equal(logged(report, "kept"), [0, 0, 0], what=what)
 
 
 @pytest.mark.points(11)
@@ -67,17 +73,27 @@ def test_keeps_no_graph(student: Student) -> None:
 @pytest.mark.hint("A batch counts by its share of all rows: loss * (len(inputs) / rows).")
 def test_gradients(student: Student) -> None:
     """The gradient is that of the mean loss over all rows of all batches."""
-    # Rows are the first dimension: what else there is in a batch does not count.
-    for shapes in (((3,), (1,), (4,)), ((2,),), ((2,), (2,)), ((5, 1), (1, 3), (3, 2))):
-        weights, rows = new_weights(), [shape[0] for shape in shapes]
-        # Of targets there are as many for a row as of inputs, in the opposite order of batches.
-        batches = [
-            (torch.randn(*s, 3).double(), torch.stack([y] * (4 - s[-1]), 1) if s[1:] else y)
-            for s, (_, y) in zip(shapes, new_batches(rows), strict=True)
-        ]
-        what = f"the vector of all gradients for batches of {rows} rows"
-        actual = entry(accumulated(student, weights, batches), "gradient")
-        assert_close(actual, gradient(weights, batches), what=what)
+    for rows, lengths in [((3, 1, 4), (1, 2, 3)), ((2,), (2,))]:
+        weights, batches = new_weights(), new_batches(rows, lengths)
+        assert_close(
+            entry(accumulated(student, weights, batches), "gradients"),
+            gradients_of(weights, batches),
+            what=f"the dict of gradients for batches of {rows} rows",
+        )
+
+
+@pytest.mark.points(3)
+@pytest.mark.place("accumulate_gradients")
+@pytest.mark.hint("total += loss.item() of the weighed losses; a float has no graph.")
+def test_loss(student: Student) -> None:
+    """The result is the mean loss over all rows, a float."""
+    weights, batches = new_weights(), new_batches((3, 1, 4))
+    assert_close(
+        entry(accumulated(student, weights, batches), "value"),
+        mean_loss(weights, batches).item(),
+        what="the loss for batches of 3, 1 and 4 rows",
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.points(3)
@@ -86,25 +102,22 @@ def test_gradients(student: Student) -> None:
 def test_adds(student: Student) -> None:
     """The gradient is added to .grad; frozen and unused parameters keep theirs."""
     weights, batches = new_weights(), new_batches((3, 1))
-    new = torch.cat([gradient(weights, batches) * LEARNS, torch.zeros(2).double()])
-    old = torch.randn(len(new)).double()
-    actual = entry(accumulated(student, weights, batches, grads=old, whole=False), "gradient")
-    assert_close(actual, new + old, what="the vector of all .grad")
-    without = entry(accumulated(student, weights, batches, whole=False), "without")
-    what = "the list of whether .grad is None, of body.weight and .bias, head's, and an unused one,"
-    assert_equal(without, [False, True, False, False, True], what=what)
-
-
-@pytest.mark.points(3)
-@pytest.mark.place("accumulate_gradients")
-@pytest.mark.hint("total += loss.item() of the weighed losses; a float has no graph.")
-def test_loss(student: Student) -> None:
-    """The result is the mean loss over all rows, a float."""
-    for rows in ((3, 1, 4), (2,), (1, 5)):
-        weights, batches = new_weights(), new_batches(rows)
-        value = entry(accumulated(student, weights, batches), "value")
-        what = f"the loss for batches of {rows} rows"
-        assert_close(value, total(weights, batches), what=what, rtol=1e-6)
+    new = gradients_of(weights, batches)
+    new[FROZEN] = torch.zeros(4).double()
+    old = {name: torch.randn_like(weight) for name, weight in weights.items()}
+    model = student.made("partial_model", weights, old)
+    added = {name: old[name] + new[name] for name in weights}
+    assert_close(
+        entry(student.run("accumulated", model, batches), "gradients"),
+        {"unused": None, **added},
+        what="the dict of .grad of a model that had gradients before",
+    )
+    model = student.made("partial_model", weights, {})
+    assert_close(
+        entry(student.run("accumulated", model, batches), "gradients"),
+        {"unused": None, **new, FROZEN: None},
+        what="the dict of .grad of a model that had none before",
+    )
 
 
 @pytest.mark.points(2)
@@ -112,12 +125,13 @@ def test_loss(student: Student) -> None:
 @pytest.mark.hint("No train() or eval(), nothing in place; if not batches: raise ValueError(...).")
 def test_leaves_the_rest(student: Student) -> None:
     """All else is left as it is; no batch at all is a ValueError that names batches."""
-    loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
-    for mode, batches in (("body", new_batches((3, 1))), ("", tuple(new_batches((2,))))):
-        model = student.made("model", new_weights(), training=[mode])
-        given, name = (model, batches, loss), "accumulate_gradients"
-        laws.check_changes_nothing(student, name, *given, allow=["0.grad"])
-        laws.check_errors(student, name, {"batches": [(model, type(batches)(), loss)]}, fine=given)
+    model, loss = student.made("model", new_weights(), {}, ["body"]), student.made("loss")
+    call, name = (model, tuple(new_batches((3, 1))), loss), "accumulate_gradients"
+    laws.check_changes_nothing(student, name, *call, allow=["0.grad"])
+    laws.check_errors(student, name, {"batches": [(model, (), loss)]}, fine=call)
+
+
+# --- train_epoch ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(10)
@@ -125,14 +139,12 @@ def test_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("zero_grad, accumulate, step: once for each group, the short last one too.")
 def test_steps(student: Student) -> None:
     """Each group makes one step, with the gradient of the mean loss over its rows and no other."""
-    for steps in (3, 2, 1, 8, 20):
+    for steps in (GROUP, 1, 20):
         weights, batches = new_weights(), new_batches(ROWS)
         report = trained(student, weights, batches, steps)
-        check_steps(report, weights, batches, steps)
-        epoch = simulate(weights, batches, steps)
-        for name in ("weights", "momentum"):
-            what = f"the vector of all {name} after an epoch with accumulation_steps={steps}"
-            assert_close(entry(report, name), epoch[name], what=what)
+        after, _ = epoch_of(weights, batches, steps)
+        what = f"the dict of weights after an epoch of 8 batches with accumulation_steps={steps}"
+        assert_close(entry(report, "weights"), after, what=what)
 
 
 @pytest.mark.points(4)
@@ -141,11 +153,13 @@ def test_steps(student: Student) -> None:
 def test_clipping(student: Student) -> None:
     """With max_norm the accumulated gradient is clipped once, and only where its norm is larger."""
     weights, batches = new_weights(), new_batches(ROWS)
-    norms = sorted(float(grad.norm()) for grad in simulate(weights, batches, 3)["gradients"])
-    for max_norm in (norms[0] / 2, (norms[0] + norms[1]) / 2, 100 * norms[-1]):
-        for steps in (3, 5):
-            report = trained(student, weights, batches, steps, max_norm)
-            check_steps(report, weights, batches, steps, limit=max_norm)
+    # A limit between the norms of two groups.
+    norms = sorted(norm_of(gradients_of(weights, group)) for group in groups(batches, GROUP))
+    max_norm = (norms[0] + norms[1]) / 2
+    report = trained(student, weights, batches, GROUP, max_norm)
+    after, _ = epoch_of(weights, batches, GROUP, max_norm)
+    what = f"the dict of weights after an epoch with max_norm={max_norm:.6g}"
+    assert_close(entry(report, "weights"), after, what=what)
 
 
 @pytest.mark.points(4)
@@ -153,31 +167,29 @@ def test_clipping(student: Student) -> None:
 @pytest.mark.hint("losses.append(accumulate_gradients(...)), once for each group, before the step.")
 def test_losses(student: Student) -> None:
     """The result is the list of the mean losses over the rows of each group, before its step."""
-    for steps in (3, 5):
-        weights, batches = new_weights(), new_batches(ROWS)
-        value = entry(trained(student, weights, batches, steps), "value")
-        befores = simulate(weights, batches, steps)["befores"]
-        right = list(map(total, befores, grouped(batches, steps)))
-        what = f"the list of the losses of {len(ROWS)} batches with accumulation_steps={steps}"
-        assert_close(value, right, what=what, rtol=1e-6)
+    weights, batches = new_weights(), new_batches(ROWS)
+    _, losses = epoch_of(weights, batches, GROUP)
+    assert_close(
+        entry(trained(student, weights, batches, GROUP), "value"),
+        losses,
+        what=f"the list of the losses of 8 batches with accumulation_steps={GROUP}",
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.points(5)
 @pytest.mark.place("train_epoch")
 @pytest.mark.hint("iterator = iter(loader), and take the groups from it: no len(loader).")
 def test_loader(student: Student) -> None:
-    """The loader is iterated once, may lack a length or batches; one graph at a time is in memory."""
-    for generator in (False, True):
-        batches = new_batches(ROWS)
-        report = trained(student, new_weights(), batches, 3, generator=generator)
-        passes, right = len(logged(report, "pass")), [x for x, _ in batches]
-        assert passes == 1, f"The loader is iterated {passes} times, it should be once."
-        what = "the list of the inputs of the model's calls in an epoch"
-        assert_close(logged(report, "forward", "inputs"), right, what=what)
-        check_one_graph(report, batches)
-        report = trained(student, new_weights(), [], 3, generator=generator)
-        assert_equal(entry(report, "value"), [], what="the result for a loader without batches")
-        assert not logged(report, "step"), "The optimizer makes a step though there is no batch."
+    """The loader may be a generator, which lacks a length, and it may be empty."""
+    weights, batches = new_weights(), new_batches(ROWS)
+    report = trained(student, weights, student.made("generator", batches), GROUP)
+    after, _ = epoch_of(weights, batches, GROUP)
+    what = "the dict of weights after an epoch with a generator of batches"
+    assert_close(entry(report, "weights"), after, what=what)
+    check_passes(report, len(ROWS))
+    report = trained(student, new_weights(), student.made("generator", []), GROUP)
+    assert_equal(entry(report, "value"), [], what="the result for a loader without batches")
 
 
 @pytest.mark.points(2)
@@ -186,115 +198,116 @@ def test_loader(student: Student) -> None:
 @pytest.mark.hint("model.train() before the first batch.")
 def test_mode(student: Student) -> None:
     """The model is trained and left in training mode, all of its parts."""
-    for training in ([], [""], ["body"], ["", "body", "head"]):
-        report = trained(student, new_weights(), new_batches((3, 2)), 2, training=training)
-        modes = [*logged(report, "forward", "training"), entry(report, "training")]
-        what = "the list of the modes of the model's parts, for each batch and afterwards,"
-        assert_equal(modes, [[True] * 3] * 3, what=what)
+    report = trained(student, new_weights(), new_batches((3, 2)), 2, training=["body"])
+    modes = [*logged(report, "modes"), entry(report, "modes")]
+    what = "the list of the modes of the model and its parts, for each batch and afterwards"
+    assert_equal(modes, [[True] * 3] * 3, what=what)
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_epoch")
 @pytest.mark.hint("if accumulation_steps < 1: raise ValueError(...) as the first statement.")
 def test_errors(student: Student) -> None:
-    """An accumulation_steps below 1 is a ValueError that names it; batches are never changed."""
-    model = student.made("model", new_weights(), torch.ones(sum(SIZES)).double(), training=["head"])
-    optimizer = student.made("optimizer", model)
-    loss = laws.shipped(student, "value").made("torch.nn.functional.mse_loss")
-    calls = [(model, new_batches((2, 1)), loss, optimizer, steps) for steps in (0, -1, -3, 1)]
-    fine, name = calls.pop(), "train_epoch"
-    laws.check_errors(student, name, {"accumulation_steps": calls}, fine=fine)
-    for call in calls:
-        laws.check_changes_nothing(student, name, *call, raises=ValueError)
-    parts = ["1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks", "buffers"]
-    laws.check_changes_nothing(student, name, *fine, only=parts)
+    """An accumulation_steps below 1 is a ValueError before anything changes; batches never change."""
+    weights = new_weights()
+    model, loss = student.made("model", weights, weights, ["head"]), student.made("loss")
+    call = (model, new_batches((2, 1)), loss, student.made("sgd", model, LR, MOMENTUM))
+    table = {"accumulation_steps": [(*call, 0), (*call, -1)]}
+    laws.check_errors(student, "train_epoch", table, fine=(*call, 1))
+    laws.check_changes_nothing(student, "train_epoch", *call, 0, raises=ValueError)
+    only = ("1.values", "1.grad", "1.requires_grad", "random", "modes", "hooks", "buffers")
+    laws.check_changes_nothing(student, "train_epoch", *call, 1, only=only)
 
 
-def new_weights() -> Tensor:
-    return torch.randn(sum(SIZES)).double()
+# --- locally: the one big batch ------------------------------------------------------------------
 
 
-def new_batches(rows: Sequence[int]) -> list[Batch]:
-    """Batches of these numbers of rows; large targets make gradients that are far above rounding."""
-    targets = [100 * (torch.randn(n, 2).double() + i) for i, n in enumerate(rows)]
-    return [(torch.randn(len(y), 3).double(), y) for y in targets]
+def new_weights() -> Weights:
+    return {name: torch.randn(shape, dtype=torch.float64) for name, shape in SHAPES.items()}
 
 
-def accumulated(student: Student, weights: Tensor, batches: list[Batch], **options: Any) -> Any:
-    return student.run("accumulated", student.made("model", weights, **options), batches)
+def new_batches(rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)) -> list[Batch]:
+    """Batches of these numbers of rows; the longer their sequences, the fewer targets has a row."""
+    batches = []
+    for i, (n, length) in enumerate(zip(rows, lengths, strict=False)):
+        inputs = torch.randn(n, length, 3, dtype=torch.float64)
+        targets = SCALE * (torch.randn(n, 4 - length, 2, dtype=torch.float64) + i)
+        batches.append((inputs, targets))
+    return batches
 
 
-def trained(student: Student, weights: Tensor, batches: Any, *more: Any, **options: Any) -> Any:
-    loader = student.made("loader", batches, options.pop("generator", False))
-    model = student.made("model", weights, **options)
-    return student.run("trained", model, loader, student.made("optimizer", model), *more)
+def loss_of(weights: Weights, batch: Batch) -> Tensor:
+    """The probe's network and loss."""
+    inputs, targets = batch
+    hidden = F.linear(inputs.mean(dim=1), weights["body.weight"], weights["body.bias"]).tanh()
+    outputs = F.linear(hidden, weights["head.weight"], weights["head.bias"])
+    return (outputs.unsqueeze(1) - targets).square().mean()
 
 
-def logged(report: Any, event: str, name: str = "event", kind: type = object) -> list[Any]:
-    """An entry of each event of a kind, in order."""
-    log = entry(report, "log", kind=list)
-    return [entry(one, name, kind=kind) for one in log if entry(one, "event", kind=str) == event]
-
-
-def loss_of(weights: Tensor, batch: Batch) -> Tensor:
-    """The probe's loss."""
-    w, b, v, c = weights.split(SIZES)
-    mean = batch[0].reshape(len(batch[0]), -1, 3).mean(1)
-    output = F.linear(torch.tanh(F.linear(mean, w.reshape(4, 3), b)), v.reshape(2, 4), c)
-    return (output.unsqueeze(1) - batch[1].reshape(len(output), -1, 2)).square().mean()
-
-
-def mean_loss(weights: Tensor, batches: list[Batch]) -> Tensor:
+def mean_loss(weights: Weights, batches: list[Batch]) -> Tensor:
     """The mean loss over all rows of the batches."""
-    rows = sum(len(x) for x, _ in batches)
-    return torch.stack([len(x) / rows * loss_of(weights, (x, y)) for x, y in batches]).sum()
+    rows = sum(len(inputs) for inputs, _ in batches)
+    losses = [len(batch[0]) / rows * loss_of(weights, batch) for batch in batches]
+    return torch.stack(losses).sum()
 
 
-def total(weights: Tensor, batches: list[Batch]) -> float:
-    return mean_loss(weights, batches).item()
+def gradients_of(weights: Weights, batches: list[Batch]) -> Weights:
+    leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+    gradients = torch.autograd.grad(mean_loss(leaves, batches), list(leaves.values()))
+    return dict(zip(leaves, gradients, strict=True))
 
 
-def gradient(weights: Tensor, batches: list[Batch]) -> Tensor:
-    leaf = weights.clone().requires_grad_()
-    return torch.autograd.grad(mean_loss(leaf, batches), leaf)[0]
+def norm_of(gradients: Weights) -> float:
+    return float(torch.cat([gradient.flatten() for gradient in gradients.values()]).norm())
 
 
-def clipped(grad: Tensor, limit: float | None) -> Tensor:
-    return grad if limit is None else grad * min(1.0, limit / max(float(grad.norm()), 1e-9))
-
-
-def grouped(batches: list[Batch], steps: int) -> list[list[Batch]]:
+def groups(batches: list[Batch], steps: int) -> list[list[Batch]]:
     return [batches[i : i + steps] for i in range(0, len(batches), steps)]
 
 
-def simulate(
-    weights: Tensor, batches: list[Batch], steps: int, limit: float | None = None
-) -> dict[str, Any]:
-    """An epoch: weights before and gradients of each step, and what is left."""
-    befores, gradients, momentum = [], [], torch.zeros_like(weights)
-    for group in grouped(batches, steps):
-        befores.append(weights)
-        gradients.append(clipped(gradient(weights, group), limit))
-        momentum = MOMENTUM * momentum + gradients[-1]
-        weights = weights - LR * momentum
-    epoch = {"befores": befores, "gradients": gradients}
-    return {**epoch, "weights": weights, "momentum": momentum}
+def epoch_of(
+    weights: Weights, batches: list[Batch], steps: int, max_norm: float | None = None
+) -> tuple[Weights, list[float]]:
+    """The weights after an epoch, and the loss of each group before its step."""
+    speeds = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    losses = []
+    for group in groups(batches, steps):
+        losses.append(mean_loss(weights, group).item())
+        gradients = gradients_of(weights, group)
+        norm = norm_of(gradients)
+        if max_norm is not None and norm > max_norm:
+            gradients = {name: max_norm / norm * grad for name, grad in gradients.items()}
+        speeds = {name: MOMENTUM * speeds[name] + gradients[name] for name in weights}
+        weights = {name: weights[name] - LR * speeds[name] for name in weights}
+    return weights, losses
 
 
-def check_steps(
-    report: Any, weights: Tensor, batches: list[Batch], steps: int, limit: Any = None
-) -> None:
-    """The gradients at each step of an epoch are right."""
-    right = simulate(weights, batches, steps, limit)["gradients"]
-    what = f"the list of the gradients of each step, with accumulation_steps={steps},"
-    assert_close(logged(report, "step", "gradient"), right, what=what)
+# --- calls of the student's functions ------------------------------------------------------------
 
 
-def check_one_graph(report: Any, batches: list[Batch]) -> None:
-    """Each batch has a forward pass of its own, and no graph of another lives when it begins."""
-    most = max((len(x) for x in logged(report, "forward", "inputs", Tensor)), default=0)
-    told = f"The model is called on {most} rows at once: call it on one batch at a time."
-    assert most <= max(len(x) for x, _ in batches), told
-    assert logged(report, "backward"), "There is no backward pass."
-    told = "A forward pass begins before the backward pass of the batch before: graphs pile up."
-    assert not any(logged(report, "forward", "pending", int)), told
+def accumulated(student: Student, weights: Weights, batches: list[Batch]) -> Any:
+    """What a call of accumulate_gradients gives and leaves."""
+    return student.run("accumulated", student.made("model", weights, {}, []), batches)
+
+
+def trained(
+    student: Student,
+    weights: Weights,
+    loader: list[Batch] | Made,
+    *more: float,
+    training: Sequence[str] = (),
+) -> Any:
+    """What a call of train_epoch gives and leaves."""
+    model = student.made("model", weights, {}, list(training))
+    return student.run("trained", model, loader, student.made("sgd", model, LR, MOMENTUM), *more)
+
+
+def logged(report: Any, name: str) -> list[Any]:
+    found: list[Any] = entry(report, "log", name, kind=list, default=[])
+    return found
+
+
+def check_passes(report: Any, batches: int) -> None:
+    """Each batch has a forward pass of its own, and its backward pass before the next one."""
+    what = "the list of forward and backward passes"
+    assert_equal(logged(report, "passes"), ["forward", "backward"] * batches, what=what)
