@@ -160,9 +160,8 @@ def told(
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
     for each in found:
-        about = _about(each, by_key)
-        sentence = _sentence(each.answer, about.values())
-        sentences |= dict.fromkeys(about, sentence)
+        sentence = _sentence(each.answer, [by_key[key] for key in each.tests])
+        sentences |= dict.fromkeys(each.tests, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
         with_sentence(test, sentences[key], hints[key])
@@ -170,17 +169,6 @@ def told(
         else test
         for key, test in by_key.items()
     ]
-
-
-def _about(known: Recognition, by_key: Mapping[Key, TestResult]) -> dict[Key, TestResult]:
-    """The tests that the mistake is about: those that must catch it, and others of the same functions."""
-    tests = {key: by_key[key] for key in known.tests}
-    places = {test.place for key, test in tests.items() if key[1] in known.answer.caught_by}
-    return {
-        key: test
-        for key, test in tests.items()
-        if key[1] in known.answer.caught_by or (test.place is not None and test.place in places)
-    }
 
 
 def _sentence(answer: WrongAnswer, tests: Iterable[TestResult]) -> str:

@@ -58,6 +58,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which one exercise is wrong, one right, one untouched; only ever read."""
     folder = copy_course(tmp_path_factory.mktemp("mixed") / "clone")
     wrong = folder / "tests" / "wrong" / "text" / "word_count" / "characters.py"
-    shutil.copy(wrong, folder / "exercises" / "text" / "word_count.py")
+    lines = wrong.read_text(encoding="utf-8").splitlines()
+    (check,) = [at for at, line in enumerate(lines) if "if n < 1" in line]
+    two_mistakes = "\n".join([*lines[:check], *lines[check + 2 :], ""])
+    (folder / "exercises" / "text" / "word_count.py").write_text(two_mistakes, encoding="utf-8")
     shutil.copy(folder / "solutions" / "text" / "greeting.py", folder / "exercises" / "text")
     return folder

@@ -6,4 +6,6 @@ def word_count(text: str) -> dict[str, int]:
 
 
 def most_common(text: str, n: int) -> list[str]:
+    if n < 1:
+        raise ValueError("n is too small")
     return list(word_count(text))[:n]
