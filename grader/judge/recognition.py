@@ -101,11 +101,8 @@ def recognize(
     end = time.monotonic() + seconds
     found: list[Recognition] = []
     waiting = {test.name for test in failed if test.outcome in (Outcome.SKIPPED, Outcome.TIMEOUT)}
-    left = [
-        (test.visibility, test.name)
-        for test in failed
-        if is_unnamed(test) and (test.visibility, test.name) in seen
-    ]
+    # A test that names its mistake is compared, too: it may be the one that must catch it.
+    left = list(seen) if any(map(is_unnamed, failed)) else []
     while left:
         best = _best(left, seen, possible, waiting, observe, end)
         if best is None:
