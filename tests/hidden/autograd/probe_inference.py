@@ -32,7 +32,7 @@ class Model(nn.Module):
         self.calls: list[dict[str, Any]] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls.append({"training": modes(self), **autograd(), "rows": len(x)})
+        self.calls.append({"training": self.training, **autograd(), "rows": len(x)})
         output: Tensor = self.head(self.body(x))
         return output.reshape(len(x), *self.shape)
 
@@ -70,8 +70,8 @@ def broken(module: Any, model: Model) -> Model:
 def block(module: Any, model: Model) -> dict[str, Any]:
     """The modes inside a block of evaluating, and after it."""
     with module.evaluating(model):
-        inside, grad_inside = modes(model), torch.is_grad_enabled()
-    return {"inside": inside, "grad inside": grad_inside, "after": modes(model)}
+        inside, grad = modes(model), torch.is_grad_enabled()
+    return {"inside": inside, "grad": grad, "after": modes(model)}
 
 
 def block_under(module: Any, model: Model, around: str) -> dict[str, bool]:

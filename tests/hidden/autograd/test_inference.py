@@ -33,26 +33,29 @@ SWITCHES = {
 @pytest.mark.points(3)
 @pytest.mark.place("evaluating")
 @pytest.mark.word("the sandbox says which modes are on")
-@pytest.mark.hint("model.eval() sets the mode of the model, of its parts, and of their parts.")
+@pytest.mark.hint("model.eval() sets the mode of every submodule, torch.no_grad() grad mode.")
 def test_inside(student: Student) -> None:
+    """Inside the block the model is in evaluation mode, and grad mode is off."""
+    report = student.run("block", made(student, new_state(), NAMES))
+    inside = {"model.training": entry(report, "inside", ""), "grad mode": entry(report, "grad")}
+    right = {"model.training": False, "grad mode": False}
+    assert_equal(inside, right, what="the dict of what is on inside the block")
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_inside")
+@pytest.mark.place("evaluating")
+@pytest.mark.word("the sandbox says which modes are on")
+@pytest.mark.hint("model.eval() sets the mode of the parts, and of their parts, too.")
+def test_inside_parts(student: Student) -> None:
     """Inside the block every submodule of the model is in evaluation mode."""
     report = student.run("block", made(student, new_state(), NAMES))
     what = "the dict of the submodules' training modes inside the block"
     assert_equal(entry(report, "inside"), NO_TRAINING, what=what)
 
 
-@pytest.mark.points(3)
-@pytest.mark.place("evaluating")
-@pytest.mark.word("the sandbox says which modes are on")
-@pytest.mark.hint("model.eval() changes layers, and builds graphs all the same: torch.no_grad().")
-def test_inside_no_graph_is_built(student: Student) -> None:
-    """Inside the block grad mode is off."""
-    report = student.run("block", made(student, new_state(), NAMES))
-    assert_equal(entry(report, "grad inside"), False, what="grad mode inside the block")
-
-
 @pytest.mark.points(9)
-@pytest.mark.requires("test_inside", "test_inside_no_graph_is_built")
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("Remember [(m, m.training) for m in model.modules()], and set each one back.")
 def test_modes_are_set_back(student: Student) -> None:
@@ -64,7 +67,7 @@ def test_modes_are_set_back(student: Student) -> None:
 
 
 @pytest.mark.points(7)
-@pytest.mark.requires("test_inside", "test_inside_no_graph_is_built")
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
@@ -79,7 +82,7 @@ def test_after_an_exception(student: Student) -> None:
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_inside", "test_inside_no_graph_is_built")
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.word("the sandbox says which modes are on")
 @pytest.mark.hint("with no_grad(): restores what was before, set_grad_enabled(True) does not.")
@@ -95,7 +98,7 @@ def test_grad_mode_is_set_back(student: Student) -> None:
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_inside", "test_inside_no_graph_is_built")
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("Keep what you remember in the block itself, not in one place for all blocks.")
 def test_nested_blocks(student: Student) -> None:
@@ -112,7 +115,7 @@ def test_nested_blocks(student: Student) -> None:
 
 
 @pytest.mark.points(2)
-@pytest.mark.requires("test_inside", "test_inside_no_graph_is_built")
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("requires_grad says what is learned, grad mode whether a graph is built.")
 def test_evaluating_leaves_the_rest(student: Student) -> None:
@@ -164,8 +167,8 @@ def test_how_the_model_runs(student: Student) -> None:
     calls = calls_of(student, [4, 3, 2])
     assert calls, "The model is never called: call model(inputs) for each batch."
     for call in calls:
-        what = "the dict of the submodules' training modes while predict runs the model"
-        assert_equal(entry(call, "training"), NO_TRAINING, what=what)
+        what = "model.training while predict runs the model"
+        assert_equal(entry(call, "training"), False, what=what)
         what = "grad mode while predict runs the model"
         assert_equal(entry(call, "grad mode"), False, what=what)
 
