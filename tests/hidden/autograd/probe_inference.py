@@ -1,9 +1,8 @@
-"""A model that reports how it is run, blocks of evaluating, and tensors of all kinds, raw."""
+"""A model with parts, blocks of evaluating, and inference tensors."""
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,111 +10,133 @@ import torch
 from torch import Tensor, nn
 
 
-class Model(nn.Module):
-    """(n, 3) to (n, ...), with dropout and batch norm; it reports each call, and may fail in one."""
+def modes(model: nn.Module) -> dict[str, bool]:
+    return {name: part.training for name, part in model.named_modules()}
 
-    def __init__(self, state: dict[str, Tensor], shape: list[int]) -> None:
+
+def autograd() -> dict[str, bool]:
+    return {
+        "inference mode": torch.is_inference_mode_enabled(),
+        "grad mode": torch.is_grad_enabled(),
+    }
+
+
+class Model(nn.Module):
+    """x (n, 3) to (n, *shape), with dropout and batch norm; it keeps in which modes each call ran."""
+
+    def __init__(self, width: int, shape: list[int]) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
-        self.head = nn.Linear(4, len(state["head.bias"]))
-        self.shape, self.fails_at = shape, -1
+        self.head = nn.Linear(4, width)
+        self.shape = shape
         self.calls: list[dict[str, Any]] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls.append({**snapshot(self), "rows": len(x)})
-        if len(self.calls) == self.fails_at:
-            raise RuntimeError("the model broke")
+        self.calls.append({"training": self.training, **autograd(), "rows": len(x)})
         output: Tensor = self.head(self.body(x))
         return output.reshape(len(x), *self.shape)
 
 
-def model(
-    module: Any, state: Any, shape: Any, *, training: Any, frozen: Any, fails_at: int = -1
-) -> Model:
-    """A Model of this state, some parts of it in training mode, whose hook doubles the output."""
-    made = Model(state, shape).to(state["head.bias"].dtype)
+def model(module: Any, state: dict[str, Tensor], training: list[str], shape: list[int]) -> Model:
+    """A Model of this state, whose hook doubles the output, partly frozen and with old gradients.
+
+    The parts in `training` ("" is the model itself) are in training mode.
+    """
+    bias = state["head.bias"]
+    made = Model(len(bias), shape).to(bias.dtype)
     made.load_state_dict(state)
-    made.fails_at = fails_at
     for name, part in made.named_modules():
         part.training = name in training
-    for name, parameter in made.named_parameters():
-        parameter.requires_grad_(name not in frozen)
+    for parameter in made.parameters():
         parameter.grad = torch.ones_like(parameter)
-    made.register_forward_hook(lambda _, __, output: output * 2)
+    made.head.weight.requires_grad_(False)
+    made.register_forward_hook(lambda layer, inputs, output: output * 2)
     return made
 
 
-def snapshot(model: nn.Module) -> dict[str, Any]:
-    """The modes of now."""
-    return {
-        "training": {name: part.training for name, part in model.named_modules()},
-        "grad": torch.is_grad_enabled(),
-        "inference": torch.is_inference_mode_enabled(),
-    }
+def broken(module: Any, model: Model) -> Model:
+    """The same model, which now raises an error after its first part."""
+
+    def fail(layer: Any, inputs: Any, output: Any) -> None:
+        raise RuntimeError("the model broke")
+
+    model.body.register_forward_hook(fail)
+    return model
 
 
-def blocks(
-    module: Any, model: Model, parts: list[str], around: str = "", fails: str = "", text: str = ""
-) -> dict[str, Any]:
-    """The modes before, inside and after nested blocks of evaluating, one for each part's name."""
-    shots, raised = [], None
-    error = getattr(builtins, fails or "Exception")(text)
-
-    def nest(names: list[str]) -> None:
-        if not names and fails:
-            raise error
-        if names:
-            try:
-                with module.evaluating(model.get_submodule(names[0])):
-                    shots.append(snapshot(model))
-                    nest(names[1:])
-            finally:
-                shots.append(snapshot(model))
-
-    with getattr(torch, around)() if around else contextlib.nullcontext():
-        shots.append(snapshot(model))
-        try:
-            nest(parts)
-        except BaseException as caught:
-            if not fails or isinstance(caught, NotImplementedError):
-                raise
-            raised = caught.args[0] if caught is error else False
-    return {"shots": shots, "raised": raised}
+# --- blocks ----------------------------------------------------------------------------------------
 
 
-def batches(module: Any, batches: list[Any], fails: bool = False) -> Iterator[Any]:
-    """A loader of these batches, without a length, which may fail after them."""
+def block(module: Any, model: Model) -> dict[str, Any]:
+    """The modes inside a block of evaluating, and after it."""
+    with module.evaluating(model):
+        inside, grad = modes(model), torch.is_grad_enabled()
+    return {"inside": inside, "grad": grad, "after": modes(model)}
+
+
+def block_under(module: Any, model: Model, around: str) -> dict[str, bool]:
+    """Grad mode and inference mode after a block of evaluating, under a switch of torch's."""
+    with getattr(torch, around)():
+        with module.evaluating(model):
+            pass
+        return autograd()
+
+
+def nested_blocks(module: Any, model: Model, outer: str, inner: str) -> dict[str, Any]:
+    """The modes after the inner and after the outer of two blocks, of parts of the model."""
+    with module.evaluating(model.get_submodule(outer)):
+        with module.evaluating(model.get_submodule(inner)):
+            pass
+        after_inner = modes(model)
+    return {"after inner": after_inner, "after outer": modes(model)}
+
+
+def broken_block(module: Any, model: Model, error: str, text: str) -> dict[str, Any]:
+    """What leaves a block that raises this error, a ValueError or KeyboardInterrupt, and the modes then."""
+    problem, left = getattr(builtins, error)(text), "nothing"
+    try:
+        with module.evaluating(model):
+            raise problem
+    except (ValueError, KeyboardInterrupt) as caught:
+        left = str(caught.args[0]) if caught is problem else "another exception"
+    return {"left": left, "after": modes(model), "autograd": autograd()}
+
+
+# --- loaders and tensors ---------------------------------------------------------------------------
+
+
+def calls(module: Any, model: Model, batches: list[Any]) -> list[dict[str, Any]]:
+    """How the model was run in a call of predict."""
+    module.predict(model, batches)
+    return model.calls
+
+
+def generator(module: Any, batches: list[Any]) -> Iterator[Any]:
+    """A loader without a length, which can be iterated once."""
     yield from batches
-    if fails:
-        raise LookupError("the loader broke")
 
 
-def predicted(module: Any, model: Model, loader: Any, grad: bool = True) -> dict[str, Any]:
-    """How the model was run in a call of predict with grad mode on or off, and how that is then."""
-    with torch.set_grad_enabled(grad):
-        module.predict(model, loader)
-        return {"calls": model.calls, "grad": torch.is_grad_enabled()}
+def failing_loader(module: Any, batches: list[Any]) -> Iterator[Any]:
+    """A loader that raises an error after these batches."""
+    yield from batches
+    raise LookupError("the loader broke")
 
 
-def ordinary_of(module: Any, x: Tensor, kind: str, inside: bool) -> dict[str, Any]:
-    """What `ordinary` makes of a tensor like x of this kind, in inference mode if `inside`."""
-    if kind == "inference":
-        with torch.inference_mode():
-            stored = x.untyped_storage().nbytes() // x.element_size()
-            memory = x.as_strided((stored,), (1,), 0).clone()
-            x = memory.as_strided(x.size(), x.stride(), x.storage_offset())
-    elif kind != "data":
-        x.requires_grad_()
-        x = x * 1 if kind == "result" else x
-    with torch.inference_mode() if inside else contextlib.nullcontext():
-        y = module.ordinary(x)
-    report = {
-        "value": y,
-        "same": y is x,
-        "requires_grad": x.requires_grad,
-        "graph": bool(x.grad_fn),
+def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
+    """What ordinary makes of an inference tensor like x, called inside of inference mode or outside."""
+    with torch.inference_mode():
+        marked = x.clone()
+    with torch.inference_mode(inside):
+        copy = module.ordinary(marked)
+    return {
+        "values": copy,
+        "is_inference()": copy.is_inference(),
+        "requires_grad": copy.requires_grad,
+        "shares memory with x": copy.data_ptr() == marked.data_ptr() and x.numel() > 0,
     }
-    if isinstance(y, Tensor):
-        shared = y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-        report |= {"inference": y.is_inference(), "learns": y.requires_grad, "shared": shared}
-    return report
+
+
+def comes_back(module: Any, x: Tensor) -> list[bool]:
+    """Whether ordinary gives back x itself where it is data, a leaf or a result."""
+    leaf = x.clone().requires_grad_()
+    return [module.ordinary(tensor) is tensor for tensor in (x, leaf, leaf * 1)]

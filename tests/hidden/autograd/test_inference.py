@@ -11,11 +11,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
-PARTS = ("", "body", "body.0", "body.1", "body.2", "head")
+# The probe's Model, which is "", and its parts.
+PARTS = ("body", "body.0", "body.1", "body.2", "head")
+NAMES = ("", *PARTS)
+NO_TRAINING = dict.fromkeys(NAMES, False)
+# Grad mode and inference mode under switches of torch's.
+SWITCHES = {
+    "enable_grad": {"inference mode": False, "grad mode": True},
+    "no_grad": {"inference mode": False, "grad mode": False},
+    "inference_mode": {"inference mode": True, "grad mode": False},
+}
+
+
+# --- evaluating ----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(3)
@@ -24,12 +36,10 @@ PARTS = ("", "body", "body.0", "body.1", "body.2", "head")
 @pytest.mark.hint("model.eval() sets the mode of every submodule, torch.no_grad() grad mode.")
 def test_inside(student: Student) -> None:
     """Inside the block the model is in evaluation mode, and grad mode is off."""
-    for training in drawn_modes():
-        inside = blocks(student, training).shots[1]
-        told = "The model is in training mode inside the block: model.eval()."
-        assert entry(inside, "training", "") is False, told
-        told = "Grad mode is on inside the block: eval() changes layers, and builds graphs all the same."
-        assert entry(inside, "grad") is False, told
+    report = student.run("block", made(student, new_state(), NAMES))
+    inside = {"model.training": entry(report, "inside", ""), "grad mode": entry(report, "grad")}
+    right = {"model.training": False, "grad mode": False}
+    assert_equal(inside, right, what="the dict of what is on inside the block")
 
 
 @pytest.mark.points(3)
@@ -39,10 +49,9 @@ def test_inside(student: Student) -> None:
 @pytest.mark.hint("model.eval() sets the mode of the parts, and of their parts, too.")
 def test_inside_parts(student: Student) -> None:
     """Inside the block every submodule of the model is in evaluation mode."""
-    for training in drawn_modes():
-        modes = entry(blocks(student, training).shots[1], "training", kind=dict).values()
-        told = "A part of the model is in training mode inside the block: model.eval()."
-        assert all(mode is False for mode in modes), told
+    report = student.run("block", made(student, new_state(), NAMES))
+    what = "the dict of the submodules' training modes inside the block"
+    assert_equal(entry(report, "inside"), NO_TRAINING, what=what)
 
 
 @pytest.mark.points(9)
@@ -51,8 +60,10 @@ def test_inside_parts(student: Student) -> None:
 @pytest.mark.hint("Remember [(m, m.training) for m in model.modules()], and set each one back.")
 def test_modes_are_set_back(student: Student) -> None:
     """After the block each submodule is in the mode in which it was."""
-    for training in drawn_modes():
-        blocks(student, training).check("after the block")
+    for training in (drawn_parts(), ["", *drawn_parts()]):
+        report = student.run("block", made(student, new_state(), training))
+        what = "the dict of the submodules' training modes after the block"
+        assert_equal(entry(report, "after"), modes_of(training), what=what)
 
 
 @pytest.mark.points(7)
@@ -60,15 +71,14 @@ def test_modes_are_set_back(student: Student) -> None:
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("What has to happen in any case stands in a finally, around the yield.")
 def test_after_an_exception(student: Student) -> None:
-    """An exception of the block is passed on, and the mode is set back."""
-    for error in ("ZeroDivisionError", "ValueError", "RuntimeError", "KeyboardInterrupt"):
+    """An exception of the block is passed on, and the modes are set back."""
+    for error in ("ValueError", "KeyboardInterrupt"):
         text = f"the block broke at step {random.randint(100, 999)}"
-        seen = blocks(student, PARTS, fails=error, text=text)
-        told = "The exception of the block {}: it has to be passed on as it is."
-        assert seen.raised is not None, told.format("disappears")
-        assert seen.raised == text, told.format("becomes another one")
-        told = "The model is left in evaluation mode after a block that raised."
-        assert entry(seen.shots[2], "training", "") is True, told
+        report = student.run("broken_block", made(student, new_state(), NAMES), error, text)
+        what = f"the message of the {error} that comes out of a block that raises it"
+        assert_equal(entry(report, "left"), text, what=what)
+        what = f"the training mode of the model after a block that raised a {error}"
+        assert_equal(entry(report, "after", ""), True, what=what)
 
 
 @pytest.mark.points(2)
@@ -78,27 +88,30 @@ def test_after_an_exception(student: Student) -> None:
 @pytest.mark.hint("with no_grad(): restores what was before, set_grad_enabled(True) does not.")
 def test_grad_mode_is_set_back(student: Student) -> None:
     """Grad mode and inference mode are afterwards what they were around the block."""
-    for around in ("no_grad", "inference_mode", "enable_grad"):
-        for fails in ("", "ValueError"):
-            seen = blocks(student, PARTS, around=around, fails=fails)
-            for key in ("grad", "inference"):
-                words = {True: "on", False: "off"}
-                old, new = (words.get(entry(seen.shots[i], key, kind=bool)) for i in (0, 2))
-                told = (
-                    f"{key.capitalize()} mode is {new} after a block under {around}: it was {old}."
-                )
-                assert old == new, told
+    model = made(student, new_state(), NAMES)
+    for around in ("inference_mode", "no_grad", "enable_grad"):
+        after = student.run("block_under", model, around)
+        assert_equal(after, SWITCHES[around], what=f"what is on after a block under {around}")
+    after = entry(student.run("broken_block", model, "ValueError", "the block broke"), "autograd")
+    what = "what is on after a block that raised an exception"
+    assert_equal(after, SWITCHES["enable_grad"], what=what)
 
 
 @pytest.mark.points(2)
+@pytest.mark.requires("test_inside")
 @pytest.mark.place("evaluating")
 @pytest.mark.hint("Keep what you remember in the block itself, not in one place for all blocks.")
 def test_nested_blocks(student: Student) -> None:
     """Blocks may be nested, of one model and of its parts."""
-    for parts in (["", ""], ["", "body"], ["body", ""], ["head", "body.1", "head"]):
-        for training in drawn_modes()[2:]:
-            for fails in ("", "ValueError"):
-                blocks(student, training, parts, fails=fails).check("after one of nested blocks")
+    training = ["", "head", "body", *random.sample(PARTS[1:4], 2)]
+    model = made(student, new_state(), training)
+    what = "the dict of the submodules' training modes after each of two nested blocks"
+    report = student.run("nested_blocks", model, "", "")
+    right = {"after inner": NO_TRAINING, "after outer": modes_of(training)}
+    assert_equal(report, right, what=what)
+    report = student.run("nested_blocks", model, "body", "")
+    right = {"after inner": modes_of(["", "head"]), "after outer": modes_of(training)}
+    assert_equal(report, right, what=f"{what}, of a part and of the model,")
 
 
 @pytest.mark.points(2)
@@ -107,9 +120,11 @@ def test_nested_blocks(student: Student) -> None:
 @pytest.mark.hint("requires_grad says what is learned, grad mode whether a graph is built.")
 def test_evaluating_leaves_the_rest(student: Student) -> None:
     """Parameters, buffers and requires_grad are not changed."""
-    for training in drawn_modes():
-        model = made(student, new_state(), training)
-        laws.check_changes_nothing(student, student.probe("blocks"), model, [""])
+    model = made(student, new_state(), NAMES)
+    laws.check_changes_nothing(student, student.probe("block"), model, call="evaluating")
+
+
+# --- predict -------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
@@ -117,46 +132,9 @@ def test_evaluating_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("torch.cat of model(inputs) for inputs, _ in loader.")
 def test_predictions(student: Student) -> None:
     """The result is all outputs in order, concatenated along dimension 0, of the model's dtype."""
-    for shape in ([2], [], [2, 1]):
-        for dtype, sizes in (
-            (torch.float32, (4, 4, 1)),
-            (torch.float64, (5,)),
-            (None, (1, 2, 3, 4)),
-        ):
-            state = new_state(shape, dtype or torch.float64)
-            inputs = [torch.randn(n, 3, dtype=state["head.bias"].dtype) for n in sizes]
-            check_predictions(student, state, shape, inputs)
-
-
-@pytest.mark.points(2)
-@pytest.mark.place("predict")
-@pytest.mark.hint("Go through the loader once, with a for loop; ask for no length, and no targets.")
-def test_loaders(student: Student) -> None:
-    """A loader may be a generator, its batches tuples or lists; targets are not used."""
-    state, inputs = new_state(), [torch.randn(n, 3).double() for n in (4, 2, 3)]
-    for pairs in ([(x, None) for x in inputs], [[x, {"label": "a"}] for x in inputs]):
-        shipped = laws.shipped(student, "batches").made(pairs)
-        for loader in (pairs, student.made("batches", pairs), shipped):
-            check_predictions(student, state, [2], inputs, loader)
-
-
-@pytest.mark.points(5)
-@pytest.mark.place("predict")
-@pytest.mark.word("the sandbox says which modes are on")
-@pytest.mark.hint("Run the whole loop inside with evaluating(model):.")
-def test_how_the_model_runs(student: Student) -> None:
-    """model(inputs) runs once for each batch, in evaluation mode, while grad mode is off."""
-    for training in drawn_modes():
-        pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in (4, 3, 2)]
-        report = student.run("predicted", made(student, new_state(), training), pairs)
-        calls = entry(report, "calls", kind=list)
-        for call in calls:
-            told = "The model runs in training mode: call eval(), then predict."
-            assert entry(call, "training", "") is False, told
-            told = "The model runs with grad mode on: a graph is built, whatever is cut off later."
-            assert entry(call, "grad") is False, told
-        rows = [entry(call, "rows") for call in calls]
-        assert_equal(rows, [4, 3, 2], what="the list of how many rows the model got in each call")
+    check_predictions(student, new_state(2, torch.float32), rows=[4, 4, 1])
+    check_predictions(student, new_state(1), rows=[2, 3], shape=[])
+    check_predictions(student, new_state(2), rows=[1, 2, 3], shape=[2, 1])
 
 
 @pytest.mark.points(2)
@@ -164,9 +142,45 @@ def test_how_the_model_runs(student: Student) -> None:
 @pytest.mark.hint("evaluating(model) puts every submodule into evaluation mode.")
 def test_predictions_of_a_training_model(student: Student) -> None:
     """The predictions are those of evaluation mode, whatever the mode of each submodule."""
-    for training in drawn_modes():
-        inputs = [torch.randn(n, 3).double() for n in (4, 4)]
-        check_predictions(student, new_state(), [2], inputs, training=training)
+    for training in (NAMES, ["body.1"]):
+        check_predictions(student, new_state(), rows=[4, 4], training=training)
+
+
+@pytest.mark.points(2)
+@pytest.mark.place("predict")
+@pytest.mark.hint("Go through the loader once, with a for loop; ask for no length, and no targets.")
+def test_loaders(student: Student) -> None:
+    """A loader may be a generator, its batches lists; targets are not used."""
+    state, inputs = new_state(), new_inputs([4, 2, 3])
+    loader = student.made("generator", [[x, None] for x in inputs])
+    result = student.function("predict")(made(student, state), loader)
+    right = torch.cat([outputs(state, x, [2]) for x in inputs])
+    assert_close(result, right, what="the result of predict for a generator")
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says which modes are on")
+@pytest.mark.hint("Run the whole loop inside with evaluating(model):.")
+def test_how_the_model_runs(student: Student) -> None:
+    """The model runs in evaluation mode, while grad mode is off."""
+    calls = calls_of(student, [4, 3, 2])
+    assert calls, "The model is never called: call model(inputs) for each batch."
+    for call in calls:
+        what = "model.training while predict runs the model"
+        assert_equal(entry(call, "training"), False, what=what)
+        what = "grad mode while predict runs the model"
+        assert_equal(entry(call, "grad mode"), False, what=what)
+
+
+@pytest.mark.requires("test_predictions")
+@pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says how often the model was called")
+@pytest.mark.hint("Keep the output of model(inputs) where you need it more than once.")
+def test_runs_once(student: Student) -> None:
+    """The model is called once for each batch."""
+    rows = [entry(call, "rows") for call in calls_of(student, [4, 3, 2])]
+    assert_equal(rows, [4, 3, 2], what="the list of how many rows the model got in each call")
 
 
 @pytest.mark.points(17)
@@ -175,16 +189,11 @@ def test_predictions_of_a_training_model(student: Student) -> None:
 @pytest.mark.hint("Under no_grad outputs are ordinary; concatenate outside inference_mode.")
 def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""
-    for count in (2, 1):
-        sizes = [random.randint(2, 9) for _ in range(count)]
-        pairs = [(torch.randn(n, 3).double(), torch.zeros(n)) for n in sizes]
-        for training in drawn_modes():
-            model = made(student, new_state(), training)
-            rows = laws.check_ordinary(student, "predict", model, pairs).shape[:1]
-            # Whether it is that of all batches is the affair of test_predictions.
-            assert [*rows] in [[sum(sizes)], *([n] for n in sizes)], (
-                "The result has another number of rows."
-            )
+    # One batch: whether the result is that of all is another test.
+    rows = random.randint(2, 40)
+    model = made(student, new_state(), NAMES)
+    result = laws.check_ordinary(student, "predict", model, new_batches([rows]))
+    assert_tensor(result, shape=(rows, 2), what="the result of predict")
 
 
 @pytest.mark.points(4)
@@ -193,18 +202,13 @@ def test_predictions_are_ordinary(student: Student) -> None:
 @pytest.mark.hint("evaluating(model) sets all modes back, and passes exceptions on.")
 def test_predict_leaves_the_rest(student: Student) -> None:
     """Modes, model and batches are as they were, also where the model or the loader raises."""
-    for training in drawn_modes()[1:3]:
-        pairs = [(torch.randn(n, 3).double().requires_grad_(), torch.zeros(n)) for n in (4, 2)]
-        model = made(student, new_state(), training)
-        laws.check_changes_nothing(student, "predict", model, pairs)
-        told = "Grad mode is on after predict: it was off before, set it back to that."
-        assert entry(student.run("predicted", model, pairs, False), "grad") is False, told
-        broken = made(student, new_state(), training, fails_at=2)
-        failing = student.made("batches", pairs, fails=True)
-        for error, *arguments in ((RuntimeError, broken, pairs), (LookupError, model, failing)):
-            with must_raise(error, mentions="broke", call="where model or loader raises, predict"):
-                laws.observe(student, "predict", *arguments).checked()
-            laws.check_changes_nothing(student, "predict", *arguments, raises=error)
+    model = made(student, new_state(), ["", *drawn_parts()])
+    batches = [(x.requires_grad_(), torch.zeros(len(x))) for x in new_inputs([4, 2])]
+    laws.check_changes_nothing(student, "predict", model, batches)
+    broken = student.made("broken", model)
+    laws.check_changes_nothing(student, "predict", broken, batches, raises=RuntimeError)
+    failing = student.made("failing_loader", batches)
+    laws.check_changes_nothing(student, "predict", model, failing, raises=LookupError)
 
 
 @pytest.mark.points(2)
@@ -214,11 +218,12 @@ def test_predict_leaves_the_rest(student: Student) -> None:
 @pytest.mark.hint("if not outputs: raise ValueError(...), before torch.cat.")
 def test_empty_loader(student: Student) -> None:
     """A loader that yields nothing is a ValueError, and the modes are set back."""
-    model = made(student, new_state(), drawn_modes()[2])
-    loaders: list[Any] = [[], student.made("batches", [])]
-    for loader in loaders:
-        laws.check_errors(student, "predict", {"loader": [(model, loader)]})
-        laws.check_changes_nothing(student, "predict", model, loader, raises=ValueError)
+    model = made(student, new_state(), ["", *drawn_parts()])
+    laws.check_errors(student, "predict", {"loader": [(model, [])]})
+    laws.check_changes_nothing(student, "predict", model, [], raises=ValueError)
+
+
+# --- ordinary ------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
@@ -226,7 +231,9 @@ def test_empty_loader(student: Student) -> None:
 @pytest.mark.hint("x.clone() is an ordinary tensor, unless it is made in inference mode.")
 def test_ordinary_copy(student: Student) -> None:
     """Of an inference tensor the result is an ordinary copy of its values, shape and dtype."""
-    check_copies(student, inside=False)
+    x = 4 * torch.randn(3, 4)
+    for tensor in (x.long(), x.double(), x.t(), torch.zeros(0, 3)):
+        check_copy(student, tensor, inside=False)
 
 
 @pytest.mark.points(3)
@@ -236,13 +243,8 @@ def test_ordinary_copy(student: Student) -> None:
 @pytest.mark.hint("if not x.is_inference(): return x")
 def test_ordinary_is_itself(student: Student) -> None:
     """An ordinary tensor comes back as the same object, in its graph."""
-    for kind in ("data", "leaf", "result"):
-        for inside in (False, True):
-            report = student.run("ordinary_of", torch.randn(2, 3).T, kind, inside)
-            told = "{}: give back x itself, not a copy, where x.is_inference() is False."
-            assert entry(report, "same") is True, told.format("An ordinary tensor is copied")
-            flags = [entry(report, "requires_grad"), entry(report, "graph")]
-            assert flags == [kind != "data", kind == "result"], told.format("x itself is changed")
+    what = "the list of whether x itself comes back, for an x that is data, a leaf and a result"
+    assert_equal(student.run("comes_back", torch.randn(3, 2).t()), [True, True, True], what=what)
 
 
 @pytest.mark.points(7)
@@ -250,105 +252,92 @@ def test_ordinary_is_itself(student: Student) -> None:
 @pytest.mark.hint("with torch.inference_mode(False): switches inference mode off for a block.")
 def test_ordinary_inside(student: Student) -> None:
     """It is an ordinary copy also when ordinary is called inside inference_mode."""
-    check_copies(student, inside=True)
+    check_copy(student, torch.randn(3, 4), inside=True)
 
 
-# --- locally -------------------------------------------------------------------------------------
-
-FROZEN = ["body.0.bias", "head.weight"]
+# --- what goes in ----------------------------------------------------------------------------------
 
 
-def drawn_modes() -> list[tuple[str, ...]]:
-    """Which parts of the model are in training mode: all, none, all but a frozen one, a few."""
-    frozen, few = random.choice(PARTS[2:]), random.sample(PARTS[1:], random.randint(2, 3))
-    return [PARTS, (), tuple(name for name in PARTS if name != frozen), tuple(few)]
+def drawn_parts() -> list[str]:
+    """Three parts of the model."""
+    return random.sample(PARTS, 3)
 
 
-def new_state(shape: Sequence[int] = (2,), dtype: torch.dtype = torch.float64) -> State:
-    width = int(torch.tensor(shape).prod())
-    shapes = {"body.0.weight": (4, 3), "head.weight": (width, 4), "head.bias": (width,)}
-    shapes |= {f"body.{name}": (4,) for name in ("0.bias", "1.weight", "1.bias", "1.running_mean")}
-    state = {name: torch.randn(size, dtype=dtype) for name, size in shapes.items()}
-    variance = {"body.1.running_var": torch.rand(4, dtype=dtype) + 0.5}
-    return {**state, **variance, "body.1.num_batches_tracked": torch.tensor(3)}
+def modes_of(training: Sequence[str]) -> dict[str, bool]:
+    """The mode of each submodule, where these are in training mode."""
+    return {name: name in training for name in NAMES}
 
 
-def made(student: Student, state: State, training: Sequence[str], **options: Any) -> Any:
-    shape, frozen = options.pop("shape", [2]), list(FROZEN)
-    return student.made("model", state, shape, training=list(training), frozen=frozen, **options)
+def new_state(width: int = 2, dtype: torch.dtype = torch.float64) -> State:
+    """A state of the probe's Model with so many outputs."""
+    return {
+        "body.0.weight": torch.randn(4, 3, dtype=dtype),
+        "body.0.bias": torch.randn(4, dtype=dtype),
+        "body.1.weight": torch.randn(4, dtype=dtype),
+        "body.1.bias": torch.randn(4, dtype=dtype),
+        "body.1.running_mean": torch.randn(4, dtype=dtype),
+        "body.1.running_var": torch.rand(4, dtype=dtype) + 0.5,
+        "body.1.num_batches_tracked": torch.tensor(3),
+        "head.weight": torch.randn(width, 4, dtype=dtype),
+        "head.bias": torch.randn(width, dtype=dtype),
+    }
 
 
-class Blocks:
-    """What was seen before, inside and after nested blocks of evaluating."""
-
-    def __init__(self, report: Any, training: Sequence[str], parts: Sequence[str]) -> None:
-        self.raised, self.training, self.parts = entry(report, "raised"), training, parts
-        self.shots = entry(report, "shots", kind=list, count=2 * len(parts) + 1)
-
-    def check(self, when: str) -> None:
-        """After each block all modes are what they were before it."""
-        modes = [{name: name in self.training for name in PARTS}]
-        for part in self.parts:
-            outside = [name for name in PARTS if part and not f"{name}.".startswith(f"{part}.")]
-            modes.append({name: mode and name in outside for name, mode in modes[-1].items()})
-        what = f"the dict of the submodules' modes {when}"
-        for i in reversed(range(len(self.parts))):
-            after = self.shots[2 * len(self.parts) - i]
-            assert_equal(entry(after, "training"), modes[i], what=what)
+def new_inputs(rows: Sequence[int], dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    return [torch.randn(count, 3, dtype=dtype) for count in rows]
 
 
-def blocks(
-    student: Student, training: Sequence[str], parts: Sequence[str] = ("",), **options: Any
-) -> Blocks:
-    model = made(student, new_state(), training)
-    report = student.run("blocks", model, list(parts), **options)
-    return Blocks(report, training, parts)
+def new_batches(rows: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    return [(x, torch.zeros(len(x))) for x in new_inputs(rows)]
 
 
-def outputs(state: State, shape: Sequence[int], x: Tensor) -> Tensor:
-    """The probe's model in evaluation mode, its hook not called."""
+def made(
+    student: Student, state: State, training: Sequence[str] = (), shape: Sequence[int] = (2,)
+) -> Any:
+    """The probe's Model with outputs of this shape, some parts of it in training mode."""
+    return student.made("model", state, list(training), list(shape))
+
+
+def calls_of(student: Student, rows: Sequence[int]) -> list[Any]:
+    """What the model keeps of each of its calls, where predict gets batches of so many rows."""
+    model = made(student, new_state(), NAMES)
+    calls: list[Any] = entry(student.run("calls", model, new_batches(rows)), kind=list)
+    return calls
+
+
+# --- what should come out --------------------------------------------------------------------------
+
+
+def outputs(state: State, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """What the probe's Model gives in evaluation mode, doubled by its hook."""
     hidden = F.linear(x, state["body.0.weight"], state["body.0.bias"])
     statistics = state["body.1.running_mean"], state["body.1.running_var"]
     hidden = F.batch_norm(hidden, *statistics, state["body.1.weight"], state["body.1.bias"])
-    return F.linear(hidden, state["head.weight"], state["head.bias"]).reshape(len(x), *shape)
+    output = F.linear(hidden, state["head.weight"], state["head.bias"])
+    return 2 * output.reshape(len(x), *shape)
 
 
 def check_predictions(
     student: Student,
     state: State,
-    shape: list[int],
-    inputs: list[Tensor],
-    loader: Any = None,
+    *,
+    rows: Sequence[int],
+    shape: Sequence[int] = (2,),
     training: Sequence[str] = (),
 ) -> None:
-    """predict is right for a model some parts of which are in training mode."""
-    loader = [(x, torch.zeros(len(x))) for x in inputs] if loader is None else loader
-    results = [2 * outputs(state, shape, x) for x in inputs]
-    right = torch.cat(results)
-    model = made(student, state, training, shape=shape)
-    value = student.function("predict")(model, loader)
-    assert_close(value, right, what="the result of predict")
+    """predict is right for batches of so many rows."""
+    inputs = new_inputs(rows, state["head.bias"].dtype)
+    batches = [(x, torch.zeros(len(x))) for x in inputs]
+    result = student.function("predict")(made(student, state, training, shape), batches)
+    right = torch.cat([outputs(state, x, shape) for x in inputs])
+    assert_close(result, right, what="the result of predict")
 
 
-def tensors() -> list[Tensor]:
-    """Tensors of all dtypes, shapes and strides."""
-    numbers = torch.randn(3, 4, dtype=torch.float64) * 4
-    dtypes = (torch.float32, torch.float64, torch.int64, torch.bool, torch.float16)
-    shaped = [torch.randn(shape) for shape in ((), (0, 3))]
-    return [numbers.to(d) for d in dtypes] + shaped + list(laws.layouts_of(numbers).values())
-
-
-def check_copies(student: Student, *, inside: bool) -> None:
+def check_copy(student: Student, x: Tensor, *, inside: bool) -> None:
+    """ordinary makes an ordinary copy of an inference tensor like x."""
     where = f"the result of ordinary, called {'inside' if inside else 'outside'} of inference_mode,"
-    for x in tensors():
-        report = student.run("ordinary_of", x, "inference", inside)
-        value = assert_tensor(entry(report, "value"), what=where)
-        cure = "clone() makes an ordinary tensor, detach() and no_grad do not."
-        cure = "in inference mode clone() makes one, too: switch the mode off." if inside else cure
-        told = f"{where.capitalize()} is still an inference tensor: {cure}"
-        assert entry(report, "inference") is False, told
-        assert_equal(value, x.contiguous(), what=where)
-        told = f"{where.capitalize()} requires a gradient: that is the caller's choice."
-        assert entry(report, "learns") is False, told
-        shared = entry(report, "shared") is True and x.numel() > 0
-        assert not shared, f"{where.capitalize()} shares its memory with x: it has to be a copy."
+    report = student.run("copy_of", x, inside)
+    right = {"is_inference()": False, "requires_grad": False, "shares memory with x": False}
+    facts = {name: entry(report, name) for name in right}
+    assert_equal(facts, right, what=f"the dict of what is true of {where}")
+    assert_equal(entry(report, "values"), x.contiguous(), what=where)
