@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
+# --- top_operators --------------------------------------------------------------------------------
+
 
 class Average:
     """What is used of an entry of key_averages()."""
@@ -17,56 +19,59 @@ class Average:
         self.key, self.count, self.self_cpu_time_total, self.cpu_time_total = row
 
 
-def top_operators(module: Any, rows: list[Any], *arguments: Any) -> dict[str, Any]:
-    """The top operators of such averages, and what the list holds afterwards."""
+def ranked(module: Any, rows: list[Any], *arguments: Any) -> Any:
+    """The top operators of such averages."""
+    return module.top_operators([Average(*row) for row in rows], *arguments)
+
+
+def averages_left(module: Any, rows: list[Any]) -> list[Any]:
+    """What a list of averages holds after a call."""
     averages = [Average(*row) for row in rows]
-    value = module.top_operators(averages, *arguments)
-    return {"value": value, "left": [list(vars(average).values()) for average in averages]}
+    module.top_operators(averages, 3, "count")
+    return [list(vars(average).values()) for average in averages]
 
 
-def profiled(module: Any, names: Any, sizes: Any, grad: bool, fails: bool, *more: Any) -> Any:
-    """What some work with these operators, on tensors of these sizes, gives, and how it was called."""
-    modes, states, raised, value = [], [torch.get_rng_state()], True, None
+# --- profile_operators ----------------------------------------------------------------------------
+
+
+def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -> Any:
+    """The top operators of some work with these operators, on tensors of these sizes."""
 
     def work() -> None:
-        modes.append(torch.is_grad_enabled())
-        states.append(torch.get_rng_state())
         for size in sizes:
             x = torch.ones(size)
             for name in names:
-                getattr(x, name)(*[x] * (name == "outer"))
-        if fails:
-            raise LookupError("the work broke")
+                getattr(x, name)()
 
-    with torch.set_grad_enabled(grad), contextlib.suppress(LookupError):
-        value = module.profile_operators(work, *more)
-        raised = False
-    stop()
-    return {"value": value, "modes": modes, "states": states, "raised": raised}
+    return module.profile_operators(work, *arguments)
 
 
-def stepped(module: Any, more: int, steps: int, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """The cycles of some steps, of which each one has a label and operators by its number, and `more`."""
-    calls: list[Any] = []
+def called(module: Any, seed: int, gradients_on: bool) -> list[dict[str, Any]]:
+    """How some work was called."""
+    calls: list[dict[str, Any]] = []
 
-    def step(i: int) -> None:
-        calls.append(i)
-        with record_function(f"work {i}"):
-            x = torch.ones(3)
-            for _ in range(i + more):
-                x = x.sin()
-            if i % 3:
-                x.cos()
+    def work() -> None:
+        calls.append({"grad mode": torch.is_grad_enabled(), "drawn": torch.rand(3)})
 
-    value, text = [], None
+    torch.manual_seed(seed)
+    with torch.set_grad_enabled(gradients_on):
+        module.profile_operators(work)
+    return calls
+
+
+def error_comes_out(module: Any) -> bool:
+    """Whether the error of some work comes out."""
+
+    def work() -> None:
+        raise LookupError("the work broke")
+
     try:
-        value = module.profile_steps(step, steps, *arguments, **keywords)
-    except ValueError as error:
-        text = str(error)[:200]
-    stop()
-    if isinstance(value, list):
-        value = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in value]
-    return {"value": value, "calls": calls, "text": text}
+        module.profile_operators(work)
+    except LookupError:
+        return True
+    finally:
+        stop()
+    return False
 
 
 def stop() -> None:
@@ -76,41 +81,110 @@ def stop() -> None:
             torch._C._autograd._disable_profiler()
 
 
+# --- profile_steps --------------------------------------------------------------------------------
+
+
+class Steps:
+    """A step that has a label and operators by its number, and `more`; it notes which steps ran."""
+
+    def __init__(self, more: int) -> None:
+        self.more = more
+        self.ran: list[Any] = []
+
+    def __call__(self, i: int) -> None:
+        self.ran.append(i)
+        with record_function(f"work {i}"):
+            x = torch.ones(3)
+            for _ in range(i + self.more):
+                x = x.sin()
+
+
+def stepped(module: Any, more: int, steps: int, *arguments: int, **keywords: int) -> dict[str, Any]:
+    """The cycles of some steps, and which steps ran."""
+    step = Steps(more)
+    try:
+        cycles = module.profile_steps(step, steps, *arguments, **keywords)
+    finally:
+        stop()
+    if isinstance(cycles, list):
+        cycles = [dict(cycle) if isinstance(cycle, dict) else cycle for cycle in cycles]
+    return {"cycles": cycles, "ran": step.ran}
+
+
+def steps_before_the_error(module: Any, keywords: dict[str, int]) -> list[Any]:
+    """Which steps run before arguments are refused."""
+    step = Steps(1)
+    with contextlib.suppress(ValueError):
+        module.profile_steps(step, 4, **keywords)
+    return step.ran
+
+
+# --- train_step -----------------------------------------------------------------------------------
+
+
 def mark(part: str) -> None:
-    with record_function(f"mark {part}"):
+    """Leave a mark in the profile."""
+    with record_function(f"{part} runs"):
         pass
 
 
 def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
-    mark("loss")
+    """A loss that leaves a mark, and that takes no targets for outputs."""
+    mark("the loss")
     return (outputs - 2 * targets).square().mean()
 
 
-def trained(module: Any, start: Tensor, batches: Any, watched: bool) -> Any:
-    """Losses, weights after each step, and the labels and marks of a profile with begin and end."""
-    model = nn.Linear(3, 2, bias=False)
-    model.weight = nn.Parameter(start.clone())
-    model.weight.grad = torch.full_like(start, 3.0)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
-    runs, losses, weights, spans = 0, [], [], []
-    cpu, keep = [ProfilerActivity.CPU], ("forward", "backward", "optimizer", "mark ")
+class Marked(nn.Linear):
+    """A linear layer whose hook counts its runs, and leaves marks when it and its backward pass run."""
 
-    def ran(_: Any, __: Any, outputs: Tensor) -> None:
-        nonlocal runs
-        runs += 1
-        mark("model")
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(3, 2, bias=False)
+        self.weight = nn.Parameter(weight.clone())
+        self.weight.grad = torch.full_like(weight, 3.0)  # an old one
+        self.runs = 0
+        self.register_forward_hook(self.count_run)
+
+    def count_run(self, _: Any, inputs: Any, outputs: Tensor) -> None:
+        self.runs += 1
+        mark("the model")
         if outputs.requires_grad:
-            outputs.register_hook(lambda _: mark("backward pass"))
+            outputs.register_hook(lambda _: mark("the backward pass"))
 
-    model.register_forward_hook(ran)
-    sgd.register_step_post_hook(lambda *_: mark("step"))
+
+def new_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+    """An optimizer whose step leaves a mark."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    optimizer.register_step_post_hook(lambda *_: mark("the step"))
+    return optimizer
+
+
+def trained(module: Any, start: Tensor, batches: list[Any]) -> dict[str, Any]:
+    """The losses and the weights of steps on these batches, and how often the model ran."""
+    model = Marked(start)
+    optimizer = new_optimizer(model)
+    losses, graphs, weights = [], [], []
     for inputs, targets in batches:
-        with profile(activities=cpu) if watched else contextlib.nullcontext() as profiler:
-            loss = module.train_step(model, loss_fn, sgd, inputs, targets)
-        tensor = isinstance(loss, Tensor)
-        losses.append([loss.detach().clone() if tensor else loss, tensor and loss.requires_grad])
+        loss = module.train_step(model, loss_fn, optimizer, inputs, targets)
+        losses.append(loss.detach().clone() if isinstance(loss, Tensor) else loss)
+        graphs.append(getattr(loss, "requires_grad", None))
         weights.append(model.weight.detach().clone())
-        events = profiler.events() if profiler is not None else []
-        labels = [e for e in events if e.name.startswith(keep)]
-        spans.append([[e.name, e.time_range.start, e.time_range.end] for e in labels])
-    return {"losses": losses, "weights": weights, "spans": spans, "runs": runs}
+    return {"losses": losses, "graphs": graphs, "weights": weights, "runs": model.runs}
+
+
+def labeled(module: Any, start: Tensor, batches: list[Any]) -> list[list[str]]:
+    """For each step when labels begin and end, and what runs, in order."""
+    model = Marked(start)
+    optimizer = new_optimizer(model)
+    steps = []
+    for inputs, targets in batches:
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            module.train_step(model, loss_fn, optimizer, inputs, targets)
+        moments = []
+        for event in profiler.events():
+            if event.name in ("forward", "backward", "optimizer"):
+                moments.append((event.time_range.start, f"{event.name} begins"))
+                moments.append((event.time_range.end, f"{event.name} ends"))
+            if event.name.endswith(" runs"):
+                moments.append((event.time_range.start, event.name))
+        steps.append([words for _, words in sorted(moments)])
+    return steps

@@ -1,28 +1,31 @@
-"""What top_operators, profile_operators, profile_steps and train_step promise, sentence by sentence."""
+"""Tests of top_operators, profile_operators, profile_steps and train_step."""
 
 from __future__ import annotations
 
-import collections
-import itertools
 import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, fields, laws, must_raise
+from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Record
 
+# The columns of an average by which entries are sorted: key, count, self time, total time.
+COLUMNS = {"count": 1, "self_cpu_time_total": 2, "cpu_time_total": 3}
 FIELDS = ("name", "calls", "self_cpu_time", "cpu_time")
-SORTS = ("count", "self_cpu_time_total", "cpu_time_total")
-STEP = "ProfilerStep"
-WRONG_SORTS = ("self_cpu_time", "cpu_time", "calls", "key", "self_cuda_time_total", "")
-OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "outer"]
+DEFAULT_N = 10
+OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "floor"]
+LEARNING_RATE, MOMENTUM = 0.1, 0.5  # of the probe's optimizer
+
 Row = tuple[Any, ...]
-DEFAULTS: Row = (10, "self_cpu_time_total")
-# The marks of the probe, with the label around each.
-MARKS = {"model": "forward", "loss": "forward", "backward pass": "backward", "step": "optimizer"}
+
+
+# --- top_operators --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -30,45 +33,46 @@ MARKS = {"model": "forward", "loss": "forward", "backward pass": "backward", "st
 @pytest.mark.hint("sorted(entries, key=lambda e: getattr(e, sort_by), reverse=True)[:n]")
 def test_top(student: Student) -> None:
     """The n largest by sort_by come in order, each with its name, calls, self time and total time."""
-    for count in (15, 8):
-        rows = averages(count)
-        for n, sort_by in itertools.product((10, 3, 1, 40), SORTS):
-            check_top(student, rows, n, sort_by)
-    for count, *arguments in ((14,), (5, 4), (0, 10, "count")):
-        check_top(student, averages(count), *arguments)
-    report = student.run("top_operators", averages(3))
-    for item in entry(report, "value", kind=list):
-        kinds = [type(part) for part in fields(item, *FIELDS)]
-        told = "OperatorStats holds a str, an int and two floats: take the entry's attributes as they are."
-        assert kinds == [str, int, float, float], told
+    rows = new_averages(15)
+    for sort_by in COLUMNS:
+        check_top(student, rows, 3, sort_by)
+    check_top(student, rows, 40, "count")
+    by_default = rows_of(student.run("ranked", rows))
+    right = top(rows, DEFAULT_N, "self_cpu_time_total")
+    assert_equal(by_default, right, what="the list without n and sort_by")
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.requires("test_top")
 @pytest.mark.place("top_operators")
-@pytest.mark.hint('Leave out key.startswith("ProfilerStep") first, and no more; sort a copy.')
+@pytest.mark.hint('Leave out key.startswith("ProfilerStep") first, and no more.')
 def test_top_steps(student: Student) -> None:
-    """ProfilerStep is left out before the cut, and nothing else is; the list of averages stays as it is."""
-    steps = [(f"{STEP}{end}", 900 + i, 9e6 + i, 9e7 + i) for i, end in enumerate(("*", "#2", ""))]
-    others = [("[memory]", 0, 0.0, 0.0), ("forward", 650, 4e6, 8e6)]
-    others += [("Optimizer.step", 60, 2.0, 7e6), ("forward", 640, 3e6, 9e6)]
-    rows = random.sample([*averages(6), *steps, *others], 13)
-    for n, sort_by in itertools.product((2, 5, 40), SORTS):
-        check_top(student, rows, n, sort_by)
-    check_top(student, steps, 3, "count")
+    """ProfilerStep is left out before the cut, and nothing else is."""
+    rows: list[Row] = [
+        ("ProfilerStep*", 900, 9e6, 9e7),
+        ("ProfilerStep#2", 901, 9.1e6, 9.1e7),
+        ("[memory]", 0, 0.0, 0.0),
+        ("forward", 650, 4e6, 8e6),
+        ("forward", 640, 3e6, 9e6),
+        ("Optimizer.step", 60, 2.0, 7e6),
+        *new_averages(6),
+    ]
+    random.shuffle(rows)
+    for n in (2, 5, 40):
+        check_top(student, rows, n, "self_cpu_time_total")
+
+
+@pytest.mark.requires("test_top")
+@pytest.mark.place("top_operators")
+@pytest.mark.hint("Sort a copy: sorted(averages, ...). Entries with one value are all there.")
+def test_top_equals(student: Student) -> None:
+    """Entries with the same value may come in any order, and the list of averages stays as it is."""
     rows = [(f"aten::op{i}", i % 3, float(i % 2), float(i // 4)) for i in range(12)]
-    for n, (column, sort_by) in itertools.product((1, 5, 12), enumerate(SORTS, 1)):
-        given = random.sample(rows, 12)
-        report = student.run("top_operators", given, n, sort_by)
-        value = rows_of(entry(report, "value"))
-        right = sorted((row[column] for row in rows), reverse=True)[:n]
-        what = f"the list of the values by {sort_by}"
-        assert_equal([row[column] for row in value], right, what=what)
-        assert len({*value} & {*rows}) == n, (
-            "An entry is there twice, or is not one of the averages."
-        )
-        left = [tuple(entry(row, kind=list)) for row in entry(report, "left", kind=list)]
-        assert left == given, "The list of averages is changed: sort a copy, sorted(averages)."
+    random.shuffle(rows)
+    every = rows_of(student.run("ranked", rows, len(rows), "count"))
+    assert_equal(sorted(every), sorted(rows), what="the list of all, sorted by name")
+    left = [tuple(row) for row in entry(student.run("averages_left", rows), kind=list)]
+    assert left == rows, "The list of averages is changed: sort a copy, sorted(averages)."
 
 
 @pytest.mark.points(2)
@@ -77,12 +81,15 @@ def test_top_steps(student: Student) -> None:
 @pytest.mark.hint('if sort_by not in ("count", "self_cpu_time_total", "cpu_time_total"): raise ...')
 def test_top_errors(student: Student) -> None:
     """Any other sort_by, or an n below 1, is a ValueError that names it."""
-    rows, ranked = [("aten::add", 2, 3.0, 4.0)], student.probe("top_operators")
-    table: dict[str, Any] = {
-        "sort_by": [(rows, 2, word) for word in WRONG_SORTS] + [([], 2, "time")],
-        "n": [(rows, 0), (rows, -1), ([], 0, "count")],
+    rows = [("aten::add", 2, 3.0, 4.0)]
+    bad: dict[str, Any] = {
+        "sort_by": [(rows, 2, word) for word in ("self_cpu_time", "calls", "key")],
+        "n": [(rows, 0), (rows, -1)],
     }
-    laws.check_errors(student, ranked, table, fine=(rows, 1))
+    laws.check_errors(student, student.probe("ranked"), bad, fine=(rows, 1))
+
+
+# --- profile_operators ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -90,48 +97,58 @@ def test_top_errors(student: Student) -> None:
 @pytest.mark.hint("Call f() in a with profile() as prof: block, then prof.key_averages().")
 def test_operators(student: Student) -> None:
     """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
-    for sizes in ([3, 5, 7, 5], [2], [4, 4]):
-        operators = random.sample(OPERATORS, random.randint(5, 9))
-        value = profiled(student, sizes, 200, operators=operators)
-        names, count = [row[0] for row in value], len(sizes)
-        several = ", ".join(sorted({name for name in names if names.count(name) > 1}))[:180]
-        told = f"There are several entries of {several}: one for each shape of its inputs, or "
-        assert not several, f"{told}name them once."
-        right, _twice = ({f"aten::{name}": n for name in operators} for n in (count, 2 * count))
-        seen = {name: calls for name, calls, *_ in value if name in right}
-        assert_equal(seen, right, what="the dict of calls", ordered=False)
+    sizes = [3, 5, 7, 5]
+    names = random.sample(OPERATORS, random.randint(5, 9))
+    rows = rows_of(student.run("profiled", names, sizes, 200))
+    own = {f"aten::{name}" for name in names}
+    calls = sorted((name, calls) for name, calls, *_ in rows if name in own)
+    right = sorted((name, len(sizes)) for name in own)
+    assert_equal(calls, right, what="the list of names and calls")
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(3)
 @pytest.mark.requires("test_operators")
 @pytest.mark.place("profile_operators")
 @pytest.mark.word("the sandbox says how f ran")
-@pytest.mark.hint("f() once, nothing caught; return top_operators(prof.key_averages(), n, sort_by)")
+@pytest.mark.hint("f() once, nothing caught.")
 def test_operators_run(student: Student) -> None:
-    """f runs once, as by itself, and its error comes out; n and sort_by are those of top_operators."""
-    for grad, fails in itertools.product((True, False), repeat=2):
-        report = student.run("profiled", OPERATORS, [3], grad, fails, 5)
-        modes = entry(report, "modes", kind=list)
-        assert len(modes) == 1, f"f runs {len(modes)} times, it should run once."
-        assert modes == [grad], "f does not run in the grad mode of the caller."
-        told = "f finds another random state than by itself: neither seed nor draw before it."
-        assert laws.same(*entry(report, "states", kind=list, count=2)), told
-        assert entry(report, "raised") is fails, "The exception of f disappears: pass it on."
-    for n, (column, sort_by) in itertools.product((1, 4, 200), enumerate(SORTS, 1)):
-        value = profiled(student, [30, 5, 30], n, sort_by)
-        told = f"With n = {n} there are {len(value)} entries."
-        assert len(value) == n or (n == 200 and 5 < len(value) < n), told
-        told = f"With sort_by={sort_by!r} the entries are not sorted, the largest first."
-        assert value == sorted(value, key=lambda row: -row[column]), told
-        told = "A self time is above the total time of its operator, or below 0."
-        assert all(0 <= row[2] <= row[3] + 1e-3 for row in value), told
-    value = profiled(student, [30, 5, 30])
-    told = "Without n and sort_by it is not the ten largest self times."
-    assert len(value) == 10 and value == sorted(value, key=lambda row: -row[2]), told
-    for call in ("n=0", "sort_by='time'"):
-        name, given = call.split("=")[0], (0,) if call == "n=0" else (10, "time")
-        with must_raise(ValueError, mentions=name, call=f"profile_operators(f, {call})"):
-            profiled(student, [2], *given)
+    """f runs once, as by itself, and its error comes out."""
+    for gradients_on in (True, False):
+        seed = random.randrange(2**31)
+        drawn = torch.rand(3, generator=torch.Generator().manual_seed(seed))
+        calls = student.run("called", seed, gradients_on)
+        right = [{"grad mode": gradients_on, "drawn": drawn}]
+        assert_equal(calls, right, what="the list of calls of f")
+    told = "The exception of f disappears: pass it on."
+    assert student.run("error_comes_out") is True, told
+
+
+@pytest.mark.points(2)
+@pytest.mark.requires("test_operators")
+@pytest.mark.place("profile_operators")
+@pytest.mark.hint("return top_operators(prof.key_averages(), n, sort_by)")
+def test_operators_top(student: Student) -> None:
+    """n and sort_by are those of top_operators."""
+    # Each operator is called another number of times, and sort, the slowest, once.
+    counts = random.sample(range(10, 30), len(OPERATORS))
+    names = [name for name, count in zip(OPERATORS, counts, strict=True) for _ in range(count)]
+    most = sorted(zip(counts, OPERATORS, strict=True), reverse=True)
+    right = [(f"aten::{name}", count) for count, name in most]
+    for n in (1, 6):
+        rows = rows_of(student.run("profiled", ["sort", *names], [20_000], n, "count"))
+        assert_equal(len(rows), n, what=f"the number of entries for n = {n}")
+        # Where memory is recorded, too, it has an entry of its own.
+        calls = [(name, calls) for name, calls, *_ in rows if name != "[memory]"]
+        what = f"the list of names and calls for n = {n} by count"
+        assert_equal(calls, right[: len(calls)], what=what)
+    rows = rows_of(student.run("profiled", ["sort", *names], [20_000]))
+    assert_equal(len(rows), DEFAULT_N, what="the number of entries without n")
+    told = "Without sort_by the entries are not sorted by self time, the largest first."
+    times = [row[COLUMNS["self_cpu_time_total"]] for row in rows]
+    assert times == sorted(times, reverse=True), told
+
+
+# --- profile_steps --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -139,11 +156,10 @@ def test_operators_run(student: Student) -> None:
 @pytest.mark.hint("prof.step() after each step; the averages in on_trace_ready, once a cycle.")
 def test_steps(student: Student) -> None:
     """Each complete cycle gives the calls of its active steps, and of no others."""
-    table = [(8,), (12, 2, 1, 1), (9, 1, 0, 2), (6, 0, 1, 2), (10, 1, 2, 2, 0), (14, 1, 1, 12)]
-    for steps, *numbers in table:
-        check_steps(student, steps, *numbers)
-    check_steps(student, 5, wait=0, warmup=0, active=1)
+    check_steps(student, 8)
+    check_steps(student, 12, wait=2, warmup=1, active=1)
     check_steps(student, 6, wait=0, warmup=0, active=3)
+    check_steps(student, 14, wait=1, warmup=1, active=12)
 
 
 @pytest.mark.points(7)
@@ -152,11 +168,12 @@ def test_steps(student: Student) -> None:
 @pytest.mark.hint("schedule(..., repeat=repeat); steps // (wait + warmup + active) are whole.")
 def test_steps_cut(student: Student) -> None:
     """A cycle that the end cuts short is left out; there are at most `repeat`, and later steps run, too."""
-    table = [(steps, 1, 1, 2, n) for steps, n in ((12, 1), (9, 2), (4, 1), (6, 2), (8, 5))]
-    table += [(5, 0, 0, 1, 3), (5, 0, 0, 2, 1), (5, 0, 0, 2, 0), (3, 0, 1, 3, 0)]
-    for steps, *numbers in (*table, *((steps,) for steps in (7, 6, 11, 3, 2, 1, 0))):
-        check_steps(student, steps, *numbers)
-    check_steps(student, 9, repeat=1)
+    for steps in (7, 6, 3, 0):
+        check_steps(student, steps)
+    check_steps(student, 12, repeat=1)
+    check_steps(student, 8, repeat=5)
+    check_steps(student, 5, wait=0, warmup=0, active=2, repeat=1)
+    check_steps(student, 5, wait=0, warmup=0, active=2)
 
 
 @pytest.mark.points(3)
@@ -165,33 +182,35 @@ def test_steps_cut(student: Student) -> None:
 @pytest.mark.hint("Check the arguments before the profile begins; schedule() only asserts.")
 def test_steps_errors(student: Student) -> None:
     """A bad wait, warmup, active or repeat is a ValueError that names it, before any step."""
-    check_steps(student, 4, 0, 0, 1, 0)
-    table = [("active", 0), *((name, -1) for name in ("active", "wait", "warmup", "repeat"))]
-    for (name, number), steps in itertools.product(table, (4, 0)):
-        report = student.run("stepped", 1, steps, **{name: number})
-        text = entry(report, "text")
-        told = f"{name}={number} does not raise a ValueError whose message names {name}."
-        assert isinstance(text, str) and name in text.lower(), told
-        told = f"Steps have run before the ValueError for {name}={number}: check first."
-        assert laws.same(entry(report, "calls"), []), told
+    bad = [("active", 0), ("active", -1), ("wait", -1), ("warmup", -1), ("repeat", -1)]
+    stepped = student.probe("stepped")
+    calls: dict[str, list[Any]] = {name: [] for name, _ in bad}
+    for name, number in bad:
+        calls[name].append({"more": 1, "steps": 4, name: number})
+    laws.check_errors(student, stepped, calls, fine={"more": 1, "steps": 4})
+    for name, number in bad:
+        ran = student.run("steps_before_the_error", {name: number})
+        assert_equal(ran, [], what=f"the list of steps that run before the ValueError for {name}")
+
+
+# --- train_step -----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
 @pytest.mark.place("train_step")
 @pytest.mark.hint("zero_grad, the loss, backward, step; return loss.detach().")
 def test_training(student: Student) -> None:
-    """Steps train as ever, from clear gradients; the loss comes back, with and without a profiler."""
-    for watched in (False, True):
-        start, batches, report = trained(student, watched)
-        for i, (loss, weight) in enumerate(steps_of(start, batches)):
-            value, graph = entry(report, "losses", i, kind=list, count=2)
-            assert_close(value, loss, what=f"the loss of step {i}")
-            assert graph is False, "The loss has a graph: return loss.detach()."
-            what = f"the weight after step {i}"
-            assert_close(entry(report, "weights", i), weight, what=what)
-        runs = entry(report, "runs", kind=int)
-        told = f"In 3 steps the model runs {runs} times: call model(inputs) once, which also "
-        assert runs == 3, f"{told}runs its hooks."
+    """Steps train as ever, from clear gradients; the loss comes back, without its graph."""
+    start, batches = new_training()
+    report = student.run("trained", start, batches)
+    for i, (loss, weight) in enumerate(trained_here(start, batches)):
+        assert_close(entry(report, "losses", i), loss, what=f"the loss of step {i}")
+        assert_close(entry(report, "weights", i), weight, what=f"the weight after step {i}")
+    graphs = [False] * len(batches)
+    assert_equal(entry(report, "graphs"), graphs, what="the list of the losses' requires_grad")
+    runs = len(batches)
+    what = "the number of times that the model runs, with its hooks"
+    assert_equal(entry(report, "runs"), runs, what=what)
 
 
 @pytest.mark.points(9)
@@ -200,114 +219,123 @@ def test_training(student: Student) -> None:
 @pytest.mark.hint('with record_function("forward"): loss = loss_fn(model(inputs), targets)')
 def test_labels(student: Student) -> None:
     """Each part runs inside its label, and the labels come once each, one after the other."""
-    for spans in entry(trained(student, True)[-1], "spans", kind=list, count=3):
-        names = [entry(span, 0, kind=str) for span in spans]
-        pairs = [[entry(span, i, kind=float) for i in (1, 2)] for span in spans]
-        times = dict(zip(names, pairs, strict=True))
-        for mark, label in MARKS.items():
-            told = f"The label {label!r} is set {names.count(label)} times in a step, not once."
-            assert names.count(label) == 1, told
-            first, last = times.get(f"mark {mark}", (-1.0, -1.0))
-            told = f"The {mark} runs outside of the label {label!r}: put it into the with block."
-            assert times[label][0] <= first and last <= times[label][1], told
-        told = "The labels overlap: close each one before the next."
-        ends = [times[label] for label in ("forward", "backward", "optimizer")]
-        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends)), told
+    order = [
+        "forward begins",
+        "the model runs",
+        "the loss runs",
+        "forward ends",
+        "backward begins",
+        "the backward pass runs",
+        "backward ends",
+        "optimizer begins",
+        "the step runs",
+        "optimizer ends",
+    ]
+    steps = student.run("labeled", *new_training())
+    for moments in entry(steps, kind=list, told="There is no profile of the steps."):
+        assert_equal(moments, order, what="the list of what happens in a step")
 
 
-def averages(count: int) -> list[Row]:
+# --- what is right --------------------------------------------------------------------------------
+
+
+def new_averages(count: int) -> list[Row]:
     """Operators whose orders by calls, self time and total time are all different."""
-    orders = (random.sample(range(1, count + 1), count) for _ in range(3))
-    rows = enumerate(zip(*orders, strict=True))
-    return [(f"aten::op{i}", n, 10.5 * own, 10.5 * own + 1e3 * more) for i, (n, own, more) in rows]
+    calls, self_times, more_times = (random.sample(range(1, count + 1), count) for _ in range(3))
+    rows = []
+    for i in range(count):
+        self_time = 10.5 * self_times[i]
+        rows.append((f"aten::op{i}", calls[i], self_time, self_time + 1e3 * more_times[i]))
+    return rows
 
 
 def rows_of(value: Any) -> list[Row]:
     """The fields of a list of OperatorStats."""
-    told, rows = "The result is not a list of OperatorStats.", []
+    told = "The result is not a list of OperatorStats."
+    rows: list[Row] = []
     for item in entry(value, kind=list, told=told):
-        name, calls, *times = fields(entry(item, kind=Record, told=told), *FIELDS, told=told)
-        assert type(calls) in (int, float), "The number of calls in OperatorStats is not an int."
-        rows.append((name, int(calls), *times))
+        rows.append(tuple(fields(entry(item, kind=Record, told=told), *FIELDS, told=told)))
     return rows
 
 
-def check_top(student: Student, rows: list[Row], *arguments: Any) -> None:
-    """The n largest, which have no equals; n and sort_by are the arguments or their defaults."""
-    n, sort_by = (*arguments, *DEFAULTS[len(arguments) :])
-    column = 1 + SORTS.index(sort_by)
+def top(rows: list[Row], n: int, sort_by: str) -> list[Row]:
+    """The n largest, without the profiler's steps."""
+    kept = [row for row in rows if not row[0].startswith("ProfilerStep")]
+    return sorted(kept, key=lambda row: -row[COLUMNS[sort_by]])[:n]
 
-    def top(column: int = column, sign: int = -1) -> list[Row]:
-        kept = (row for row in rows if not row[0].startswith(STEP))
-        return sorted(kept, key=lambda row: sign * row[column])
 
-    value = rows_of(entry(student.run("top_operators", rows, *arguments), "value"))
+def check_top(student: Student, rows: list[Row], n: int, sort_by: str) -> None:
+    """Compare the n largest, which have no equals."""
+    value = rows_of(student.run("ranked", rows, n, sort_by))
     what = f"the list for n = {n} and sort_by = {sort_by!r}"
-    assert_equal(value, top()[:n], what=what)
+    assert_equal(value, top(rows, n, sort_by), what=what)
 
 
-def profiled(
-    student: Student, sizes: list[int], *arguments: Any, operators: list[str] = OPERATORS
-) -> list[Row]:
-    """What profile_operators gives for these operators, each on tensors of these sizes."""
-    report = student.run("profiled", operators, sizes, True, False, *arguments)
-    return rows_of(entry(report, "value"))
+def cycles_of(steps: int, wait: int, warmup: int, active: int, repeat: int) -> list[range]:
+    """The active steps of each complete cycle."""
+    length = wait + warmup + active
+    begins = range(0, steps - length + 1, length)
+    cycles = [range(begin + wait + warmup, begin + length) for begin in begins]
+    return cycles[:repeat] if repeat else cycles
 
 
-def calls_of(steps: Any, more: int) -> dict[str, int]:
+def calls_of(steps: Iterable[int], more: int) -> dict[str, int]:
     """What the probe's steps call, each `more` times sin than its number."""
-    calls: collections.Counter[str] = collections.Counter()
+    calls: Counter[str] = Counter()
     for i in steps:
         calls.update({f"work {i}": 1, "aten::ones": 1, "aten::sin": i + more})
-        calls.update({"aten::cos": 1} if i % 3 else {})
     return dict(calls)
 
 
-def check_steps(student: Student, steps: int, *arguments: int, **keywords: int) -> None:
-    """The steps that run, and the counts of each cycle, those of the probe's own operators."""
-    given = {"wait": 1, "warmup": 1, "active": 2, "repeat": 0}
-    given |= dict(zip(given, arguments, strict=False)) | keywords
-    wait, warmup, active, repeat = given.values()
-    cycle, begin, more = wait + warmup + active, wait + warmup, random.randint(1, 30)
-    begins = list(range(0, steps, cycle))
-    limited = begins[:repeat] if repeat else begins
-
-    def windows(first: int, last: int, begins: list[int] = limited) -> Any:
-        """The calls of the steps from first to last of each cycle."""
-        whole = [b for b in begins if b + cycle <= steps]
-        spans = [range(max(b + first, 0), min(b + last, steps)) for b in whole]
-        return [calls_of(span, more) for span in spans if span]
-
-    report = student.run("stepped", more, steps, *arguments, **keywords)
-    assert entry(report, "text") is None, f"profile_steps raises a ValueError for {given}."
+def check_steps(
+    student: Student,
+    steps: int,
+    *,
+    wait: int = 1,
+    warmup: int = 1,
+    active: int = 2,
+    repeat: int = 0,
+) -> None:
+    """Compare the steps that run, and the counts of each cycle, those of the probe's own operators."""
+    more = random.randint(1, 30)
+    report = student.run("stepped", more, steps, wait, warmup, active, repeat)
+    schedule = f"wait={wait}, warmup={warmup}, active={active}, repeat={repeat}"
     what = f"the list of the steps that run for {steps} steps"
-    assert_equal(entry(report, "calls"), [*range(steps)], what=what)
+    assert_equal(entry(report, "ran"), list(range(steps)), what=what)
+
+    counts = []
     told = "The result is not a list of dicts."
-    cycles = entry(report, "value", kind=list, told=told)
-    counts = [entry(calls, kind=dict, told=told) for calls in cycles]
-    told = "There are keys that begin with ProfilerStep: leave them out."
-    assert not any(str(key).startswith(STEP) for calls in counts for key in calls), told
-    own = ("aten::sin", "aten::cos", "aten::ones", "work ")
-    counts = [{k: n for k, n in calls.items() if str(k).startswith(own)} for calls in counts]
-    right = windows(begin, cycle)
-    what = f"the list of counts for {steps} steps with {given}"
+    for cycle in entry(report, "cycles", kind=list, told=told):
+        counts.append(own_calls(entry(cycle, kind=dict, told=told)))
+    right = [calls_of(cycle, more) for cycle in cycles_of(steps, wait, warmup, active, repeat)]
+    what = f"the list of counts for {steps} steps with {schedule}"
     assert_equal(counts, right, what=what, ordered=False)
 
 
-def trained(student: Student, watched: bool) -> tuple[Any, Any, Any]:
-    """The weight, three batches, and the probe's report of a step on each."""
-    start = torch.randn(2, 3).double()
-    batches = [(torch.randn(n, 3).double(), torch.randn(n, 2).double()) for n in (4, 2, 5)]
-    return start, batches, student.run("trained", start, batches, watched)
+def own_calls(calls: dict[Any, Any]) -> dict[Any, Any]:
+    """The calls that the probe's steps make, and the profiler's own entries, which do not belong there."""
+    own = ("aten::sin", "aten::ones", "work ", "ProfilerStep")
+    return {name: count for name, count in calls.items() if str(name).startswith(own)}
 
 
-def steps_of(start: Any, batches: Any) -> Any:
-    """Loss and weight of each step."""
-    weight, speed = start, 0 * start
-    for x, y in batches:
+def new_training() -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """The first weight, and batches of inputs and targets."""
+    start = torch.randn(2, 3, dtype=torch.float64)
+    batches = []
+    for rows in (4, 2, 5):
+        inputs = torch.randn(rows, 3, dtype=torch.float64)
+        targets = torch.randn(rows, 2, dtype=torch.float64)
+        batches.append((inputs, targets))
+    return start, batches
+
+
+def trained_here(start: Tensor, batches: list[tuple[Tensor, Tensor]]) -> Iterator[Any]:
+    """The loss and the weight of each step."""
+    weight, velocity = start, torch.zeros_like(start)
+    for inputs, targets in batches:
         leaf = weight.detach().requires_grad_()
-        outputs = x @ leaf.T
-        loss = (outputs - 2 * y).square().mean()
-        speed = 0.5 * speed + torch.autograd.grad(loss, leaf)[0]
-        weight = weight - 0.1 * speed
+        loss = (inputs @ leaf.T - 2 * targets).square().mean()
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        velocity = MOMENTUM * velocity + gradient
+        weight = weight - LEARNING_RATE * velocity
         yield loss.detach(), weight
