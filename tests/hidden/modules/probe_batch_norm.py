@@ -1,8 +1,9 @@
-"""Modules whose output depends on the batch or on their own state, and state dicts that change places."""
+"""Modules whose output depends on the batch or on their own state, and what passes leave in a layer."""
 
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import torch
@@ -10,19 +11,25 @@ from torch import Tensor, nn
 
 
 class Counting(nn.Module):
-    """(n, 2, 3), n > 0: x times one more than the calls so far; it may fail at batches of one row."""
+    """x times one more than the calls so far."""
 
-    def __init__(self, module: Any, fails: bool = False) -> None:
+    def __init__(self, module: Any) -> None:
         super().__init__()
-        self.fails, self.calls = fails, nn.Buffer(torch.tensor(2.0))
+        self.calls = nn.Buffer(torch.tensor(0.0))
 
     def forward(self, x: Tensor) -> Tensor:
-        if len(x) == 0 or x.shape[1:] != (2, 3):
-            raise TypeError(f"the module takes (n, 2, 3), n > 0, and was given {tuple(x.shape)}")
         self.calls.add_(1)
-        if self.fails and len(x) == 1:
-            raise LookupError("the module broke")
         return x * self.calls
+
+
+class Centered(nn.Module):
+    """x less the mean of its batch."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0)
 
 
 def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Sequential:
@@ -37,31 +44,29 @@ def network(module: Any, state: dict[str, Tensor], training: list[str]) -> nn.Se
     return made
 
 
-def exchanged(module: Any, state: dict[str, Tensor], x: Tensor) -> dict[str, Any]:
-    """A state dict goes through a layer of the student's to one of PyTorch's, and its output on the way."""
-    ours, theirs = module.BatchNorm1d(3).double(), nn.BatchNorm1d(3).double()
-    ours.load_state_dict(state)
-    theirs.load_state_dict(ours.state_dict())
-    return {"output": ours.eval()(x), "state": theirs.state_dict()}
-
-
 def passes(module: Any, xs: list[Tensor]) -> dict[str, Any]:
-    """The state of a layer after passes in training mode, with a backward pass of all."""
+    """The buffers of a new layer after passes in training mode, and those that are in a graph."""
     layer = module.BatchNorm1d(3)
-    total = sum(layer(x.clone().requires_grad_()).square().sum() for x in xs)
-    total.backward()
-    buffers = {name: b for name, b in layer.named_buffers() if name in layer.state_dict()}
+    for x in xs:
+        layer(x.requires_grad_())
+    buffers = dict(layer.named_buffers())
     graph = [name for name, buffer in buffers.items() if buffer.requires_grad]
-    return {"buffers": {name: buffer.detach() for name, buffer in buffers.items()}, "graph": graph}
+    return {"buffers": {name: b.detach() for name, b in buffers.items()}, "graph": graph}
 
 
 def files(module: Any, x: Tensor) -> list[str]:
-    """The parts of torch whose files run in a pass in training mode."""
-    layer, seen = module.BatchNorm1d(3), set[str]()
-    root = torch.__file__.removesuffix("__init__.py")
-    sys.setprofile(lambda frame, *_: seen.add(frame.f_code.co_filename))
+    """The folders of torch whose files run in a pass in training mode."""
+    layer = module.BatchNorm1d(3)
+    seen: set[str] = set()
+
+    def note(frame: FrameType, _event: str, _value: Any) -> None:
+        seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
     try:
         layer(x)
     finally:
         sys.setprofile(None)
-    return sorted({file.removeprefix(root).partition("/")[0] for file in seen if root in file})
+    root = torch.__file__.removesuffix("__init__.py")
+    inner = [file.removeprefix(root) for file in seen if file.startswith(root)]
+    return sorted({file.partition("/")[0] for file in inner})

@@ -1,173 +1,274 @@
-"""Models that are looked into, and what passes in and after a block that captures give, raw."""
+"""Models that are looked into, and what passes in a block and after it give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-ERRORS = {kind: error("it broke") for kind, error in
-          (("an exception", LookupError), ("a KeyboardInterrupt", KeyboardInterrupt))}  # fmt: skip
-# Lists of this module, so that a deep copy of a model and its hooks write into the same ones.
-calls, log = list[Tensor](), list[nn.Module]()
+State = dict[str, Tensor]
+# What a Parts was called on; a list of this module, so that a deep copy of a model writes into it, too.
+inputs: list[Tensor] = []
 
 
-class Leaf(nn.Module):
-    """A layer of one's own, without children: a function of x times a weight."""
+class Gain(nn.Module):
+    """A layer of one's own, without children."""
 
-    def __init__(self, function: Callable[..., Any], size: int = 1) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.function, self.weight = function, nn.Parameter(torch.ones(size))
+        self.weight = nn.Parameter(torch.ones(4))
 
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x * self.weight)
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sin(x * self.weight)
 
 
-class Network(nn.Module):
-    """(n, 3) to (n, 2); gain runs `times` times, with a skip connection; the loss does not use side."""
+class Pair(nn.Module):
+    """Returns a tuple."""
 
-    def __init__(self, state: Any, in_place: Any = False, times: int = 1, frozen: Any = ()) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=in_place))
-        self.gain, self.times = Leaf(torch.sin, 4), times
-        self.side, self.head = nn.Linear(4, 5), nn.Linear(4, 2)
-        self.double().load_state_dict(state)
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(name not in frozen).grad = torch.ones_like(parameter)
-        add_hooks(self)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
 
-    def forward(self, x: Tensor) -> Any:
-        x = self.body(x)
-        for _ in range(self.times):
-            x = x + self.gain(x)
-        self.side(x)
-        return self.head(x)
+
+class Total(nn.Module):
+    """Returns a tensor without dimensions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum()
 
 
 class Parts(nn.Module):
     """Leaves of all kinds, called in another order than registered, some twice or never."""
 
-    def __init__(self, kind: str = "") -> None:
+    def __init__(self, error: str = "") -> None:
         super().__init__()
-        self.head, self.unused = nn.Linear(4, 2), nn.Linear(2, 2)
+        self.head = nn.Linear(4, 2)
+        self.unused = nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
-        self.rows, self.pair = Leaf(lambda x: x[:1]), Leaf(lambda x: (x, x))
+        self.gain = Gain()
+        self.pair = Pair()
         self.block = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
-        self.total, self.last, self.stem = Leaf(torch.sum), nn.Identity(), nn.Linear(3, 5)
-        self.kind = kind
-        # Its own hook gives it each row twice.
-        self.register_forward_pre_hook(lambda _, given: (torch.cat([given[0], given[0]]),))
-        add_hooks(self)
+        self.total = Total()
+        self.stem = nn.Linear(3, 5)
+        self.error = error
+        self.register_forward_pre_hook(repeat_rows)
+        self.stem.register_forward_hook(look)
 
-    def forward(self, x: Tensor) -> Any:
-        calls.append(x.detach().clone())
-        x = self.block(self.block(self.body(self.stem(x)))) * 2
+    def forward(self, x: Tensor) -> Tensor:
+        inputs.append(x.detach().clone())
+        x = self.body(self.stem(x))
+        x = self.gain(self.block(self.block(x)))
         self.pair(x)
-        self.total(self.rows(x))
-        x = self.last(self.head(x))
-        if self.kind:
-            raise ERRORS[self.kind]
+        self.total(x)
+        x = self.head(x)
+        if self.error:
+            raise getattr(builtins, self.error)("the model broke")
         return x
 
 
-def model(module: Any, kind: str, *options: Any, **others: Any) -> Any:
-    kinds: dict[str, Any] = {"network": Network, "parts": Parts, "layer": nn.Linear}
-    return kinds[kind](*options, **others)
+def repeat_rows(_model: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+    """A hook of the model's own, which model.forward skips."""
+    return (torch.cat([given[0], given[0]]),)
 
 
-def add_hooks(model: nn.Module) -> list[Any]:
-    """Hooks of somebody; a full backward hook forbids a change of the output in place."""
-    ways = ["register_forward_hook", "register_full_backward_hook"]
-    del ways[1 if any(getattr(part, "inplace", False) for part in model.modules()) else 2 :]
-    own = [getattr(part, way) for way in ways for part in model.modules()]
-    return [register(lambda part, *_: log.append(part)) for register in own]
+def look(_layer: nn.Module, _given: tuple[Tensor], _output: Tensor) -> None:
+    """A hook of somebody else."""
 
 
-def hooks(model: nn.Module) -> dict[str, list[int]]:
-    """The ids of the hooks of all modules and parameters of a model, and of PyTorch's global ones."""
-    owners = {f"the model's {name or 'own'}": vars(part) for name, part in model.named_modules()}
-    for name, parameter in model.named_parameters():
-        owners[f"the parameter {name}'s"] = {"_backward_hooks": parameter._backward_hooks}
-    return {
-        f"{owner} {key}": [id(hook) for hook in table.values()]
-        for owner, tables in {**owners, "PyTorch's": vars(nn.modules.module)}.items()
-        for key, table in tables.items()
-        if key.endswith("_hooks") and isinstance(table, dict) and table
-    }
+class Network(nn.Module):
+    """(n, 3) to (n, 2); gain runs `times` times, with a skip connection; the result needs no side."""
+
+    def __init__(self, in_place: bool, times: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=in_place))
+        self.gain = Gain()
+        self.side = nn.Linear(4, 5)
+        self.head = nn.Linear(4, 2)
+        self.times = times
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.body(x)
+        for _ in range(self.times):
+            x = x + self.gain(x)
+        self.side(x)
+        output: Tensor = self.head(x)
+        return output
 
 
-def facts(seen: Any) -> dict[str, Any]:
-    """What a block's dict holds now (None: it is no dict), and the values that are in a graph."""
-    if not isinstance(seen, dict):
-        return {"values": None}
-    values = {str(n): v.detach().clone() if isinstance(v, Tensor) else v for n, v in seen.items()}
-    graph = [str(name) for name, value in seen.items() if getattr(value, "requires_grad", False)]
-    return {"values": values, "graph": graph}
+def parts(module: Any, error: str = "") -> Parts:
+    """A Parts that ends with this error."""
+    return Parts(error)
 
 
-def run(model: nn.Module, x: Tensor, how: str = "", weight: Any = 0.0) -> dict[str, Any]:
-    """A forward and a backward pass, with the weight of each output; how many hooks of others ran."""
-    log.clear()
-    model.zero_grad()
-    with torch.set_grad_enabled(how != "no_grad"):
-        output = model(x)
-    attached, value, total = output.requires_grad, output.detach().clone(), (output * weight).sum()
-    if attached and how:
-        if how == "twice":  # two backward passes through one graph
-            (total + output.sum()).backward(retain_graph=True)
-        total.backward()
-    if how == "changed":
-        output.detach().zero_()
-    named = {name: parameter.grad for name, parameter in model.named_parameters()}
-    own = {name: grad.detach() for name, grad in named.items() if grad is not None}
-    return {"output": value, "gradients": own, "attached": attached, "ran": len(log)}
+def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:
+    return nn.Linear(in_features, out_features)
 
 
-def block(
-    module: Any, name: str, model: Any, names: Any, steps: Any, nested: bool = False
-) -> dict[str, Any]:
-    """Passes in a block (of the first one, in a `nested` one), and the last one again after it."""
-    before, inside, inner, capture = hooks(model), list[Any](), None, getattr(module, name)
-    manager = capture(model, names)
-    made = hooks(model)
-    with manager as seen:
-        own, first, around = add_hooks(model), facts(seen), hooks(model)
-        first["kept"] = all(getattr(p.grad, "min", int)() == 1 for p in model.parameters())
-        for step in steps:
-            with nullcontext(inner) if inside or not nested else capture(model, names) as inner:
-                passed = run(model, *step)
-            passed |= {"seen": facts(seen), "inner": facts(inner)}
-            inside.append({**passed, "hooks": [around, hooks(model)]})
-    last, (x, *others) = facts(seen), steps[-1]
-    outside = {**run(model, x + 1, *others), "seen": facts(seen)}
-    for handle in own:
-        handle.remove()
-    report = {"first": first, "inside": inside, "last": last, "outside": outside, "made": made}
-    return {**report, "hooks": [before, hooks(model)]}
+def network(
+    module: Any, state: State, *, in_place: bool = False, times: int = 1, frozen: Sequence[str] = ()
+) -> Network:
+    """A Network with this state, whose parameters have gradients, and some of them are frozen."""
+    made = Network(in_place, times).double()
+    made.load_state_dict(state)
+    for name, parameter in made.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+        parameter.grad = torch.ones_like(parameter)
+    return made
 
 
-def left(module: Any, name: str, model: Any, names: Any, x: Tensor, kind: str = "") -> Any:
-    """What a call or a block gives or raises (of its own, a ValueError), and the hooks around it."""
-    before, modes = hooks(model), [part.training for part in model.modules()]
-    raised, text, value = False, None, None
-    calls.clear()
+# --- trace_shapes --------------------------------------------------------------------------------
+
+
+def trace(module: Any, model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """What trace_shapes returns, and what it called the model on."""
+    inputs.clear()
+    shapes = module.trace_shapes(model, x)
+    return {"shapes": shapes, "inputs": [*inputs]}
+
+
+def out_of_trace(module: Any, model: nn.Module, x: Tensor) -> str:
+    """The name of the exception that comes out of trace_shapes."""
     try:
-        if name == "trace_shapes":
-            value = module.trace_shapes(model, x)
-        else:
-            with getattr(module, name)(model, names):
-                if kind:
-                    model(x).sum().backward()
-                    raise ERRORS[kind]
-    except BaseException as error:
-        raised, text = error is ERRORS.get(kind), str(error)[:300]
-        if not raised and (kind or name == "trace_shapes" or not isinstance(error, ValueError)):
-            raise
-    if isinstance(value, list):  # a named tuple is a tuple
-        value = [(*pair,) if isinstance(pair, tuple) else pair for pair in value]
-    report = {"value": value, "calls": [*calls], "raised": raised, "text": text}
-    report["modes"] = modes == [part.training for part in model.modules()]
-    return {**report, "hooks": [before, hooks(model)]}
+        module.trace_shapes(model, x)
+    except (LookupError, KeyboardInterrupt) as raised:
+        return type(raised).__name__
+    return ""
+
+
+# --- blocks: `name` is that of the function that captures ----------------------------------------
+
+
+def passes(model: nn.Module, x: Tensor, weight: Tensor) -> dict[str, Any]:
+    """A forward pass, and a backward pass from the weighted sum of its output."""
+    model.zero_grad()
+    output = model(x)
+    (output * weight).sum().backward()
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    return {"output": output.detach(), "gradients": gradients}
+
+
+def two_passes(
+    module: Any, model: nn.Module, names: Sequence[str], x: Tensor, later: Tensor
+) -> dict[str, Any]:
+    """The activations after a pass under torch.no_grad(), and after another one."""
+    with module.capture_activations(model, names) as activations:
+        with torch.no_grad():
+            model(x)
+        first = dict(activations)
+        model(later)
+        return {"first": first, "second": dict(activations)}
+
+
+def attached(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> dict[str, Any]:
+    """The activations of a pass, and the names of those that are in a graph."""
+    with module.capture_activations(model, names) as activations:
+        model(x)
+    graph = [name for name, value in activations.items() if value.requires_grad]
+    return {"values": activations, "graph": graph}
+
+
+def changed_output(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> Any:
+    """The activations of a pass whose output is set to zero afterwards."""
+    with module.capture_activations(model, names) as activations:
+        model(x).detach().zero_()
+    return activations
+
+
+def captured(
+    module: Any, name: str, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor
+) -> Any:
+    """What a block holds after a pass."""
+    with getattr(module, name)(model, names) as values:
+        passes(model, x, weight)
+        return dict(values)
+
+
+def two_backward_passes(
+    module: Any, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor, later: Tensor
+) -> Any:
+    """The gradients after two backward passes through one graph."""
+    with module.capture_gradients(model, names) as gradients:
+        output = model(x)
+        (output * weight).sum().backward(retain_graph=True)
+        (output * later).sum().backward()
+    return gradients
+
+
+def under_no_grad(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> Any:
+    """The gradients after a pass without any."""
+    with module.capture_gradients(model, names) as gradients, torch.no_grad():
+        model(x)
+    return gradients
+
+
+def beside_other_hooks(
+    module: Any,
+    name: str,
+    model: Any,
+    names: Sequence[str],
+    x: Tensor,
+    weight: Tensor,
+    factors: Sequence[float],
+) -> dict[str, Any]:
+    """Passes in a block and after it, with hooks that multiply: one from before, one from inside."""
+    before, inside = factors
+    model.head.register_forward_hook(lambda _head, _given, output: output * before)
+    with getattr(module, name)(model, names):
+        model.head.register_forward_hook(lambda _head, _given, output: output * inside)
+        seen = passes(model, x, weight)
+    return {"inside": seen, "after": passes(model, x, weight)}
+
+
+def nested(
+    module: Any,
+    name: str,
+    model: nn.Module,
+    names: Sequence[str],
+    first: tuple[Tensor, Tensor],
+    second: tuple[Tensor, Tensor],
+) -> dict[str, Any]:
+    """What two nested blocks hold after a pass in both and one in the outer one alone."""
+    with getattr(module, name)(model, names) as outer:
+        with getattr(module, name)(model, names) as inner:
+            passes(model, *first)
+        passes(model, *second)
+    return {"outer": outer, "inner": inner}
+
+
+def later_block(
+    module: Any,
+    name: str,
+    model: nn.Module,
+    names: Sequence[str],
+    first: tuple[Tensor, Tensor],
+    second: tuple[Tensor, Tensor],
+) -> Any:
+    """What a block holds after a pass in it and one in another block."""
+    with getattr(module, name)(model, names) as values:
+        passes(model, *first)
+    with getattr(module, name)(model, names):
+        passes(model, *second)
+    return values
+
+
+def call(module: Any, name: str, model: nn.Module, names: Sequence[str]) -> None:
+    """Call the function, and begin no block."""
+    getattr(module, name)(model, names)
+
+
+def begin(module: Any, name: str, model: nn.Module, names: Sequence[str]) -> None:
+    """Begin a block, and end it."""
+    with getattr(module, name)(model, names):
+        pass
+
+
+def out_of_block(module: Any, name: str, model: nn.Module, names: Sequence[str], error: str) -> str:
+    """The name of the exception that comes out of a block in which this error is raised."""
+    try:
+        with getattr(module, name)(model, names):
+            raise getattr(builtins, error)("the block broke")
+    except (LookupError, KeyboardInterrupt) as raised:
+        return type(raised).__name__
+    return ""

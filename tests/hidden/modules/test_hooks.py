@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,14 +11,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from grader.judge.checks import assert_close, assert_equal, entry, laws
+from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
 State = dict[str, Tensor]
 ACTIVATIONS, GRADIENTS = "capture_activations", "capture_gradients"
-NAMES = ["", "body", "body.0", "body.1", "gain", "side", "head"]
-ONE_NAME = "under one name: a hook made in a loop sees the value that the name has after the loop."
+# Modules of the probe's Network: "body.0" and "body.1" are not asked for, and "side" gets no gradient.
+NAMES = ["", "body", "gain", "side", "head"]
+SHAPES = {
+    "body.0.weight": (4, 3),
+    "body.0.bias": (4,),
+    "gain.weight": (4,),
+    "side.weight": (5, 4),
+    "side.bias": (5,),
+    "head.weight": (2, 4),
+    "head.bias": (2,),
+}
+ERRORS = ["LookupError", "KeyboardInterrupt"]
 randn = functools.partial(torch.randn, dtype=torch.float64)
+
+
+# --- trace_shapes --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(12)
@@ -27,32 +39,26 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 @pytest.mark.hint("A forward hook on each module without children; then model(x).")
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
-    for lead in ((random.randint(2, 99),), (random.randint(1, 9), random.randint(2, 99)), (0,)):
-        right, value = traced(lead), entry(trace(student, torch.randn(*lead, 3)), "value")
-        pairs = value if isinstance(value, list) else []
-        names = [entry(pair, 0, kind=str, default="?") for pair in pairs]
-        containers, calls = {"", "body", "block", "block.0"}, [name for name, _ in right]
-        known = {
-            "Containers are listed, too: leave out modules with children.": containers & {*names},
-            "pair returns a tuple of two tensors: leave out outputs that are not a tensor.": "pair"
-            in names,
-            f"All shapes are {ONE_NAME}": len(names) == len(calls) and len({*names}) == 1,
-            "A leaf that is called twice is listed once.": names.count("block.0.0") == 1,
-            "Shapes with a 0 in them are missing.": not lead[0] and names == ["total"],
-            "Modules inside of other modules are missing.": "body.0" not in names,
-            "The empty nn.Sequential body.1 is a leaf, too.": "body.1" not in names,
-            "Layers of the user's own class are leaves, too: rows is missing.": "rows" not in names,
-            "A shape () is missing.": "total" not in names,
-            "The list is not in the order of the calls.": names != calls
-            and sorted(names) == sorted(calls),
-        }
-        for told, mistaken in known.items():
-            assert not (mistaken and pairs), told
-        what = f"the result for x of shape {(*lead, 3)}"
-        assert_equal(value, right, what=what)
-    value = entry(trace(student, torch.randn(5, 3), "layer", 3, 4), "value")
-    told = 'nn.Linear(3, 4) has no children: it is a leaf itself, "", and is missing.'
-    assert_equal(value, [("", (5, 4))], what="the result")
+    rows, steps = random.randint(2, 99), random.randint(2, 99)
+    report = student.run("trace", student.made("parts"), torch.randn(rows, steps, 3))
+    # A hook of the model's own repeats the rows.
+    lead = (2 * rows, steps)
+    right = [
+        ("stem", (*lead, 5)),
+        ("body.0", (*lead, 5)),
+        ("body.1", (*lead, 5)),
+        ("body.2", (*lead, 4)),
+        ("block.0.0", (*lead, 4)),
+        ("block.0.0", (*lead, 4)),
+        ("gain", (*lead, 4)),
+        ("total", ()),
+        ("head", (*lead, 2)),
+    ]
+    calls = pairs(report)
+    assert_equal(names_of(calls), names_of(right), what="the text of all names in the list")
+    assert_equal(calls, right, what="the result")
+    report = student.run("trace", student.made("layer", steps, rows), torch.randn(5, steps))
+    assert_equal(pairs(report), [("", (5, rows))], what="the result for a single nn.Linear")
 
 
 @pytest.mark.points(3)
@@ -60,18 +66,14 @@ def test_trace(student: Student) -> None:
 @pytest.mark.place("trace_shapes")
 @pytest.mark.hint("Call model(x), once: model.forward(x) skips the model's own hooks.")
 def test_trace_calls_the_model_once(student: Student) -> None:
-    """The model is called on x once, with its own hooks; shapes are tuples."""
+    """The model is called on x once, with its own hooks."""
     x = torch.randn(2, 3)
-    report = trace(student, x)
-    calls, value = entry(report, "calls", kind=list), entry(report, "value", kind=list)
-    assert len(calls) == 1, f"The model is called {len(calls)} times: call it once."
+    inputs = entry(student.run("trace", student.made("parts"), x), "inputs", kind=list)
     assert_close(
-        calls[0],
-        torch.cat([x, x]),
-        what="the x that the model gets (its own hook repeats the rows)",
+        inputs,
+        [torch.cat([x, x])],
+        what="the list of what the model was called on (its own hook repeats the rows)",
     )
-    told = "A shape is not a tuple: take tuple(output.shape), or output.shape itself."
-    assert all(isinstance(entry(pair, 1), tuple) for pair in value), told
 
 
 @pytest.mark.points(6)
@@ -82,9 +84,17 @@ def test_trace_calls_the_model_once(student: Student) -> None:
 def test_trace_leaves_no_hook(student: Student) -> None:
     """It removes its hooks, also when the model raises, and leaves other hooks there."""
     x = torch.randn(2, 3)
-    report = trace(student, x)
-    check_hooks(report, "after trace_shapes")
-    check_raising(student, "trace_shapes", x)
+    laws.check_changes_nothing(student, "trace_shapes", student.made("parts"), x, only=("hooks",))
+    for error in ERRORS:
+        model = student.made("parts", error)
+        came_out = laws.check_changes_nothing(
+            student,
+            student.probe("out_of_trace"),
+            model,
+            x,
+            call=f"trace_shapes of a model that ends with a {error}",
+        )
+        assert_equal(came_out, error, what="the exception that came out of trace_shapes")
 
 
 @pytest.mark.points(2)
@@ -94,7 +104,10 @@ def test_trace_leaves_no_hook(student: Student) -> None:
 def test_trace_changes_nothing(student: Student) -> None:
     """Values, gradients, modes and random states are as they were."""
     for x in laws.kinds_of(torch.randn(2, 3)):
-        laws.check_changes_nothing(student, "trace_shapes", student.made("model", "parts"), x)
+        laws.check_changes_nothing(student, "trace_shapes", student.made("parts"), x)
+
+
+# --- capture_activations -------------------------------------------------------------------------
 
 
 @pytest.mark.points(9)
@@ -102,9 +115,11 @@ def test_trace_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("activations[name] = output.detach().clone() in a hook of its own for each name.")
 def test_activations(student: Student) -> None:
     """Each pass in the block puts the outputs of the named modules into the dict."""
-    check_passes(
-        student, ACTIVATIONS, ("", "no_grad"),
-    )  # fmt: skip
+    state, x, later = new_state(), randn(5, 3), randn(2, 3)
+    report = student.run("two_passes", student.made("network", state), NAMES, x, later)
+    for key, given in [("first", x), ("second", later)]:
+        right = of_names(outputs(state, given))
+        assert_close(entry(report, key), right, what=f"the dict after the {key} pass")
 
 
 @pytest.mark.points(4)
@@ -113,7 +128,11 @@ def test_activations(student: Student) -> None:
 @pytest.mark.hint("output.detach(): without it each value holds the graph of its whole pass.")
 def test_activations_are_detached(student: Student) -> None:
     """The values have no graph."""
-    check_detached(in_block(block(student, ACTIVATIONS, new_state(), NAMES, [[randn(5, 3)]]))[0])
+    state, x = new_state(), randn(5, 3)
+    report = student.run("attached", student.made("network", state), NAMES, x)
+    assert_close(entry(report, "values"), of_names(outputs(state, x)), what="the dict")
+    graph = entry(report, "graph", kind=list)
+    assert_equal(graph, [], what="the list of the names whose values are in a graph")
 
 
 @pytest.mark.points(5)
@@ -122,16 +141,17 @@ def test_activations_are_detached(student: Student) -> None:
 @pytest.mark.hint("detach() shares the memory of the output: clone() does not.")
 def test_activations_are_copies(student: Student) -> None:
     """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
-    state, x = new_state(), randn(5, 3)
-    right, made = network(state, x, times=3), {"in_place": True, "times": 3}
-    report = block(student, ACTIVATIONS, state, NAMES, [[x, "changed"]], made)
-    check_seen(entry(report, "last"), right, NAMES)
+    state, x, times = new_state(), randn(5, 3), random.randint(2, 4)
+    model = student.made("network", state, in_place=True, times=times)
+    right = outputs(state, x, times)
+    activations = student.run("changed_output", model, list(right), x)
+    assert_close(activations, right, what="the dict")
 
 
 @pytest.mark.points(3)
 @pytest.mark.requires("test_activations")
 @pytest.mark.place("capture_activations")
-@pytest.mark.hint("Return nothing from a hook: what it returns replaces the output.")
+@pytest.mark.hint("Return nothing from a hook, and remove no hook but your own.")
 def test_activations_leave_the_model(student: Student) -> None:
     """The model's outputs and gradients and other hooks are what they are without a block."""
     check_model(student, ACTIVATIONS)
@@ -142,7 +162,7 @@ def test_activations_leave_the_model(student: Student) -> None:
 @pytest.mark.hint("try: yield activations finally: handle.remove() for each handle")
 def test_activation_hooks(student: Student) -> None:
     """Hooks exist only inside the block, also when it raises; later passes leave the dict alone."""
-    check_block(student, ACTIVATIONS)
+    check_hooks(student, ACTIVATIONS)
 
 
 @pytest.mark.points(3)
@@ -154,13 +174,18 @@ def test_activation_names(student: Student) -> None:
     check_names(student, ACTIVATIONS)
 
 
+# --- capture_gradients ---------------------------------------------------------------------------
+
+
 @pytest.mark.points(11)
 @pytest.mark.place("capture_gradients")
 @pytest.mark.hint("register_full_backward_hook: grad_output[0] is the gradient of the output.")
 def test_gradients(student: Student) -> None:
     """Each backward pass puts the gradients of the named modules' outputs into the dict."""
-    hows = ("backward", "backward")
-    check_passes(student, GRADIENTS, hows)
+    state, (x, weight) = new_state(), new_pass()
+    model = student.made("network", state)
+    values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
+    assert_close(values, of_names(output_gradients(state, x, weight)), what="the dict")
 
 
 @pytest.mark.points(4)
@@ -169,9 +194,10 @@ def test_gradients(student: Student) -> None:
 @pytest.mark.hint("A hook sees the gradient of its own pass; .grad is a sum over passes.")
 def test_gradients_of_the_latest_pass(student: Student) -> None:
     """Of two backward passes through one graph the latest one counts."""
-    state, x, weight = new_state(), randn(5, 3), randn(5, 2)
-    (seen,) = in_block(block(student, GRADIENTS, state, NAMES, [[x, "twice", weight]]))
-    check_seen(seen, gradients(state, x, weight), NAMES)
+    state, (x, weight), later = new_state(), new_pass(), randn(5, 2)
+    model = student.made("network", state)
+    values = student.run("two_backward_passes", model, NAMES, x, weight, later)
+    assert_close(values, of_names(output_gradients(state, x, later)), what="the dict")
 
 
 @pytest.mark.points(3)
@@ -180,19 +206,20 @@ def test_gradients_of_the_latest_pass(student: Student) -> None:
 @pytest.mark.hint("An output that does not require grad gets no entry, and is not an error.")
 def test_no_gradient(student: Student) -> None:
     """A module that no gradient reaches has no entry; parameters may be frozen."""
-    state, x, weight = new_state(), randn(5, 3), randn(5, 2)
-    steps, frozen = [[x, "no_grad"], [x, "backward", weight]], ["body.0.weight", "body.0.bias"]
-    report = block(student, GRADIENTS, state, NAMES, steps, {"frozen": frozen})
-    first, second = in_block(report, 2)
-    assert_equal(entry(first, "values"), {}, what="the dict after a pass under torch.no_grad()")
-    right = gradients(state, x, weight)
-    check_seen(second, {name: right[name] for name in ("gain", "head", "")}, NAMES)
+    state, (x, weight) = new_state(), new_pass()
+    values = student.run("under_no_grad", student.made("network", state), NAMES, x)
+    assert_equal(values, {}, what="the dict after a pass under torch.no_grad()")
+    model = student.made("network", state, frozen=["body.0.weight", "body.0.bias"])
+    values = student.run("captured", GRADIENTS, model, NAMES, x, weight)
+    right = of_names(output_gradients(state, x, weight))
+    del right["body"]
+    assert_close(values, right, what="the dict for a model whose body is frozen")
 
 
 @pytest.mark.points(3)
 @pytest.mark.requires("test_gradients")
 @pytest.mark.place("capture_gradients")
-@pytest.mark.hint("Return nothing from a hook: what it returns replaces a gradient.")
+@pytest.mark.hint("Return nothing from a hook, and remove no hook but your own.")
 def test_gradients_leave_the_model(student: Student) -> None:
     """The model's outputs and gradients and other hooks are what they are without a block."""
     check_model(student, GRADIENTS)
@@ -203,7 +230,7 @@ def test_gradients_leave_the_model(student: Student) -> None:
 @pytest.mark.hint("try: yield gradients finally: handle.remove() for each handle")
 def test_gradient_hooks(student: Student) -> None:
     """Hooks exist only inside the block, also when it raises; later passes leave the dict alone."""
-    check_block(student, GRADIENTS)
+    check_hooks(student, GRADIENTS)
 
 
 @pytest.mark.points(3)
@@ -215,133 +242,103 @@ def test_gradient_names(student: Student) -> None:
     check_names(student, GRADIENTS)
 
 
-def trace(student: Student, x: Tensor, *model: Any) -> Any:
-    return student.run("left", "trace_shapes", student.made("model", *model or ["parts"]), [], x)
-
-
-def block(
-    student: Student, name: str, state: State, names: Any, steps: Any, made: Any = None, **how: bool
-) -> Any:
-    model = student.made("model", "network", state, **made or {})
-    report = student.run("block", name, model, names, steps, **how)
-    told = "The block does not get a dict: yield the dict."
-    first = entry(report, "first", "values", kind=dict, told=told)
-    assert first == {}, "The dict is not empty when the block begins: each block needs a new one."
-    assert entry(report, "first", "kept") is True, (
-        "Entering the block changes .grad: leave it as it is."
-    )
-    return report
-
-
-def in_block(report: Any, count: int = 1) -> list[Any]:
-    return [entry(step, "seen") for step in entry(report, "inside", kind=list, count=count)]
-
-
-def check_seen(seen: Any, values: State, names: list[str]) -> None:
-    """A block's dict holds those of the values that are asked for; so do the mistaken ones."""
-    own, right = entry(seen, "values", kind=dict), {n: values[n] for n in names if n in values}
-    one_name = [*own] == names[-1:] and len(right) > 1
-    assert not one_name, f"All values are {ONE_NAME}"
-    assert_close(own, right, what="the dict")
-
-
-def check_passes(student: Student, name: str, hows: Sequence[str]) -> None:
-    """Two passes in a block, of 5 rows and of 2; `wrong` names mistakes by all outputs of a pass."""
-    for names in (["gain"], ["head", "body"], NAMES):
-        state = new_state()
-        steps = [(randn(n, 3), how, randn(n, 2)) for n, how in zip((5, 2), hows, strict=True)]
-        report = block(student, name, state, names, steps)
-        for seen, step in zip(in_block(report, 2), steps, strict=True):
-            check_seen(seen, right_of(name, state, *step), names)
-
-
-def check_detached(seen: Any) -> None:
-    names = ", ".join(str(name)[:40] for name in entry(seen, "graph", kind=list))
-    assert not names, f"The graph stays in memory with the values of {names}: detach them."
+# --- what both blocks promise --------------------------------------------------------------------
 
 
 def check_model(student: Student, name: str) -> None:
-    state, weight, x = new_state(), randn(5, 2), randn(5, 3)
-    report = block(student, name, state, NAMES, [[x, "backward", weight]])
-    (inside,), after = entry(report, "inside", kind=list, count=1), entry(report, "outside")
-    for result, where, given in ((inside, "inside", x), (after, "after", x + 1)):
-        right, what = network(state, given)[""], f"the model's output {where} the block"
-        assert_close(entry(result, "output"), right, what=what)
-        told = f"The graph is cut off {where} the block: a hook has to return nothing."
-        assert entry(result, "attached") is True, told
-        own = gradients(state, given, weight, parameters=True)
-        what = f"the dict of the parameters' gradients {where} the block"
-        assert_close(entry(result, "gradients"), own, what=what)
-        told = f"Other hooks do not run {where} the block: remove only your own."
-        # Those of seven modules before, and those that came in the block; side has no gradient.
-        assert entry(result, "ran", kind=int) == 26, told
+    """Neither the model nor other hooks notice a block; two nested ones work beside each other."""
+    state, (x, weight) = new_state(), new_pass()
+    factors = torch.rand(2).tolist()
+    # Both hooks stand on the head, so that they multiply the model's output.
+    factor = factors[0] * factors[1]
+    model = student.made("network", state)
+    report = student.run("beside_other_hooks", name, model, NAMES, x, weight, factors)
+    output = factor * outputs(state, x)[""]
+    gradients = parameter_gradients(state, x, factor * weight)
+    for when in ("inside", "after"):
+        seen = entry(report, when)
+        assert_close(entry(seen, "output"), output, what=f"the model's output {when} a block")
+        what = f"the dict of the parameters' gradients {when} a block"
+        assert_close(entry(seen, "gradients"), gradients, what=what)
+    first, second = new_pass(), new_pass()
+    report = student.run("nested", name, student.made("network", state), NAMES, first, second)
+    for key, given in [("inner", first), ("outer", second)]:
+        right = right_values(name, state, *given)
+        assert_close(entry(report, key), right, what=f"the dict of the {key} of two nested blocks")
 
 
-def check_block(student: Student, name: str) -> None:
-    state, step = new_state(), list[Any]([randn(5, 3), "backward", randn(5, 2)])
-    report = block(student, name, state, NAMES, [step])
-    told = f"{name}(...) registers hooks when it is called: do it when the block begins."
-    assert str(entry(report, "made")) == str(entry(report, "hooks", 0)), told
-    check_hooks(report, "after the block")
-    right = entry(in_block(report)[0], "values", kind=dict)
-    for path, when in ((["last"], "the block"), (["outside", "seen"], "a later pass")):
-        assert_close(entry(report, *path, "values"), right, what=f"the dict after {when}")
-    check_raising(student, name, step[0])
-    names, steps = ["gain", "head"], [step, [randn(4, 3), "backward", randn(4, 2)]]
-    report = block(student, name, state, names, steps, nested=True)
-    check_hooks(report, "after two nested blocks")
-    for step, result in zip(steps, entry(report, "inside", kind=list, count=2), strict=True):
-        check_hooks(result, "after the inner one of two nested blocks")
-        for key, given in (("seen", step), ("inner", steps[0])):
-            check_seen(entry(result, key), right_of(name, state, *given), names)
-
-
-def check_raising(student: Student, name: str, x: Tensor) -> None:
-    for kind in ("an exception", "a KeyboardInterrupt"):
-        made = ["parts", kind] if name == "trace_shapes" else ["network", new_state()]
-        model = student.made("model", *made)
-        report = student.run("left", name, model, ["gain", "head"], x, kind)
-        check_hooks(report, f"after {kind}")
-        told = f"An exception disappears in {name}: let it pass through."
-        assert entry(report, "raised") is True, told
-        told = (
-            f"After {kind} the model is in another mode than before: restore the mode in a finally."
+def check_hooks(student: Student, name: str) -> None:
+    """No hook is there before the block begins and after it has ended, in whatever way."""
+    state = new_state()
+    for probe, what in [("call", f"{name}(...) without a block"), ("begin", f"a block of {name}")]:
+        model = student.made("network", state)
+        laws.check_changes_nothing(student, student.probe(probe), name, model, NAMES, call=what)
+    for error in ERRORS:
+        came_out = laws.check_changes_nothing(
+            student,
+            student.probe("out_of_block"),
+            name,
+            student.made("network", state),
+            NAMES,
+            error,
+            call=f"a block of {name} that ends with a {error}",
         )
-        assert entry(report, "modes") is True, told
+        assert_equal(came_out, error, what="the exception that came out of the block")
+    first, second = new_pass(), new_pass()
+    values = student.run("later_block", name, student.made("network", state), NAMES, first, second)
+    right = right_values(name, state, *first)
+    assert_close(values, right, what="the dict after a pass in a later block")
 
 
 def check_names(student: Student, name: str) -> None:
-    state, x = new_state(), randn(5, 3)
-    model = student.made("model", "network", state)
-    for names in ("gain nope", "head body.2", "body body.0.weight", "training", "body forward"):
-        wrong = names.split()[-1]
-        report = student.run("left", name, model, names.split(), x)
-        text, call = entry(report, "text"), f"The block of {name}(model, {names.split()})"
-        told = f"{call} begins although the model has no such module: raise a ValueError."
-        assert text is not None, told
-        assert wrong in str(text), f"The message {str(text)[:80]!r} does not contain {wrong}."
-        check_hooks(report, f"after the ValueError about {wrong}")
+    """A name that no module has is refused, also that of a parameter, and no hook is left."""
+    state = new_state()
+    for wrong in ("nope", "body.2", "body.0.weight"):
+        model, names = student.made("network", state), ["gain", wrong]
+        seen = laws.observe(student, student.probe("begin"), name, model, names)
+        with must_raise(ValueError, mentions=wrong, call=f"{name}(model, {names})"):
+            seen.checked()
+        changed = [change.part for change in seen.changes()]
+        assert "hooks" not in changed, (
+            "A hook is left after the ValueError: look all names up before you register one."
+        )
 
 
-def check_hooks(report: Any, when: str) -> None:
-    """The hooks are those that were there before."""
-    before, after = entry(report, "hooks", kind=list, count=2)
-    for table in {**entry(before, kind=dict), **entry(after, kind=dict)}:
-        lists = (entry(tables, table, kind=list, default=[]) for tables in (before, after))
-        old, new = ([*map(str, ids)] for ids in lists)
-        told = f"A hook is left in {table[:80]} {when}: remove every hook, in a finally."
-        assert len(new) <= len(old), told
-        told = f"Other hooks are gone from {table[:80]} {when}: remove only your own."
-        assert old == new, told
+# --- locally -------------------------------------------------------------------------------------
+
+
+def pairs(report: Any) -> list[Any]:
+    """The result of trace_shapes, with plain tuples in the place of named ones."""
+    shapes = entry(report, "shapes", kind=list, told="The result is not a list.")
+    told = "The list does not hold pairs of a name and a shape."
+    return [entry(pair, kind=tuple, count=2, told=told) for pair in shapes]
+
+
+def names_of(calls: list[Any]) -> str:
+    return ", ".join(str(name) for name, _ in calls)
 
 
 def new_state() -> State:
-    shapes = {"body.0.weight": (4, 3), "body.0.bias": (4,), "gain.weight": (4,)}
-    shapes |= {"side.weight": (5, 4), "side.bias": (5,), "head.weight": (2, 4), "head.bias": (2,)}
-    return {name: randn(shape) for name, shape in shapes.items()}
+    return {name: randn(shape) for name, shape in SHAPES.items()}
 
 
-def network(state: State, x: Tensor, times: int = 1) -> State:
+def new_pass() -> tuple[Tensor, Tensor]:
+    """An x, and the weights with which the output is summed."""
+    return randn(5, 3), randn(5, 2)
+
+
+def of_names(values: State) -> State:
+    return {name: values[name] for name in NAMES if name in values}
+
+
+def right_values(name: str, state: State, x: Tensor, weight: Tensor) -> State:
+    """What a block of this function holds after a pass."""
+    if name == ACTIVATIONS:
+        return of_names(outputs(state, x))
+    return of_names(output_gradients(state, x, weight))
+
+
+def outputs(state: State, x: Tensor, times: int = 1) -> State:
     """The outputs of all modules of the probe's Network."""
     values = {"body.0": F.linear(x, state["body.0.weight"], state["body.0.bias"])}
     x = values["body.1"] = values["body"] = values["body.0"].relu()
@@ -353,23 +350,18 @@ def network(state: State, x: Tensor, times: int = 1) -> State:
     return values
 
 
-def gradients(state: State, x: Tensor, weight: Tensor, parameters: bool = False) -> State:
-    """The gradients of all modules' outputs, or of all parameters: those of side have none."""
+def output_gradients(state: State, x: Tensor, weight: Tensor) -> State:
+    """The gradients with respect to the outputs of all modules but side, which has none."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
-    values = network(leaves, x)
-    total, ends = (values[""] * weight).sum(), leaves if parameters else values
-    ends = {name: tensor for name, tensor in ends.items() if "side" not in name}
+    values = outputs(leaves, x)
+    del values["side"]
+    total = (values[""] * weight).sum()
+    return dict(zip(values, torch.autograd.grad(total, list(values.values())), strict=True))
+
+
+def parameter_gradients(state: State, x: Tensor, weight: Tensor) -> State:
+    """The gradients with respect to all parameters but those of side, which have none."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in state.items()}
+    total = (outputs(leaves, x)[""] * weight).sum()
+    ends = {name: leaf for name, leaf in leaves.items() if not name.startswith("side")}
     return dict(zip(ends, torch.autograd.grad(total, list(ends.values())), strict=True))
-
-
-def right_of(name: str, state: State, x: Tensor, how: str, weight: Tensor) -> State:
-    return network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
-
-
-def traced(lead: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
-    """What trace_shapes gives for the probe's Parts and x of shape (*lead, 3), which a hook repeats."""
-    lead = (2 * lead[0], *lead[1:])
-    sizes = [("stem", 5), ("body.0", 5), ("body.1", 5), ("body.2", 4), *[("block.0.0", 4)] * 2]
-    middle = [("rows", (min(lead[0], 1), *lead[1:], 4)), ("total", ())]
-    ends = [(name, (*lead, 2)) for name in ("head", "last")]
-    return [*((name, (*lead, size)) for name, size in sizes), *middle, *ends]
