@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 log: list[str] = []
+products: list[StorageWeakRef] = []  # of the layers, before dropout
 MODES = {True: torch.enable_grad, False: torch.no_grad}
 
 
@@ -125,6 +127,7 @@ class Block(nn.Module):
         if (x := x.view_as(x)).requires_grad:
             x.register_hook(lambda _: log.append(f"gradients of {self.index}"))
         y = (x @ self.weight).tanh()
+        products.append(StorageWeakRef(y.untyped_storage()))
         return nn.functional.dropout(y, self.dropout, self.training)
 
 
@@ -155,6 +158,7 @@ def passed(
         return tensor
 
     log.clear()
+    products.clear()
     x.requires_grad_(how.get("needs", True))
     torch.manual_seed(seed)
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
@@ -162,7 +166,8 @@ def passed(
         y = module.checkpointed_forward((layers[i] for i in order), x)
     count = sum(storage.nbytes() for address, storage in saved.items() if address not in own)
     saved.clear()
-    report = {"bytes": count, "forward": list(log), "needs": x.requires_grad}
+    alive = sum(not product.expired() for product in products)
+    report = {"bytes": count, "alive": alive, "forward": list(log), "needs": x.requires_grad}
     report |= {"output": y.detach().clone(), "attached": y.requires_grad}
     report["random"] = torch.get_rng_state()
     log.clear()

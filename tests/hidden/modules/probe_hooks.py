@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import reduce
 from typing import Any
 
 import torch
@@ -50,8 +51,10 @@ class Network(nn.Module):
 class Parts(nn.Module):
     """Leaves of all kinds, called in another order than registered, some twice or never."""
 
-    def __init__(self, kind: str = "") -> None:
+    def __init__(self, kind: str = "", times: int = 2) -> None:
         super().__init__()
+        # How often is nowhere to be read: a list of the calls cannot be written down beforehand.
+        self.repeated = lambda block, x: reduce(lambda y, _: block(y), range(times), x)
         self.head, self.unused = nn.Linear(4, 2), nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
         self.rows, self.pair = Leaf(lambda x: x[:1]), Leaf(lambda x: (x, x))
@@ -64,7 +67,7 @@ class Parts(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         calls.append(x.detach().clone())
-        x = self.block(self.block(self.body(self.stem(x)))) * 2
+        x = self.repeated(self.block, self.body(self.stem(x))) * 2
         self.pair(x)
         self.total(self.rows(x))
         x = self.last(self.head(x))

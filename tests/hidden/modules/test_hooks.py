@@ -28,7 +28,8 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
     for lead in ((random.randint(2, 99),), (random.randint(1, 9), random.randint(2, 99)), (0,)):
-        right, value = traced(lead), entry(trace(student, torch.randn(*lead, 3)), "value")
+        times, x = random.randint(2, 9), torch.randn(*lead, 3)
+        right, value = traced(lead, times), entry(trace(student, x, "parts", "", times), "value")
         pairs = value if isinstance(value, list) else []
         names = [entry(pair, 0, kind=str, default="?") for pair in pairs]
         containers, calls = {"", "body", "block", "block.0"}, [name for name, _ in right]
@@ -366,10 +367,13 @@ def right_of(name: str, state: State, x: Tensor, how: str, weight: Tensor) -> St
     return network(state, x) if name == ACTIVATIONS else gradients(state, x, weight)
 
 
-def traced(lead: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
-    """What trace_shapes gives for the probe's Parts and x of shape (*lead, 3), which a hook repeats."""
+def traced(lead: Sequence[int], times: int) -> list[tuple[str, tuple[int, ...]]]:
+    """What trace_shapes gives for the probe's Parts and x of shape (*lead, 3), which a hook repeats.
+
+    The block runs so many `times`.
+    """
     lead = (2 * lead[0], *lead[1:])
-    sizes = [("stem", 5), ("body.0", 5), ("body.1", 5), ("body.2", 4), *[("block.0.0", 4)] * 2]
+    sizes = [("stem", 5), ("body.0", 5), ("body.1", 5), ("body.2", 4), *[("block.0.0", 4)] * times]
     middle = [("rows", (min(lead[0], 1), *lead[1:], 4)), ("total", ())]
     ends = [(name, (*lead, 2)) for name in ("head", "last")]
     return [*((name, (*lead, size)) for name, size in sizes), *middle, *ends]
