@@ -80,12 +80,28 @@ _UNUSUAL = "is rarely needed"
 _WITHIN = (
     frozenset(_ORDINARY_PARTS)
     | (frozenset(_WHY) - {"multiprocessing", "signal"})
-    | frozenset("functools logging operator string thread types".split())
+    | frozenset(["functools", "logging", "operator", "string", "thread", "types"])
 )
 # Of other objects these attributes are looked at, too.
 _REACHES = frozenset(
-    "_current_exceptions _current_frames _getframe _sys builtins currentframe exc_info get_objects get_referents "
-    "get_referrers importlib meta_path path_hooks setprofile settrace sys".split()
+    [
+        "_current_exceptions",
+        "_current_frames",
+        "_getframe",
+        "_sys",
+        "builtins",
+        "currentframe",
+        "exc_info",
+        "get_objects",
+        "get_referents",
+        "get_referrers",
+        "importlib",
+        "meta_path",
+        "path_hooks",
+        "setprofile",
+        "settrace",
+        "sys",
+    ]
 )
 
 # Dotted names that are odd, and all below them.
@@ -111,11 +127,23 @@ _SWITCHES = ("torch.backends.",)
 # Modules that are ordinary as the left side of a dot, and odd as an argument.
 _LIBRARY_MODULES = frozenset(
     f"torch.{name}"
-    for name in "autograd cuda distributed func linalg nn nn.functional nn.init nn.modules nn.utils optim "
-    "optim.lr_scheduler utils utils.data".split()
+    for name in [
+        "autograd",
+        "cuda",
+        "distributed",
+        "func",
+        "linalg",
+        "nn",
+        "nn.functional",
+        "nn.init",
+        "nn.modules",
+        "nn.utils",
+        "optim",
+        "optim.lr_scheduler",
+        "utils",
+        "utils.data",
+    ]
 ) | {"numpy.random", "torch"}
-# What gives the attribute of a name.
-_GETTERS = re.compile(r"(.*\.)?operator\.(attrgetter|methodcaller)")
 _SWITCHED_ON = ("weights_only", "allow_pickle")
 _ORDINARY_STARS = re.compile(r"(torch|numpy|math|typing)\b")
 # Of these many answers get a function by its name, as `getattr(nn.init, name)`.
@@ -167,8 +195,12 @@ _CHANGES = frozenset(
     ("update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__")
 )
 # What gives back an object that stands in a container, or that it was given.
-_HANDS_BACK = frozenset("filter iter list map max min next reversed set sorted tuple".split())
-_TAKES_OUT = frozenset("__getitem__ copy get items pop popitem popleft setdefault values".split())
+_HANDS_BACK = frozenset(
+    ["filter", "iter", "list", "map", "max", "min", "next", "reversed", "set", "sorted", "tuple"]
+)
+_TAKES_OUT = frozenset(
+    ["__getitem__", "copy", "get", "items", "pop", "popitem", "popleft", "setdefault", "values"]
+)
 _LONGEST_NAME = 200
 _MOST_ROUNDS = 4
 _MOST_MEANINGS = 8
@@ -231,7 +263,6 @@ class _Reader:
             for key, value in zip(node.keys, node.values, strict=True)
             if isinstance(key, ast.Constant) and _is_safe(str(key.value), value)
         }
-        self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         # What each function returns, by its node; that of a function inside of it is its own, too.
         self._results: dict[int, list[ast.expr]] = {
             id(function): [
@@ -298,7 +329,9 @@ class _Reader:
                 names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
                 for each, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
                     self._add(each, self._paths(value))
-                for argument, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+                for argument, default in zip(
+                    parameters.kwonlyargs, parameters.kw_defaults, strict=True
+                ):
                     self._add(argument.arg, self._paths(default))
                 returned = self._results.get(id(node), [])
                 self._add(f"{name}()", set().union(*map(self._paths, returned)))
@@ -496,14 +529,13 @@ class _Reader:
             for path in sorted(self._paths(node.value) & self._modules):
                 yield path, f"gives back the module {path}", node.lineno
         if not isinstance(node, ast.Call):
-            if isinstance(node, ast.Name | ast.Attribute) and id(node) not in self._called:
-                for path in sorted(filter(_GETTERS.fullmatch, self._paths(node))):
-                    yield path, f"hands {path} on", node.lineno
             return
         paths = self._paths(node.func)
-        for path in sorted(filter(_GETTERS.fullmatch, paths)):
-            if any(map(self._is_made_up, node.args[:1] if "caller" in path else node.args)):
-                yield path, f"gives {path} a computed name", node.lineno
+        match node.func:
+            case ast.Attribute(value=text, attr="format" | "format_map" as how):
+                text = node.args[0] if paths == {"str"} and node.args else text
+                if not paths and self._is_made_up(text):
+                    yield how, "formats a text that is put together", node.lineno
         if "functools.wraps" in paths and (len(node.args) > 1 or node.keywords):
             yield "functools.wraps", "uses functools.wraps with other attributes", node.lineno
         if isinstance(node.func, ast.Call) and "functools.wraps" in self._paths(node.func.func):
@@ -525,14 +557,11 @@ class _Reader:
                 for path in sorted(self._paths(argument) & self._modules):
                     yield path, f"hands the module {path} to a function", node.lineno
 
-    def _is_made_up(self, name: ast.expr) -> bool:
-        """Whether a name may be put together in the file: it is no text, and no variable with another's."""
-        if isinstance(name, ast.Constant | ast.Starred):
-            return isinstance(name, ast.Starred)
-        if not isinstance(name, ast.Name):
-            return True
-        plain = (ast.Constant, ast.Name, ast.Attribute)
-        return not all(isinstance(value, plain) for value in self._values.get(name.id, ()))
+    def _is_made_up(self, text: ast.expr) -> bool:
+        """Whether a text is put together of others, where it stands or where a variable gets it."""
+        made_up = (ast.BinOp, ast.Call, ast.JoinedStr)
+        values = self._values.get(text.id, ()) if isinstance(text, ast.Name) else (text,)
+        return any(isinstance(value, made_up) for value in values)
 
     def _of_text(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -566,8 +595,13 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
     if (inner := _module_within(path)) is not None:
         module, _, part = inner.partition(".")
         yield from _odd_module(module, line, part)
+        if module == "operator":
+            yield path, f"uses {path}", line
         return
     top, _, rest = path.partition(".")
+    # A sandbox gives its own ones to who asks the module operator.
+    if path.endswith((".attrgetter", ".methodcaller")) and top != "operator":
+        yield path, f"uses {path}", line
     part = rest.partition(".")[0]
     if top in _ORDINARY_PARTS and part and part not in _ORDINARY_PARTS[top]:
         yield (
@@ -593,7 +627,9 @@ def _annotations(nodes: Iterable[ast.AST]) -> Iterator[ast.Expression]:
     """The texts in annotations, which some libraries run, as code."""
     for node in nodes:
         match node:
-            case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
                 pass
             case ast.FunctionDef(returns=ast.expr() as annotation):
                 pass

@@ -8,6 +8,7 @@ it stands in the student's process: see docs/security.md for what is left.
 from __future__ import annotations
 
 import builtins
+import operator
 import re
 import types
 from typing import Any
@@ -37,10 +38,29 @@ def own_builtins(name: str) -> dict[str, Any]:
         _refuse(owner, name)
         delattr(owner, attribute)
 
-    own = {"getattr": get, "setattr": put, "delattr": delete}
+    def bring(module: str, *others: Any, **more: Any) -> Any:
+        brought = __import__(module, *others, **more)
+        return own_operator if brought is operator else brought
+
+    own_operator = types.ModuleType(operator.__name__)
+    vars(own_operator).update(vars(operator), attrgetter=_attrgetter, methodcaller=_methodcaller)
+    own = {"getattr": get, "setattr": put, "delattr": delete, "__import__": bring}
     for key, function in own.items():
         function.__name__ = function.__qualname__ = key
     return {**vars(builtins), **own}
+
+
+def _attrgetter(*names: str) -> Any:
+    for name in names:
+        if isinstance(name, str) and any(map(_REFUSED.fullmatch, name.split("."))):
+            raise AttributeError(f"attrgetter does not give {name!r} to code that is judged")
+    return operator.attrgetter(*names)
+
+
+def _methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Any:
+    if isinstance(name, str) and _REFUSED.fullmatch(name):
+        raise AttributeError(f"methodcaller does not call {name!r} for code that is judged")
+    return operator.methodcaller(name, *arguments, **keywords)
 
 
 def _refuse(owner: Any, name: str) -> None:

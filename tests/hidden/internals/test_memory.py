@@ -175,7 +175,7 @@ def test_checkpoint_runs(student: Student) -> None:
         saved, bound = entry(report, "bytes", kind=int), sum(ROWS * n * 8 for n in sizes[:-1])
         told = f"The forward pass saves {saved} bytes, but the layers' inputs have only {bound}"
         assert saved <= bound, f"{told}: keep nothing else."
-    # What dropout gets is nobody's input: it lives on only where it is kept, hidden from autograd's hooks or not.
+    # What dropout gets is nobody's input: it lives on only where it is kept, also behind autograd's hooks.
     report, *_ = passed(student, chain(*drawn(3)), dropout=0.4)
     told = "What the layers compute is still in memory after the forward pass: keep their inputs alone."
     assert entry(report, "alive", kind=int) == 0, told

@@ -54,7 +54,7 @@ class Parts(nn.Module):
     def __init__(self, kind: str = "", times: int = 2) -> None:
         super().__init__()
         # How often is nowhere to be read: a list of the calls cannot be written down beforehand.
-        self.repeated = lambda block, x: reduce(lambda y, _: block(y), range(times), x)
+        self.repeated: Any = lambda block, x: reduce(lambda y, _: block(y), range(times), x)
         self.head, self.unused = nn.Linear(4, 2), nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
         self.rows, self.pair = Leaf(lambda x: x[:1]), Leaf(lambda x: (x, x))
