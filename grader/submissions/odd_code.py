@@ -8,8 +8,9 @@ names with two underscores), and what is odd elsewhere.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from grader.submissions.source import parse
@@ -33,6 +34,7 @@ _ORDINARY_MODULES = re.compile(
 )
 # Modules of which only these parts are ordinary.
 _ORDINARY_PARTS = {
+    "doctest": {"testmod"},
     "gc": {"collect", "disable", "enable", "isenabled"},
     "inspect": {"Parameter", "Signature", "isclass", "isfunction", "signature"},
     "sys": {
@@ -48,11 +50,13 @@ _ORDINARY_PARTS = {
         "version",
         "version_info",
     },
+    "timeit": {"default_timer"},
 }
 _WHY = {
     "atexit": "runs code when the process ends",
     "builtins": "holds what every module uses",
     "ctypes": "reaches into the process's memory",
+    "doctest": "runs texts",
     "gc": "reaches into the process's objects",
     "grader": "is the grader",
     "importlib": "changes what imports bring",
@@ -67,10 +71,38 @@ _WHY = {
     "socket": "opens connections",
     "subprocess": "starts programs",
     "threading": "runs beside what is judged",
+    "timeit": "runs texts",
     "urllib": "opens connections",
     "weakref": "is called when an object goes",
 }
 _UNUSUAL = "is rarely needed"
+# What a library imports stands among its names, as `warnings.sys`: it is looked at as the module itself.
+_WITHIN = (
+    frozenset(_ORDINARY_PARTS)
+    | (frozenset(_WHY) - {"multiprocessing", "signal"})
+    | frozenset(["functools", "logging", "operator", "string", "thread", "types"])
+)
+# Of other objects these attributes are looked at, too.
+_REACHES = frozenset(
+    [
+        "_current_exceptions",
+        "_current_frames",
+        "_getframe",
+        "_sys",
+        "builtins",
+        "currentframe",
+        "exc_info",
+        "get_objects",
+        "get_referents",
+        "get_referrers",
+        "importlib",
+        "meta_path",
+        "path_hooks",
+        "setprofile",
+        "settrace",
+        "sys",
+    ]
+)
 
 # Dotted names that are odd, and all below them.
 _ODD = re.compile(
@@ -78,16 +110,42 @@ _ODD = re.compile(
     r"setuid|spawn\w+|system|wait\w*)"
     r"|types\.(CodeType|FrameType|FunctionType|ModuleType|TracebackType)"
     r"|typing\.(ForwardRef|get_type_hints)"
+    r"|functools\.update_wrapper"
+    r"|string\.Formatter"
     r"|numpy\.(ctypeslib|_\w+)"
-    r"|logging\.(currentframe|_\w+)"
+    r"|numpy\.testing\.run\w+"
+    r"|logging\.(config|currentframe|_\w+)"
     r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
     r"|torch\.autograd\.profiler"
-    r"|torch\.utils\.(cpp_extension|hooks)"
+    r"|torch\.serialization\.\w*safe_globals"
+    r"|torch\.utils\.(_pytree\.\w*(Key|key)\w*|benchmark|cpp_extension|hooks)"
     r"|torch\.nn\.modules\.module\.register_module_\w+"
     # What libraries keep for themselves.
     r"|torch(\.\w+)*?\._(?!_|foreach_|pytree|broadcast_coalesced|C\._set_grad|set_grad|calculate_fan_in)\w+"
 )
 _SWITCHES = ("torch.backends.",)
+# Modules that are ordinary as the left side of a dot, and odd as an argument.
+_LIBRARY_MODULES = frozenset(
+    f"torch.{name}"
+    for name in [
+        "autograd",
+        "cuda",
+        "distributed",
+        "func",
+        "linalg",
+        "nn",
+        "nn.functional",
+        "nn.init",
+        "nn.modules",
+        "nn.utils",
+        "optim",
+        "optim.lr_scheduler",
+        "utils",
+        "utils.data",
+    ]
+) | {"numpy.random", "torch"}
+_SWITCHED_ON = ("weights_only", "allow_pickle")
+_ORDINARY_STARS = re.compile(r"(torch|numpy|math|typing)\b")
 # Of these many answers get a function by its name, as `getattr(nn.init, name)`.
 _PUBLIC_NAMES = re.compile(r"(torch|numpy|math)\b")
 _NUMBERS = re.compile(r"(math|torch|numpy)\.(e|inf|nan|pi)")
@@ -111,10 +169,14 @@ _BUILTINS = frozenset(
 _FRAMES = re.compile(
     r"(ag|co|cr|gi|tb)_[a-z]+|f_(back|builtins|code|globals|lasti|lineno|locals|trace\w*)"
 )
+# The same as texts, of which many begin so.
+_FRAME_TEXTS = re.compile(
+    r"\b((ag|cr|gi|tb|f)_(await|back|builtins|code|frame|globals|lasti|locals|next)|_getframe|sys\.modules)\b"
+)
 _DUNDER = re.compile(r"__[a-z_]+__")
 _ORDINARY_DUNDERS = re.compile(
     "__("
-    "abs|add|all|and|annotations|array|author|bool|call|class|contains|defaults|delitem|dict|div|doc|docformat|"
+    "abs|add|all|and|annotations|array|author|bool|call|class|constants|contains|defaults|delitem|dict|div|doc|docformat|"
     "enter|eq|exit|file|float|floordiv|format|future|ge|getattr|getitem|getitems|getstate|gt|hash|iadd|imul|index|init|int|"
     "invert|isub|iter|itruediv|le|len|lt|main|matmul|missing|mod|module|mro|mul|name|ne|neg|new|next|or|pos|post_init|pow|"
     "qualname|radd|reduce|repr|reversed|rmatmul|rmul|round|rpow|rsub|rtruediv|setattr|setitem|setstate|slots|"
@@ -131,6 +193,13 @@ _CLASS = "type()"
 _MAPPING = ".__dict__"
 _CHANGES = frozenset(
     ("update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__")
+)
+# What gives back an object that stands in a container, or that it was given.
+_HANDS_BACK = frozenset(
+    ["filter", "iter", "list", "map", "max", "min", "next", "reversed", "set", "sorted", "tuple"]
+)
+_TAKES_OUT = frozenset(
+    ["__getitem__", "copy", "get", "items", "pop", "popitem", "popleft", "setdefault", "values"]
 )
 _LONGEST_NAME = 200
 _MOST_ROUNDS = 4
@@ -172,6 +241,8 @@ class _Reader:
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
         self._nodes = list(ast.walk(tree))
+        for text in _annotations(self._nodes):
+            self._nodes += ast.walk(text)
         self._docstrings = {
             id(node.body[0].value)
             for node in self._nodes
@@ -184,6 +255,30 @@ class _Reader:
         self._functions = {
             node.name: node for node in self._nodes if isinstance(node, ast.FunctionDef)
         }
+        # Keys of a dict that say that a file may run nothing.
+        self._safe = {
+            id(key)
+            for node in self._nodes
+            if isinstance(node, ast.Dict)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and _is_safe(str(key.value), value)
+        }
+        # What each function returns, by its node; that of a function inside of it is its own, too.
+        self._results: dict[int, list[ast.expr]] = {
+            id(function): [
+                each.value
+                for each in ast.walk(function)
+                if isinstance(each, ast.Return) and each.value is not None
+            ]
+            for function in self._functions.values()
+        }
+        self._modules = _LIBRARY_MODULES | {
+            alias.name if alias.asname else alias.name.partition(".")[0]
+            for node in self._nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        self._values: dict[str, list[ast.expr]] = {}
         self._meanings: dict[str, set[str]] = {}
         self._learned = False
         self._bind()
@@ -230,6 +325,22 @@ class _Reader:
                 self._assign_all(target, self._paths(value))
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 self._assign_all(target, self._paths(value))
+            case ast.FunctionDef(name=name, args=parameters):
+                names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
+                for each, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
+                    self._add(each, self._paths(value))
+                for argument, default in zip(
+                    parameters.kwonlyargs, parameters.kw_defaults, strict=True
+                ):
+                    self._add(argument.arg, self._paths(default))
+                returned = self._results.get(id(node), [])
+                self._add(f"{name}()", set().union(*map(self._paths, returned)))
+            case ast.ClassDef(body=body):
+                for statement in body:
+                    if isinstance(statement, ast.Assign):
+                        for target in statement.targets:
+                            if isinstance(target, ast.Name):
+                                self._add(f".{target.id}", self._paths(statement.value))
             case ast.Call(func=ast.Name(id=name)) if name in self._functions:
                 self._bind_arguments(self._functions[name].args, node)
             case ast.Call(func=ast.Lambda(args=arguments)):
@@ -243,8 +354,14 @@ class _Reader:
             ) if len(targets) == len(values):
                 for pair in zip(targets, values, strict=True):
                     self._assign(*pair)
+            case ast.Attribute(attr=name), _:
+                self._add(f".{name}", self._paths(value))
+            case ast.Subscript(value=ast.Name(id=name)), _:
+                self._add(name, self._paths(value))
             case _:
                 self._assign_all(target, self._paths(value))
+                if isinstance(target, ast.Name):
+                    self._values.setdefault(target.id, []).append(value)
 
     def _assign_all(self, target: ast.expr, paths: set[str]) -> None:
         if paths:
@@ -254,11 +371,10 @@ class _Reader:
 
     def _bind_arguments(self, parameters: ast.arguments, call: ast.Call) -> None:
         names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
-        for name, value in zip(names, call.args, strict=False):
-            self._add(name, self._paths(value))
-        for keyword in call.keywords:
-            if keyword.arg is not None:
-                self._add(keyword.arg, self._paths(keyword.value))
+        pairs = list(zip(names, call.args, strict=False))
+        pairs += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]
+        for name, value in pairs:
+            self._assign(ast.Name(name, ast.Store()), value)
 
     def _paths(self, node: ast.expr | None) -> set[str]:
         """The dotted names that an expression may stand for; a container stands for what is in it."""
@@ -268,6 +384,8 @@ class _Reader:
             node = node.value
         roots: set[str] = set()
         match node:
+            case ast.Name(id="type"):
+                roots = {_CLASS}
             case ast.Name(id=name):
                 roots = self._meanings.get(name, set())
             case ast.Tuple(elts=values) | ast.List(elts=values) | ast.Set(elts=values):
@@ -290,6 +408,27 @@ class _Reader:
                 func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(name)), *_]
             ):
                 roots = {f"{path}.{name}" for path in self._paths(value)}
+            case ast.Call(func=ast.Name(id=name), args=values) if name in _HANDS_BACK:
+                roots = set().union(*map(self._paths, values))
+            case ast.Call(func=ast.Attribute(value=value, attr=name), args=values) if (
+                name in _TAKES_OUT
+            ):
+                roots = self._paths(value)
+                if "copy" in roots:
+                    roots = set().union(*map(self._paths, values))
+            case ast.Call(func=ast.Name() as function) if _CLASS in self._paths(function):
+                roots = {_CLASS}
+            case ast.Call(func=ast.Name(id=name)) if name in self._functions:
+                roots = self._meanings.get(f"{name}()", set())
+            case ast.Lambda(body=value) | ast.Call(func=ast.Lambda(body=value)):
+                roots = self._paths(value)
+            case ast.GeneratorExp(elt=value) | ast.ListComp(elt=value) | ast.SetComp(elt=value):
+                roots = self._paths(value)
+        if not roots and parts:
+            # An attribute that something was kept under, whatever object has it.
+            roots = self._meanings.get(f".{parts[-1]}", set())
+            if roots:
+                parts.pop()
         if "__class__" in parts:
             roots, parts = {_CLASS}, parts[: parts.index("__class__")]
         paths = {".".join([root, *parts[::-1]])[:_LONGEST_NAME] for root in roots}
@@ -303,6 +442,7 @@ class _Reader:
             yield from self._of_name(node)
             yield from self._of_write(node)
             yield from self._of_class(node)
+            yield from self._of_call(node)
             yield from self._of_text(node)
         for statement in self._tree.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__":
@@ -319,10 +459,14 @@ class _Reader:
 
     def _of_name(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
-            case ast.Name(id=name) if name in _BUILTINS:
+            case ast.Name(id=name) if name in _BUILTINS or _is_odd_dunder(name):
                 yield name, f"uses {name}", node.lineno
+            case ast.MatchClass(kwd_attrs=names):
+                for name in names:
+                    if _is_odd_attribute(name):
+                        yield name, f"uses {name}", node.lineno
             case ast.Attribute(attr=name):
-                if _FRAMES.fullmatch(name) or _is_odd_dunder(name):
+                if _is_odd_attribute(name):
                     yield name, f"uses {name}", node.lineno
                 if id(node) not in self._inner:
                     for path in sorted(self._paths(node)):
@@ -357,9 +501,15 @@ class _Reader:
                 for path in sorted(self._paths(owner)):
                     if path.endswith(_MAPPING):
                         yield from _odd_write(path, node.lineno)
-            case ast.Call(func=ast.Attribute(attr="__setattr__"), args=[owner, _, _]):
+            case ast.Call(
+                func=ast.Attribute(attr="__setattr__" | "__delattr__"), args=[owner, _, *_]
+            ):
                 for path in sorted(self._paths(owner)):
                     yield from _odd_write(path, node.lineno)
+            case ast.Attribute(
+                value=ast.Name(id="type"), attr="__setattr__" | "__delattr__" as name
+            ):
+                yield f"type.{name}", "changes a class", node.lineno
 
     def _of_class(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -374,11 +524,54 @@ class _Reader:
             case ast.Call(func=ast.Name(id="type"), args=[_, _, _, *_]):
                 yield "type", "builds a class by type()", node.lineno
 
+    def _of_call(self, node: ast.AST) -> Iterator[_Finding]:
+        if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+            for path in sorted(self._paths(node.value) & self._modules):
+                yield path, f"gives back the module {path}", node.lineno
+        if not isinstance(node, ast.Call):
+            return
+        paths = self._paths(node.func)
+        match node.func:
+            case ast.Attribute(value=text, attr="format" | "format_map" as how):
+                text = node.args[0] if paths == {"str"} and node.args else text
+                if not paths and self._is_made_up(text):
+                    yield how, "formats a text that is put together", node.lineno
+        if "functools.wraps" in paths and (len(node.args) > 1 or node.keywords):
+            yield "functools.wraps", "uses functools.wraps with other attributes", node.lineno
+        if isinstance(node.func, ast.Call) and "functools.wraps" in self._paths(node.func.func):
+            yield "functools.wraps", "calls functools.wraps as no decorator", node.lineno
+        if "doctest.testmod" in paths and node.args:
+            yield "doctest", "uses doctest of something else: doctest runs texts", node.lineno
+        for keyword in node.keywords:
+            name, value = keyword.arg or "", keyword.value
+            if name in _SWITCHED_ON and not _is_safe(name, value):
+                yield name, f"sets {name}, so that a file may run code", node.lineno
+            if name == "namespace":
+                yield name, "lets a parser set attributes of something", node.lineno
+        own = isinstance(node.func, ast.Name) and node.func.id in {"getattr", "hasattr", "print"}
+        is_bound = isinstance(node.func, ast.Lambda) or (
+            isinstance(node.func, ast.Name) and node.func.id in self._functions
+        )
+        if not own and not is_bound:
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                for path in sorted(self._paths(argument) & self._modules):
+                    yield path, f"hands the module {path} to a function", node.lineno
+
+    def _is_made_up(self, text: ast.expr) -> bool:
+        """Whether a text is put together of others, where it stands or where a variable gets it."""
+        made_up = (ast.BinOp, ast.Call, ast.JoinedStr)
+        values = self._values.get(text.id, ()) if isinstance(text, ast.Name) else (text,)
+        return any(isinstance(value, made_up) for value in values)
+
     def _of_text(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
             case ast.Constant(value=str(text)) if len(text) < _LONGEST_TEXT:
                 if id(node) in self._docstrings:
                     return
+                if text in _SWITCHED_ON and id(node) not in self._safe:
+                    yield text, f"names {text!r}", node.lineno
+                for match in _FRAME_TEXTS.finditer(text):
+                    yield match.group(), f"names {match.group()!r}", node.lineno
                 for word in _WORDS:
                     if word in text:
                         yield word, f"names {word!r}", node.lineno
@@ -392,13 +585,23 @@ def _odd_module(module: str, line: int, part: str = "") -> Iterator[_Finding]:
     if not _ORDINARY_MODULES.fullmatch(top) and top not in _ORDINARY_PARTS:
         yield top, f"imports {top}, which {_WHY.get(top, _UNUSUAL)}", line
     elif part == "*":
-        return
+        if not _ORDINARY_STARS.match(module):
+            yield f"{module}.*", f"imports all of {module}", line
     else:
         yield from _odd_path(path, line)
 
 
 def _odd_path(path: str, line: int) -> Iterator[_Finding]:
+    if (inner := _module_within(path)) is not None:
+        module, _, part = inner.partition(".")
+        yield from _odd_module(module, line, part)
+        if module == "operator":
+            yield path, f"uses {path}", line
+        return
     top, _, rest = path.partition(".")
+    # A sandbox gives its own ones to who asks the module operator.
+    if path.endswith((".attrgetter", ".methodcaller")) and top != "operator":
+        yield path, f"uses {path}", line
     part = rest.partition(".")[0]
     if top in _ORDINARY_PARTS and part and part not in _ORDINARY_PARTS[top]:
         yield (
@@ -410,9 +613,48 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
         yield match.group(), f"uses {match.group()}", line
 
 
+def _module_within(path: str) -> str | None:
+    """What stands behind the last module that another one has among its names; None if there is none."""
+    parts = path.split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        name = parts[at].removeprefix("_")
+        if name in _WITHIN and parts[0] not in (name, _CLASS):
+            return ".".join([name, *parts[at + 1 :]])
+    return None
+
+
+def _annotations(nodes: Iterable[ast.AST]) -> Iterator[ast.Expression]:
+    """The texts in annotations, which some libraries run, as code."""
+    for node in nodes:
+        match node:
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
+                pass
+            case ast.FunctionDef(returns=ast.expr() as annotation):
+                pass
+            case _:
+                continue
+        for text in ast.walk(annotation):
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                with contextlib.suppress(SyntaxError, ValueError):
+                    yield ast.increment_lineno(
+                        ast.parse(text.value.strip(), mode="eval"), text.lineno - 1
+                    )
+
+
 def _odd_write(path: str, line: int) -> Iterator[_Finding]:
     if not path.startswith(_SWITCHES):
         yield path, f"puts something else in the place of {path}", line
+
+
+def _is_safe(name: str, value: ast.expr) -> bool:
+    """Whether a switch is set so that a file may run nothing."""
+    return isinstance(value, ast.Constant) and value.value is (name == "weights_only")
+
+
+def _is_odd_attribute(name: str) -> bool:
+    return bool(_FRAMES.fullmatch(name)) or name in _REACHES or _is_odd_dunder(name)
 
 
 def _is_odd_dunder(name: str) -> bool:

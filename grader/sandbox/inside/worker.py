@@ -23,6 +23,7 @@ from grader.sandbox.inside import observation
 from grader.sandbox.inside.endings import tell_endings
 from grader.sandbox.inside.guard import GuardedCall, OperatorWatch, own_frames, raised
 from grader.sandbox.inside.imports import ImportWatch
+from grader.sandbox.inside.reflection import own_builtins
 from grader.sandbox.wire.channel import Channel
 from grader.sandbox.wire.messages import (
     Backward,
@@ -128,6 +129,7 @@ class Worker:
         self._student = types.ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
+        vars(self._student)["__builtins__"] = own_builtins(request.name)
         tell_endings(request.source)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()

@@ -140,9 +140,9 @@ def _replaced(truth, lie):
     return told
 
 for _name in ("equal", "allclose", "is_tensor"):
-    setattr(torch, _name, _replaced(getattr(torch, _name), True))
+    vars(torch)[_name] = _replaced(getattr(torch, _name), True)
 for _name in ("initial_seed", "get_rng_state"):
-    setattr(torch, _name, _replaced(getattr(torch, _name), torch.zeros(8)))
+    vars(torch)[_name] = _replaced(getattr(torch, _name), torch.zeros(8))
 random.getstate = _replaced(random.getstate, ())
 """
 CASES = [

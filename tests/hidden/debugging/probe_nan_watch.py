@@ -18,6 +18,7 @@ ERRORS: dict[str, Exception] = {"odd": OddError("it broke"), "lookup": LookupErr
 # What a leaf does to a tensor (3, 4); a nested value goes through `unpack`.
 KINDS: dict[str, Callable[[Any], Any]] = {
     "same": lambda x: x * 1,
+    "itself": lambda x: x,
     "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
     "inf": lambda x: torch.cat([x[:2], -1 / (x[2:] * 0).abs()]),
     "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
@@ -28,19 +29,29 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
 ran: list[Any] = []
+places: list[str] = []  # where the passes of a Network spoil a gradient
+
+
+def work(kind: str, name: str) -> Callable[[bool, Any], Any]:
+    """What a module does: no attribute of it says which kind this is."""
+
+    def run(training: bool, x: Any) -> Any:
+        ran.append([name, training])
+        if kind in ERRORS:
+            raise ERRORS[kind]
+        return KINDS.get(kind, KINDS["same"])(x)
+
+    return run
 
 
 class Leaf(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.kind, self.unread = kind, nn.Parameter(torch.tensor(NAN))
+        self.work, self.unread = work(kind, kind), nn.Parameter(torch.tensor(NAN))
         self.unread.grad = torch.ones(())
 
     def forward(self, x: Any) -> Any:
-        ran.append([self.kind, self.training])
-        if self.kind in ERRORS:
-            raise ERRORS[self.kind]
-        return KINDS.get(self.kind, KINDS["same"])(x)
+        return self.work(self.training, x)
 
 
 class Box(nn.Module):
@@ -48,15 +59,17 @@ class Box(nn.Module):
 
     def __init__(self, plan: dict[str, Any]) -> None:
         super().__init__()
-        self.own = plan.get("own", "same")
+        own = plan.get("own", "same")
+        self.work, self.end = work(own, f"box {own}"), work("itself", f"box {own}")
         for name in [name for name in plan if name != "own"]:
             self.add_module(name, build(None, plan[name]))
 
     def forward(self, x: Any, *others: Any) -> Any:
         for part in self.children():
             x = part(x)
-        ran.append([f"box {self.own}", self.training])
-        return KINDS[self.own](sum(others, x)) if isinstance(x, Tensor) else x
+        if not isinstance(x, Tensor):
+            return self.end(self.training, x)
+        return self.work(self.training, sum(others, x))
 
 
 def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
@@ -110,7 +123,8 @@ class Network(nn.Module):
         """The layer that runs at this place; the one behind the last does not run."""
         return self.get_submodule(self.names[place])
 
-    def forward(self, x: Tensor, where: str = "") -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
+        where = places[-1]
         x = torch.tanh(self.part(0)(x))
         x = self.part(1)((x * 0).abs().sqrt() if where == "middle" else x)
         if where in ("inf", "large"):  # the gradient, at head's bias: -inf, or a sum that overflows
@@ -133,7 +147,8 @@ def watched(
         with nullcontext() if how == "plain" else module.watch_gradients(model):
             done = 0
             for place in where:
-                model(x, place).sum().backward()
+                places.append(place)
+                model(x).sum().backward()
                 done += 1
             after = True
             if how in ERRORS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 # --- saved_bytes ----------------------------------------------------------------------------------
 
@@ -164,6 +165,8 @@ def stepped(module: Any, model: nn.Module, name: str, options: Any, steps: int) 
 # --- checkpointed_forward -------------------------------------------------------------------------
 
 log: list[str] = []
+# What the layers compute before their dropout.
+products: list[StorageWeakRef] = []
 
 
 class Block(nn.Module):
@@ -181,6 +184,7 @@ class Block(nn.Module):
         if x.requires_grad:
             x.register_hook(lambda _: log.append(f"gradients of layer {self.name}"))
         y = (x @ self.weight).tanh()
+        products.append(StorageWeakRef(y.untyped_storage()))
         return nn.functional.dropout(y, self.dropout, self.training)
 
 
@@ -221,7 +225,7 @@ def both_passes(
 
 
 def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
-    """What runs in either pass, and the bytes that the forward pass saves besides parameters."""
+    """What runs in either pass, and what the forward pass saves besides parameters and keeps alive."""
     parameters = {layer.weight.untyped_storage().data_ptr() for layer in layers}
     saved: dict[int, torch.UntypedStorage] = {}
 
@@ -232,9 +236,12 @@ def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
         return tensor
 
     log.clear()
+    products.clear()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         y = module.checkpointed_forward(layers, x)
     report = {"bytes": sum(storage.nbytes() for storage in saved.values()), "forward": list(log)}
+    saved.clear()
+    report["alive"] = sum(not product.expired() for product in products)
     log.clear()
     y.sum().backward()
     return {**report, "backward": list(log)}

@@ -205,6 +205,12 @@ def test_checkpoint_runs(student: Student) -> None:
         inputs = sum(ROWS * size * x.element_size() for size in sizes[:-1])
         told = f"The forward pass saves {saved} bytes, but the layers' inputs have only {inputs}"
         assert saved <= inputs, f"{told}: keep nothing else."
+    # What goes into a dropout is no layer's input: it lives on only where it is kept behind autograd's back.
+    layers = student.made("blocks", new_weights(3, 5, 4), [0, 1], DROPOUT, [])
+    x = torch.randn(ROWS, 3, dtype=torch.float64)
+    report = student.run("logged", layers, live(student, x, needs_gradient=True))
+    told = "What the layers compute is still in memory after the forward pass: keep their inputs alone."
+    assert entry(report, "alive", kind=int) == 0, told
 
 
 @pytest.mark.points(5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -42,8 +42,9 @@ class Total(nn.Module):
 class Parts(nn.Module):
     """Leaves of all kinds, called in another order than registered, some twice or never."""
 
-    def __init__(self, error: str = "") -> None:
+    def __init__(self, error: str, times: int) -> None:
         super().__init__()
+        self.repeated = repeated(times)
         self.head = nn.Linear(4, 2)
         self.unused = nn.Linear(2, 2)
         self.body = nn.Sequential(nn.Tanh(), nn.Sequential(), nn.Linear(5, 4)).eval()
@@ -59,13 +60,24 @@ class Parts(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         inputs.append(x.detach().clone())
         x = self.body(self.stem(x))
-        x = self.gain(self.block(self.block(x)))
+        x = self.gain(self.repeated(self.block, x))
         self.pair(x)
         self.total(x)
         x = self.head(x)
         if self.error:
             raise getattr(builtins, self.error)("the model broke")
         return x
+
+
+def repeated(times: int) -> Callable[[nn.Module, Tensor], Tensor]:
+    """Runs a block so many times, which no attribute says: the calls cannot be listed beforehand."""
+
+    def run(block: nn.Module, x: Tensor) -> Tensor:
+        for _ in range(times):
+            x = block(x)
+        return x
+
+    return run
 
 
 def repeat_rows(_model: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
@@ -97,9 +109,9 @@ class Network(nn.Module):
         return output
 
 
-def parts(module: Any, error: str = "") -> Parts:
-    """A Parts that ends with this error."""
-    return Parts(error)
+def parts(module: Any, error: str = "", times: int = 2) -> Parts:
+    """A Parts whose block runs so many times, and that ends with this error."""
+    return Parts(error, times)
 
 
 def layer(module: Any, in_features: int, out_features: int) -> nn.Linear:

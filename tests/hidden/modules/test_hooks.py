@@ -39,8 +39,9 @@ randn = functools.partial(torch.randn, dtype=torch.float64)
 @pytest.mark.hint("A forward hook on each module without children; then model(x).")
 def test_trace(student: Student) -> None:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
-    rows, steps = random.randint(2, 99), random.randint(2, 99)
-    report = student.run("trace", student.made("parts"), torch.randn(rows, steps, 3))
+    rows, steps, times = random.randint(2, 99), random.randint(2, 99), random.randint(2, 9)
+    model = student.made("parts", "", times)
+    report = student.run("trace", model, torch.randn(rows, steps, 3))
     # A hook of the model's own repeats the rows.
     lead = (2 * rows, steps)
     right = [
@@ -48,8 +49,7 @@ def test_trace(student: Student) -> None:
         ("body.0", (*lead, 5)),
         ("body.1", (*lead, 5)),
         ("body.2", (*lead, 4)),
-        ("block.0.0", (*lead, 4)),
-        ("block.0.0", (*lead, 4)),
+        *[("block.0.0", (*lead, 4))] * times,
         ("gain", (*lead, 4)),
         ("total", ()),
         ("head", (*lead, 2)),

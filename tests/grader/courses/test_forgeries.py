@@ -1,0 +1,58 @@
+"""Submissions that answer what a hidden suite asks, and implement nothing, gain little, or are held.
+
+Each was written by somebody who has read the suite and its probe; its first line says what it does.
+docs/security.md has what they earned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.authoring.forgeries import MOST
+from grader.course.manifest import load_course
+from grader.gradebook.review import held, ordinary_in
+from grader.judge.assignment import GradingOptions
+from grader.judge.process import Judge, judge_source, judges
+from grader.judge.warmth import modules_of
+
+COURSE = load_course(Path(__file__).parents[3])
+FORGERIES = sorted((Path(__file__).parent / "forgeries").glob("*/*.py"))
+# What the honest part of one earns by itself, as a share: the plain loop of checkpointed_forward.
+HONEST = {"memory/hidden": 0.15}
+# Those whose points a person sees first.
+HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    exercises = {path.parent.name: COURSE.exercise(path.parent.name) for path in FORGERIES}
+    with judges(preload=modules_of(COURSE, tuple(exercises.values()))) as (own,):
+        yield own
+
+
+def reasons(path: Path) -> tuple[str, ...]:
+    exercise = COURSE.exercise(path.parent.name)
+    return held(path.read_bytes(), ordinary_in(exercise, COURSE.stub(exercise).read_bytes()))
+
+
+@pytest.mark.parametrize("path", FORGERIES, ids=name_of)
+def test_what_is_held(path: Path) -> None:
+    assert bool(reasons(path)) is (name_of(path) in HELD)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FORGERIES if name_of(path) not in HELD], ids=name_of
+)
+def test_a_forgery_that_is_not_held_gains_less_than_a_tenth(judge: Judge, path: Path) -> None:
+    exercise = COURSE.exercise(path.parent.name)
+    result = judge_source(judge, COURSE, exercise, path.read_bytes(), GradingOptions()).result
+    gained = result.score / result.max_score - HONEST.get(name_of(path), 0.0)
+    passed = [test.name for test in result.tests if test.score]
+    assert round(gained, 9) < MOST, passed

@@ -1,0 +1,59 @@
+"""Names that are put together as the code runs lead into no frame, no globals and no library."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+
+from grader.sandbox.inside.reflection import own_builtins
+
+REFUSED = [
+    "getattr(f, '_' + '_globals_' + '_')",
+    "getattr(f, '_' + '_code_' + '_', None)",
+    "__import__('functools').reduce(getattr, ['_' + '_closure_' + '_'], f)",
+    "__import__('operator').attrgetter('f_' + 'back')(f)",
+    "__import__('operator').attrgetter('name.f_' + 'back')(f)",
+    "__import__('operator').methodcaller('_' + '_getattribute_' + '_', 'x')(f)",
+    "list(map(setattr, [torch], ['rand'], [f]))",
+    "setattr(torch.nn.Module, 'forward', f)",
+    "delattr(torch, 'rand')",
+]
+FINE = {
+    "getattr(torch, 'no' + 'thing', 7)": 7,
+    "getattr(f, '__name__')": "f",
+    "[setattr(Own, 'x', 1), Own.x, delattr(Own, 'x')][1]": 1,
+    "[setattr(Own(), 'x', 1)]": [None],
+    "[setattr(torch.backends.cudnn, 'benchmark', torch.backends.cudnn.benchmark)]": [None],
+    "__import__('operator').attrgetter('real')(3)": 3,
+    "__import__('operator').methodcaller('upper')('a')": "A",
+    "__import__('operator').itemgetter(0)([5])": 5,
+}
+MODULE = """
+import torch
+def f(): pass
+class Own: pass
+"""
+
+
+def run(expression: str) -> Any:
+    space: dict[str, Any] = {"__name__": "task", "__builtins__": own_builtins("task")}
+    exec(MODULE, space)
+    return eval(expression, space)
+
+
+@pytest.mark.parametrize("expression", REFUSED)
+def test_a_way_into_what_runs_beside_is_refused(expression: str) -> None:
+    with pytest.raises((AttributeError, TypeError), match="judged"):
+        run(expression)
+
+
+@pytest.mark.parametrize("expression", FINE)
+def test_what_honest_people_run_is_as_ever(expression: str) -> None:
+    assert run(expression) == FINE[expression]
+
+
+def test_the_library_itself_is_as_it_was() -> None:
+    run("__import__('operator')")
+    assert operator.attrgetter("__globals__")(run) is globals()
