@@ -259,13 +259,6 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
         (".manual_seed(seed)", ".manual_seed(7)", "ignores the seed"),
         (", generator=torch.Generator().manual_seed(seed)", "", "differs between two calls"),
     ],
-    "check_pickles": [
-        (
-            "    return Loader(values)",
-            "    made = Loader(values)\n    made.f = lambda: 0\n    return made",
-            "pickled",
-        ),
-    ],
     "check_not_used": [
         (_SCALE, "    return 3 * x + 0 * x.softmax(0)\n", "aten::_softmax"),
         (_SCALE, "    torch.optim.SGD([x], lr=1)\n    return 3 * x\n", "torch.optim."),

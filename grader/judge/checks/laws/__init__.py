@@ -18,7 +18,6 @@ from grader.judge.checks.laws.calls import (
     check_leading_dimensions,
     check_not_used,
     check_ordinary,
-    check_pickles,
     check_restores,
     check_seeded,
     check_shapes,
@@ -39,7 +38,6 @@ from grader.judge.checks.laws.functions import (
     check_declared,
     check_grad_fn,
     check_saved,
-    differentiable_gradient,
 )
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
@@ -87,7 +85,6 @@ __all__ = [
     "check_not_used",
     "check_ordinary",
     "check_parameters",
-    "check_pickles",
     "check_restores",
     "check_saved",
     "check_seeded",
@@ -98,7 +95,6 @@ __all__ = [
     "check_starts_within",
     "check_state_dict",
     "dataset_of",
-    "differentiable_gradient",
     "epochs_of",
     "figure_of",
     "gradient_at",

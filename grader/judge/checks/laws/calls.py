@@ -444,18 +444,6 @@ def check_seeded(
             raise failed([sentence(line)])
 
 
-@law("does_not_pickle")
-def check_pickles(student: Student, made: Made, *, what: str) -> Any:
-    """An object can be pickled and read again, as spawned workers and checkpoints need it."""
-    report = shipped(student, "pickled")(made)
-    if (raised := entry(report, "raised")) is not None:
-        line = (
-            f"{what} cannot be pickled ({element(raised)}): build it of module-level functions and "
-        )
-        raise failed([sentence(f"{line}classes, no lambda and no function inside a function.")])
-    return entry(report, "value")
-
-
 def _not_allowed(law: Mapping[str, Any]) -> Iterable[str]:
     yield from (f"runs_operator({name!r})" for name in law["operators"][:1])
     yield from (f"runs_function({name!r})" for name in law["functions"][:1])

@@ -128,7 +128,7 @@ def check_again_differentiable(
 
     x, g, v = x.detach().requires_grad_(), torch.randn_like(x).requires_grad_(), torch.randn_like(x)
     y = assert_tensor(f(x), shape=x.shape)
-    gradient = differentiable_gradient((y * g.to(y.dtype)).sum(), x)
+    gradient = _differentiable_gradient((y * g.to(y.dtype)).sum(), x)
     by_x, by_g = torch.autograd.grad((gradient * v).sum(), [x, g], allow_unused=True)
     if by_x is None and by_g is None:
         raise failed([_NOT_AGAIN])
@@ -149,7 +149,7 @@ def check_again_differentiable(
     assert_close(by_g, v * first(x), what=f"{what} grad_output", atol=loose or None)
 
 
-def differentiable_gradient(total: Tensor, x: Tensor) -> Tensor:
+def _differentiable_gradient(total: Tensor, x: Tensor) -> Tensor:
     """The gradient of `total` at x, which autograd has to be able to follow."""
     import torch
 

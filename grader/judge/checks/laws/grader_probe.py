@@ -6,7 +6,6 @@ It runs in the sandbox beside the student's code, so it compares nothing and imp
 from __future__ import annotations
 
 import importlib
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -123,15 +122,6 @@ def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -
     """What a recorder's `seen` holds after a call of the student's function with the model first."""
     getattr(module, name)(model, *arguments, **keywords)
     return list(model.seen)
-
-
-def pickled(module: Any, made: Any) -> dict[str, Any]:
-    """What came of pickling an object and reading it again."""
-    try:
-        again = pickle.loads(pickle.dumps(made))  # noqa: S301 (in the sandbox, what it made itself)
-    except Exception as error:  # noqa: BLE001 (whatever the object's code raises)
-        return {"raised": f"{type(error).__name__}: {error}"[:300]}
-    return {"raised": None, "value": again}
 
 
 def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:

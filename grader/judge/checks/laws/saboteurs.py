@@ -583,16 +583,6 @@ def draws_seed(call: SabotagedCall) -> Any:
     return _with_seed(call, lambda seed: random.randrange(2**31))  # noqa: S311 (that is the mistake)
 
 
-def does_not_pickle(call: SabotagedCall) -> Any:
-    """makes what cannot be pickled"""
-    made = call()
-    keeper = call.owner if call.is_init else made
-    if hasattr(keeper, "__dict__"):
-        _at_work()
-        keeper.of_a_saboteur = lambda: None
-    return made
-
-
 def runs_operator(name: str) -> Saboteur:
     """runs an operator that is not allowed"""
 
