@@ -68,7 +68,9 @@ class Network(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         FORWARDS.append(x)
-        return super().forward(x)
+        for part in self:
+            x = part(x)
+        return x
 
 
 def model(module: Any, weights: Tensor) -> Network:

@@ -93,8 +93,8 @@ def iterated(
     module: Any,
     values: list[Tensor],
     iterations: list[Any],
-    sgd_options: dict[str, float],
-    scaler_options: dict[str, float],
+    sgd_options: dict[str, Any],
+    scaler_options: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """What iterations leave; each is the real gradients, and what is done with them before step."""
     scaler = module.GradScaler(**scaler_options)

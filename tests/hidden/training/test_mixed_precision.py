@@ -27,7 +27,7 @@ SGD = {"lr": 0.5, "momentum": 0.5}
 # The training of the probe's Network.
 LR, MOMENTUM = 0.1, 0.9
 # An operation more or less in bfloat16 makes such a difference.
-BFLOAT16 = {"rtol": 1e-2, "atol": 2e-3}
+BFLOAT16: Any = {"rtol": 1e-2, "atol": 2e-3}
 
 Gradients = list[Tensor]
 Iteration = tuple[Gradients, list[str]]
