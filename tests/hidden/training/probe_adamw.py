@@ -1,109 +1,150 @@
 """Run the student's AdamW on parameters with given gradients, and report what it made of them."""
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-Grads = list[list[Tensor | None]]
+Grads = list[list[Tensor | None]]  # a row for each step
 
 
-def made(
-    module: Any, values: list[Tensor], options: dict[str, Any], groups: Any = None,
-    generator: bool = False,
-) -> Any:  # fmt: skip
-    """An AdamW over parameters of these values; `groups` are options of a group for each of them."""
-    parameters = [nn.Parameter(value.clone()) for value in values]
-    given: Any = iter(parameters) if generator else parameters
-    if groups is not None:
-        given = [{"params": [p], **own} for p, own in zip(parameters, groups, strict=True)]
-    return module.AdamW(given, **options), parameters
+def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:
+    return [nn.Parameter(value.clone()) for value in values]
 
 
-def steps(optimizer: Any, parameters: list[Any], grads: Grads, changes: Any = None) -> Any:
-    """What each step leaves; `changes` are options of groups to set before a step, by its number."""
-    report: dict[str, list[Any]] = {"history": [], "grads": [], "same": []}
-    for number, row in enumerate(grads):
-        for index, name, value in (changes or {}).get(number, ()):
-            optimizer.param_groups[index][name] = value
-        for parameter, grad in zip(parameters, row, strict=True):
-            parameter.grad = None if grad is None else grad.clone()
-        own = [parameter.grad for parameter in parameters]
-        optimizer.step()
-        report["history"].append(vector(parameters))
-        report["grads"].append([p.grad for p in parameters])
-        report["same"] += [p.grad is grad for p, grad in zip(parameters, own, strict=True)]
-    return report
+def make_step(optimizer: Any, parameters: list[nn.Parameter], grads: list[Tensor | None]) -> Tensor:
+    """The values of all parameters, in a row, after a step with these gradients."""
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = None if grad is None else grad.clone()
+    optimizer.step()
+    return vector(parameters)
 
 
-def vector(tensors: Sequence[Tensor]) -> Tensor:
-    """All values as one vector."""
-    return torch.cat([tensor.detach().flatten() for tensor in tensors])
-
-
-def trained(
-    module: Any, values: list[Tensor], grads: Grads, options: Any, groups: Any = None,
-    changes: Any = None, generator: bool = False,
-) -> Any:  # fmt: skip
-    """What the steps of a new AdamW leave, and the options in its groups before them."""
-    optimizer, parameters = made(module, values, options, groups, generator)
-    options = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
-    report = steps(optimizer, parameters, grads, changes)
-    held = [p for group in optimizer.param_groups for p in group["params"]]
-    like = [(p.shape, p.dtype) for p in parameters], [(v.shape, v.dtype) for v in values]
-    flags = {
-        "keep their requires_grad": [p.requires_grad for p in parameters],
-        "are leaves": [p.is_leaf for p in parameters],
-        "are those that were given": [a is b for a, b in zip(held, parameters, strict=True)],
-        "have their shape and dtype": [a == b for a, b in zip(*like, strict=True)],
-    }
-    return {**report, "options": options, "flags": flags}
+def vector(parameters: list[nn.Parameter]) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in parameters])
 
 
 def bases(module: Any) -> list[str]:
     """Of what AdamW is a class; its steps are callable by name from here on."""
-    module.steps_of_AdamW = lambda *given: trained(module, *given)["history"]
+    module.steps_of_AdamW = lambda *given: trained(module, *given)
     return [f"{base.__module__}.{base.__qualname__}" for base in module.AdamW.__mro__[1:]]
 
 
+def trained(
+    module: Any, values: list[Tensor], grads: Grads, options: dict[str, Any]
+) -> list[Tensor]:
+    """The values after each step."""
+    parameters = parameters_of(values)
+    optimizer = module.AdamW(parameters, **options)
+    return [make_step(optimizer, parameters, row) for row in grads]
+
+
+def trained_from_a_generator(
+    module: Any, values: list[Tensor], grads: Grads, options: dict[str, Any]
+) -> list[Tensor]:
+    """The values after each step, where the parameters came as those of `model.parameters()` do."""
+    parameters = parameters_of(values)
+    optimizer = module.AdamW((parameter for parameter in parameters), **options)
+    return [make_step(optimizer, parameters, row) for row in grads]
+
+
+def trained_in_groups(
+    module: Any,
+    values: list[Tensor],
+    grads: Grads,
+    options: dict[str, Any],
+    own: list[dict[str, Any]],
+    changes: list[list[Any]],
+) -> dict[str, Any]:
+    """The values after each step, each parameter a group with options of its own.
+
+    Before a step its `changes` are made in the groups: an index, the name of an option, and its new value.
+    """
+    parameters = parameters_of(values)
+    groups = [{"params": [p], **more} for p, more in zip(parameters, own, strict=True)]
+    optimizer = module.AdamW(groups, **options)
+    keys = [sorted(group) for group in optimizer.param_groups]
+    history = []
+    for row, before_step in zip(grads, changes, strict=True):
+        for index, name, value in before_step:
+            optimizer.param_groups[index][name] = value
+        history.append(make_step(optimizer, parameters, row))
+    return {"history": history, "keys": keys}
+
+
 def resumed(
-    module: Any, values: list[Tensor], before: Grads, after: Grads, options: Any, groups: Any
-) -> Any:
+    module: Any, values: list[Tensor], before: Grads, after: Grads, options: dict[str, Any]
+) -> dict[str, Any]:
     """The last steps of a training, and of one that was saved and loaded into a new AdamW before them."""
-    optimizer, parameters = made(module, values, options, groups)
-    steps(optimizer, parameters, before)
+    parameters = parameters_of(values)
+    optimizer = module.AdamW(parameters, **options)
+    for row in before:
+        make_step(optimizer, parameters, row)
     file = io.BytesIO()
     torch.save(optimizer.state_dict(), file)
     file.seek(0)
     try:
         state = torch.load(file, weights_only=True)
     except Exception as error:  # noqa: BLE001 (whatever does not load is a finding)
-        return {"refused": f"{error}"[:200]}
-    at = [parameter.detach().clone() for parameter in parameters]
-    other, copies = made(module, at, options, None if groups is None else [{}] * len(at))
+        return {"refused": str(error)[:200]}
+    start = vector(parameters)
+    copies = parameters_of([parameter.detach() for parameter in parameters])
+    other = module.AdamW(copies, **options)
     other.load_state_dict(state)
-    on, again = (
-        steps(*pair, after)["history"] for pair in ((optimizer, parameters), (other, copies))
-    )
-    return {"refused": None, "at": at, "on": on, "again": again}
+    return {
+        "refused": None,
+        "start": start,
+        "went on": [make_step(optimizer, parameters, row) for row in after],
+        "loaded": [make_step(other, copies, row) for row in after],
+    }
 
 
 def closed(
-    module: Any, options: Any, values: Tensor, old: Tensor | None, grad: Tensor, result: Any
-) -> Any:
-    """A step with a closure that sets a gradient and returns `result`, after an older gradient."""
-    optimizer, (parameter,) = made(module, [values], options)
+    module: Any, options: dict[str, Any], values: Tensor, old: Tensor, grad: Tensor, result: Any
+) -> dict[str, Any]:
+    """A step with a closure that replaces the old gradient and returns `result`, and one without."""
+    (parameter,) = parameters_of([values])
     parameter.grad = old
+    optimizer = module.AdamW([parameter], **options)
     calls: list[dict[str, Any]] = []
 
     def closure() -> Any:
-        values = vector([parameter]).clone()
-        calls.append({"autograd": torch.is_grad_enabled(), "values": values})
-        parameter.grad = grad.clone()
+        before = parameter.detach().clone()
+        calls.append({"autograd": torch.is_grad_enabled(), "values": before})
+        parameter.grad = grad
         return result
 
     returned = optimizer.step(closure)
-    left = {"values": vector([parameter]).clone(), "autograd": torch.is_grad_enabled()}
-    return {"calls": calls, "returned": returned, **left, "bare": optimizer.step()}
+    after = parameter.detach().clone()
+    enabled = torch.is_grad_enabled()
+    without = optimizer.step()
+    return {
+        "calls": calls,
+        "returned": returned,
+        "values": after,
+        "autograd": enabled,
+        "without": without,
+    }
+
+
+def left(
+    module: Any, values: list[Tensor], grads: list[Tensor], options: dict[str, Any]
+) -> dict[str, Any]:
+    """How a step leaves gradients and parameters."""
+    parameters = parameters_of(values)
+    optimizer = module.AdamW(parameters, **options)
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = grad.clone()
+    own = [parameter.grad for parameter in parameters]
+    optimizer.step()
+    held = optimizer.param_groups[0]["params"]
+    return {
+        "gradients": [parameter.grad for parameter in parameters],
+        "same gradients": [p.grad is grad for p, grad in zip(parameters, own, strict=True)],
+        "parameters": {
+            "keep their requires_grad": all(p.requires_grad for p in parameters),
+            "are leaves": all(p.is_leaf for p in parameters),
+            "are those that were given": all(map(lambda a, b: a is b, held, parameters)),
+        },
+    }

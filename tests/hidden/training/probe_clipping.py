@@ -2,65 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-LOG: list[Tensor] = []  # the inputs of each forward pass; of copies of a model, too
-FORMS: dict[str, Any] = {"list": list, "tuple": tuple, "generator": iter}
+FORWARDS: list[Tensor] = []  # the inputs of each forward pass; of copies of a model, too
 
 
-def parameters(module: Any, values: list[Tensor], gradients: list[Any], form: str = "list") -> Any:
-    """Parameters with these gradients: a list, a tuple, a generator."""
-    made = [nn.Parameter(value) for value in values]
-    for parameter, gradient in zip(made, gradients, strict=True):
+# --- gradients -----------------------------------------------------------------------------------
+
+
+def parameters(module: Any, gradients: list[Any]) -> list[nn.Parameter]:
+    """Parameters with these gradients."""
+    made = []
+    for gradient in gradients:
+        like = torch.ones(2) if gradient is None else torch.ones_like(gradient)
+        parameter = nn.Parameter(like)
         parameter.grad = gradient
-    return FORMS[form](made)
+        made.append(parameter)
+    return made
+
+
+def generator(module: Any, gradients: list[Any]) -> Iterator[nn.Parameter]:
+    """The same parameters, which can be run through once."""
+    yield from parameters(module, gradients)
 
 
 def clipped(
-    module: Any, name: str, values: list[Tensor], gradients: list[Any], form: str, *more: Any
+    module: Any, name: str, gradients: list[Any], *limits: Any, **options: Any
 ) -> dict[str, Any]:
     """What a call returns and leaves: the gradients, and whether they are the same objects."""
-    made = parameters(module, values, gradients)
-    value = getattr(module, name)(FORMS[form](made), *more)
-    same = [p.grad is gradient for p, gradient in zip(made, gradients, strict=True)]
-    after = [p.grad if p.grad is None else p.grad.detach() for p in made]
-    return {"value": value, "gradients": after, "same": same}
+    made = parameters(module, gradients)
+    value = getattr(module, name)(made, *limits, **options)
+    return {
+        "value": value,
+        "gradients": [parameter.grad for parameter in made],
+        "same": [p.grad is gradient for p, gradient in zip(made, gradients, strict=True)],
+    }
+
+
+def clipped_from_a_generator(
+    module: Any, name: str, gradients: list[Any], limit: float
+) -> list[Any]:
+    """The gradients after a call with a generator of parameters."""
+    made = parameters(module, gradients)
+    getattr(module, name)((parameter for parameter in made), limit)
+    return [parameter.grad for parameter in made]
+
+
+# --- training ------------------------------------------------------------------------------------
 
 
 class Network(nn.Sequential):
+    """(n, 3) to (n, 2), in float64; the weights come in a row."""
+
+    def __init__(self, weights: Tensor) -> None:
+        super().__init__(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
+        self.double()
+        nn.utils.vector_to_parameters(weights, self.parameters())
+        for parameter in self.parameters():
+            parameter.grad = torch.full_like(parameter, 70.0)  # from before
+
     def forward(self, x: Tensor) -> Tensor:
-        LOG.append(x)
-        for part in self.children():
+        FORWARDS.append(x)
+        for part in self:
             x = part(x)
         return x
 
 
-def modes(model: nn.Module) -> list[bool]:
-    return [part.training for part in model.modules()]
-
-
-def model(
-    module: Any, weights: Tensor, training: Any = (), stale: float = 0.0, whole: bool = True
-) -> nn.Module:
-    """(n, 3) to (n, 2), in float64; unless it is `whole`, its first bias is frozen, its last unused.
-
-    The parts named in `training` are in training mode.
-    """
-    made = Network(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
-    if not whole:
-        made[0].bias.requires_grad_(False)
-    made.register_parameter("unused", None if whole else nn.Parameter(torch.zeros(2)))
-    used = [p for name, p in made.double().named_parameters() if name != "unused"]
-    nn.utils.vector_to_parameters(weights.clone(), used)
-    for parameter in made.parameters():
-        parameter.grad = torch.full_like(parameter, stale)
-    for name, part in made.named_modules():
-        part.training = name in training
-    return made
+def model(module: Any, weights: Tensor) -> Network:
+    return Network(weights)
 
 
 def optimizer(module: Any, model: nn.Module) -> torch.optim.SGD:
@@ -74,21 +88,46 @@ def loss_fn(module: Any) -> Any:
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A squared error, and a root whose slope is infinite where targets have a 0 in column 2."""
-    slope = outputs[:, 0] - outputs[:, 0].detach()
-    return F.mse_loss(outputs, targets[:, :2]) + (slope + targets[:, 2]).sqrt().mean()
+    """A squared error, and a root whose slope is infinite where column 2 of the targets is 0."""
+    zero = outputs[:, 0] - outputs[:, 0].detach()
+    return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()
 
 
 def trained(
-    module: Any, weights: Tensor, batches: list[Any], max_norm: float, **options: Any
+    module: Any, weights: Tensor, batches: list[Any], max_norm: float
 ) -> list[dict[str, Any]]:
-    """What each of several steps of one training returns and leaves."""
-    made = model(module, weights, **options)
-    sgd, reports = optimizer(module, made), []
+    """What each step of a training returns and leaves."""
+    return steps(module, Network(weights), batches, max_norm)
+
+
+def trained_in_part(
+    module: Any, weights: Tensor, batches: list[Any], max_norm: float
+) -> list[dict[str, Any]]:
+    """The same of a model whose first bias is frozen, with a parameter that is not used."""
+    network = Network(weights)
+    network[0].bias.requires_grad_(False)
+    network[0].bias.grad = None
+    network.register_parameter("unused", nn.Parameter(torch.zeros(2).double()))
+    return steps(module, network, batches, max_norm)
+
+
+def steps(
+    module: Any, network: Network, batches: list[Any], max_norm: float
+) -> list[dict[str, Any]]:
+    sgd = optimizer(module, network)
+    reports = []
     for inputs, targets in batches:
-        LOG.clear()
-        value = module.train_step(made, loss, sgd, inputs, targets, max_norm)
-        after = torch.cat([parameter.detach().flatten() for parameter in made.parameters()])
-        report = {"value": value, "weights": after, "forwards": len(LOG), "after": modes(made)}
-        reports.append(report)
+        value = module.train_step(network, loss, sgd, inputs, targets, max_norm)
+        used = [p.detach().flatten() for name, p in network.named_parameters() if name != "unused"]
+        reports.append({"value": value, "weights": torch.cat(used)})
     return reports
+
+
+def logged(module: Any, weights: Tensor, batch: list[Tensor], modes: list[bool]) -> dict[str, Any]:
+    """The number of forward passes in a step, and the modes in which it leaves the model's parts."""
+    network = Network(weights)
+    for part, training in zip(network.modules(), modes, strict=True):
+        part.training = training
+    FORWARDS.clear()
+    module.train_step(network, loss, optimizer(module, network), *batch, 1.0)
+    return {"forwards": len(FORWARDS), "modes": [part.training for part in network.modules()]}

@@ -31,45 +31,70 @@ def loader(module: Any, batches: list[Any]) -> Loader:
 
 
 class Scripted(nn.Module):
-    """A model whose loss is that of the epoch, and is higher in training, where it falls with each step.
+    """A model with a training loss for each step, and a validation loss for each epoch and for the start.
 
-    Its gradient is -1 in either mode, so that a wrong mode shows in losses and in the buffer alone. Rows are
-    (number, target, the epoch from which on they are classified rightly, what is added to their loss).
+    The gradient of both weights is -1, so that with SGD and a rate of 1 they count the steps. The first output
+    is the loss, the others are scores. Rows are a number, the target, the epoch from which on they are
+    classified rightly, and what is added to their validation loss.
     """
 
-    def __init__(self, losses: list[float], steps: int) -> None:
+    def __init__(self, train_losses: list[float], val_losses: list[float], steps: int) -> None:
         super().__init__()
-        self.losses, self.steps, self.inner = losses, steps, nn.Identity()
-        self.weight, self.rate = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(()))
+        self.train_losses = train_losses
+        self.val_losses = val_losses
+        self.steps = steps  # of an epoch
+        self.inner = nn.Identity()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.rate = nn.Parameter(torch.zeros(()))
         self.register_buffer("counter", torch.tensor(0))
         self.counter: Tensor
 
     def forward(self, rows: Tensor) -> Tensor:
         modes = [part.training for part in self.modules()]
         CALLS.append([*modes, int(rows[0, 0])])
-        self.counter += all(modes)
         step = round(self.weight.item())
         epoch = step // self.steps
-        loss = self.losses[epoch] if 0 <= epoch < len(self.losses) else 99.0
-        total = self.weight + self.rate
-        slope = total.detach() - total
-        first = slope + rows[:, 3] + loss
         if all(modes):
-            first = slope + torch.full((len(rows),), loss).nan_to_num(50.0, 50.0, 50.0)
-            first = first + 8.0 - 2 * (step % self.steps)
-        labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], rows[:, 1] % 3 + 1).long()
-        return torch.cat([first.unsqueeze(1), 999.0 * F.one_hot(labels, 4)[:, 1:]], dim=1)
+            self.counter += 1
+            losses = torch.full((len(rows),), at(self.train_losses, step))
+        else:
+            losses = rows[:, 3] + at(self.val_losses, epoch)
+        total = self.weight + self.rate
+        losses = losses + total.detach() - total
+        wrong = rows[:, 1] % 3 + 1
+        labels = torch.where(rows[:, 2] <= epoch, rows[:, 1], wrong).long()
+        scores = 999.0 * F.one_hot(labels, 4)[:, 1:]
+        return torch.cat([losses.unsqueeze(1), scores], dim=1)
 
 
-def scripted(module: Any, losses: Any, steps: int, grad: Any = None, modes: Any = None) -> Any:
-    """A Scripted whose hook adds 1/4 to all outputs; with all modes given as True one weight is frozen."""
-    model = Scripted(losses, steps)
-    model.rate.requires_grad_(modes is None or not all(modes))
-    model.register_forward_hook(lambda *call: call[-1] + 0.25)
-    for parameter in model.parameters() if grad is not None else ():
-        parameter.grad = torch.tensor(grad)
-    for part, training in zip(model.modules(), modes or (), strict=bool(modes)):
+def at(losses: list[float], index: int) -> float:
+    """The loss at an index, or the one next to it."""
+    return losses[min(max(index, 0), len(losses) - 1)]
+
+
+def scripted(
+    module: Any, train_losses: list[float], val_losses: list[float], steps: int
+) -> Scripted:
+    """A Scripted with a hook that adds 1/4 to its outputs."""
+    model = Scripted(train_losses, val_losses, steps)
+    model.register_forward_hook(lambda part, given, outputs: outputs + 0.25)
+    return model
+
+
+def used(module: Any, modes: list[bool], *script: Any) -> Scripted:
+    """The same model with its parts in these modes, and with gradients from before."""
+    model = scripted(module, *script)
+    for part, training in zip(model.modules(), modes, strict=True):
         part.training = training
+    for parameter in model.parameters():
+        parameter.grad = torch.tensor(-7.0)
+    return model
+
+
+def frozen(module: Any, *script: Any) -> Scripted:
+    """The same model with one weight that does not learn."""
+    model = scripted(module, *script)
+    model.rate.requires_grad_(False)
     return model
 
 
@@ -78,6 +103,7 @@ def loss(module: Any) -> Any:
 
 
 def sgd(module: Any, model: nn.Module) -> torch.optim.SGD:
+    """SGD, each parameter a group."""
     return torch.optim.SGD([{"params": [p]} for p in model.parameters()], lr=1.0)
 
 
@@ -86,15 +112,12 @@ def scheduler(module: Any, optimizer: Any, factor: float) -> LambdaLR:
     return LambdaLR(optimizer, [lambda step: 1.0, lambda step: factor**step])
 
 
-def seen(module: Any, calls: list[str], model: Scripted, *arguments: Any, **options: Any) -> Any:
-    """What calls give and leave, the model in evaluation mode between them."""
+def called(
+    module: Any, name: str, model: Scripted, *arguments: Any, **options: Any
+) -> dict[str, Any]:
+    """What a call returns, what it leaves of the model, and what it called."""
     CALLS.clear()
     PASSES.clear()
-    values, grads = [], []
-    for call in calls:
-        with torch.enable_grad():
-            values.append(getattr(module, call)(model, *arguments, **options))
-            grads.append(torch.is_grad_enabled())
-        model.eval()
+    value = getattr(module, name)(model, *arguments, **options)
     state = {name: tensor.item() for name, tensor in model.state_dict().items()}
-    return {"values": values, "grads": grads, **state, "calls": list(CALLS), "passes": list(PASSES)}
+    return {"value": value, **state, "calls": list(CALLS), "passes": list(PASSES)}

@@ -27,12 +27,19 @@ def draws() -> dict[str, Any]:
 
 def draw() -> None:
     """Draw so that each generator has a normal number in hand."""
-    random.random(), np.random.rand(), torch.rand(3)
-    random.gauss(0, 1), np.random.randn(), torch.randn(1)
+    random.random()
+    random.gauss(0, 1)
+    np.random.rand()
+    np.random.randn()
+    torch.rand(3)
+    torch.randn(1)
 
 
 def arrange(seed: int) -> None:
-    random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+    """Seed all three, and draw."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
     draw()
 
 
@@ -42,52 +49,66 @@ def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
     cudnn = torch.backends.cudnn
     for noise in noises:
         arrange(noise)
-        cudnn.deterministic, cudnn.benchmark = False, True
+        cudnn.deterministic = False
+        cudnn.benchmark = True
         module.set_seed(seed)
         report["draws"].append(draws())
         report["flags"].append([cudnn.deterministic, cudnn.benchmark])
     return report
 
 
+def forked(module: Any, given: list[int], made: int, entered: int) -> dict[str, Any]:
+    """The draws before, in and after a block that draws; other seeds arrange its making and its entry."""
+    arrange(made)
+    manager = module.fork_rng(*given)
+    report = {"made": draws()}
+    arrange(entered)
+    with manager:
+        report["inside"] = draws()
+        draw()
+    report["after"] = draws()
+    return report
+
+
+def forked_and_seeded(module: Any, given: list[int], entered: int, inside: int) -> dict[str, Any]:
+    """The draws after a block that seeds, which was entered without a normal number in hand."""
+    arrange(entered)
+    draw()
+    with module.fork_rng(*given):
+        arrange(inside)
+    return draws()
+
+
 class Stop(Exception):
     pass
 
 
-def forked(
-    module: Any, seed: int | None, inside: str, made: int, entered: int, inner: int
-) -> dict[str, Any]:
-    """The draws around a block and in it, which draws, and then "seeds", "nests", or raises an exception.
-
-    The generators are arranged by `made` for the making of the manager, and by `entered` for the block;
-    `inner` seeds what the block itself seeds.
-    """
-    arrange(made)
-    given = {} if seed is None else {"seed": seed}
-    manager = module.fork_rng(seed) if inside else module.fork_rng(**given)
-    report: dict[str, Any] = {"made": draws(), "raised": None}
+def forked_and_ended(module: Any, given: list[int], entered: int, ending: str) -> dict[str, Any]:
+    """The draws after a block that draws and raises an exception, and the name of what comes out."""
+    endings = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
     arrange(entered)
-    if inside == "seeds":  # else a normal number is in hand
-        draw()
+    raised = None
     try:
-        with manager:
-            report["inside"] = draws()
+        with module.fork_rng(*given):
             draw()
-            if inside == "seeds":
-                arrange(inner)
-            if inside == "nests":
-                with module.fork_rng(inner):
-                    report["nested"] = draws()
-                    draw()
-                    with module.fork_rng():
-                        arrange(made)
-                report["outer after"] = draws()
-            report["left"] = draws()
-            errors = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
-            if inside in errors:
-                raise errors[inside]
+            raise endings[ending]
     except (Stop, KeyboardInterrupt) as error:
-        report["raised"] = type(error).__name__
-    return report | {"after": draws()}
+        raised = type(error).__name__
+    return {"raised": raised, "after": draws()}
+
+
+def nested(module: Any, given: list[int], entered: int, inner: int) -> dict[str, Any]:
+    """The draws in and after an outer block and an inner one."""
+    arrange(entered)
+    report = {}
+    with module.fork_rng(*given):
+        draw()
+        with module.fork_rng(inner):
+            report["inner"] = draws()
+            draw()
+        report["after inner"] = draws()
+    report["after outer"] = draws()
+    return report
 
 
 def fork_rng(module: Any, seed: Any) -> None:
@@ -99,7 +120,8 @@ def worker_seeded(module: Any, seed: int, worker_id: int, noise: int) -> dict[st
     """The draws after seed_worker in a process whose torch has this seed, and went on from it."""
     arrange(noise)
     torch.manual_seed(seed)
-    torch.rand(3), torch.randn(1)
+    torch.rand(3)
+    torch.randn(1)
     module.seed_worker(worker_id)
     return {"initial": torch.initial_seed(), "after": draws()}
 

@@ -1,33 +1,32 @@
-"""What total_norm, both ways of clipping and train_step promise, sentence by sentence."""
+"""Tests of total_norm, clip_grad_norm_, clip_grad_value_ and train_step."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import runpy
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
+import random
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
 Batch = tuple[Tensor, Tensor]
-Case = tuple[list[Tensor], list[Any]]  # the values of parameters, and their gradients
+Gradients = list[Tensor]
 
 DTYPES = (torch.float64, torch.float32)
-FORMS = ("list", "tuple", "generator")
 NORMS = (2, 1, 3, 1.5, math.inf)
+NORM_TOLERANCE = 1e-5
 BANNED, WHY = ["torch.nn.utils.clip_grad."], "write the norm and the clipping yourself"
-# What the probe does with the student's code it also does, here, with code that is right.
-PROBE = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("probe_clipping.py"))))
-BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
+# The training of the probe's Network.
+LR, MOMENTUM = 0.1, 0.9
+NO_LIMIT = 1e9
+
+
+# --- total_norm ----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(8)
@@ -35,10 +34,13 @@ BAD = {"an inf": math.inf, "a -inf": -math.inf, "a NaN": math.nan}
 @pytest.mark.hint("Add the squares of all entries of all gradients, then take the root.")
 def test_norm(student: Student) -> None:
     """The norm is the 2-norm of all gradients as one vector."""
-    given = student.made("parameters", *plain())
+    given = student.made("parameters", plain())
     laws.check_not_used(student, "total_norm", given, functions=BANNED, why=WHY)
     for size in (1.0, 100.0):
-        check_norm(student, plain(size), 2)
+        gradients = plain(size)
+        norm = student.function("total_norm")(student.made("parameters", gradients))
+        right = norm_of(gradients, 2)
+        assert_close(as_float(norm), right, what="the 2-norm", rtol=NORM_TOLERANCE)
 
 
 @pytest.mark.points(5)
@@ -46,37 +48,51 @@ def test_norm(student: Student) -> None:
 @pytest.mark.hint("Add |entry| ** p over all gradients, then take the p-th root; inf: the largest.")
 def test_norm_types(student: Student) -> None:
     """norm_type is any p from 1 on, or inf."""
-    given = student.made("parameters", *plain())
+    given = student.made("parameters", plain())
     laws.check_not_used(student, "total_norm", given, 3, functions=BANNED, why=WHY)
     for p in NORMS:
-        check_norm(student, plain(), p)
+        gradients = plain()
+        norm = student.function("total_norm")(student.made("parameters", gradients), p)
+        right = norm_of(gradients, p)
+        assert_close(as_float(norm), right, what=f"the {p}-norm", rtol=NORM_TOLERANCE)
 
 
-@pytest.mark.points(2)
 @pytest.mark.place("total_norm")
 @pytest.mark.hint("torch.linalg.vector_norm gives a 0-d tensor of the dtype of its argument.")
 def test_kind_of_norm(student: Student) -> None:
-    """The norm is a 0-d tensor of the gradients' dtype, and 0 where there is no gradient."""
+    """The norm is a 0-d tensor of the gradients' dtype."""
     for dtype in DTYPES:
-        norm = student.function("total_norm")(student.made("parameters", *new(dtype)))
+        gradients = [gradient.to(dtype) for gradient in plain()]
+        norm = student.function("total_norm")(student.made("parameters", gradients))
         assert_tensor(norm, shape=(), dtype=dtype, what="the norm")
-    values, _ = new()
-    for form, count in (("list", 0), ("generator", 3)):
-        given = student.made("parameters", values[:count], [None] * count, form)
-        check_zero(student.function("total_norm")(given))
 
 
-@pytest.mark.points(4)
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("Where there is no gradient return torch.zeros(()).")
+def test_norm_without_gradients(student: Student) -> None:
+    """The norm is a 0-d zero where there is no gradient."""
+    for gradients in ([], [None, None, None]):
+        norm = student.function("total_norm")(student.made("parameters", gradients))
+        norm = assert_tensor(norm, shape=(), what="the norm without gradients")
+        assert norm.dtype.is_floating_point, f"The norm without gradients has dtype {norm.dtype}."
+        assert_close(norm, torch.zeros((), dtype=norm.dtype), what="the norm without gradients")
+
+
+@pytest.mark.points(3)
 @pytest.mark.place("total_norm")
 @pytest.mark.hint("Skip a .grad that is None, and flatten with reshape, which takes any strides.")
 def test_norm_of_anything(student: Student) -> None:
-    """Parameters come in any iterable, missing gradients add nothing, and nothing is changed."""
-    values, (first, *others) = new()
-    lists = [None, *others], [first, None, None, *others[2:]], [first, *[None] * 4]
-    for form, gradients in zip(FORMS, lists, strict=True):
-        check_norm(student, (values, gradients), 2, form)
-    for p in (2, math.inf):
-        laws.check_changes_nothing(student, "total_norm", student.made("parameters", *new()), p)
+    """Parameters may be a generator, some without a gradient, and gradients have any strides."""
+    gradients = mixed()
+    norm = student.function("total_norm")(student.made("generator", gradients))
+    assert_close(as_float(norm), norm_of(gradients, 2), what="the 2-norm", rtol=NORM_TOLERANCE)
+
+
+@pytest.mark.place("total_norm")
+@pytest.mark.hint("Look at the gradients, and leave them: a .grad of None stays None.")
+def test_norm_changes_nothing(student: Student) -> None:
+    """Measuring changes nothing."""
+    laws.check_changes_nothing(student, "total_norm", student.made("parameters", mixed()))
 
 
 @pytest.mark.points(3)
@@ -84,10 +100,15 @@ def test_norm_of_anything(student: Student) -> None:
 @pytest.mark.hint("torch.stack and its max() keep NaN; Python's max loses it.")
 def test_norm_not_finite(student: Student) -> None:
     """Inf and NaN come through."""
-    for name, (p, i) in itertools.product(BAD, ((2, 0), (3, 1), (math.inf, 0), (math.inf, -1))):
-        case = spoiled(name, i)
-        norm = number(student.function("total_norm")(student.made("parameters", *case), p))
-        assert_close(norm, norm_of(case[1], p), what=f"the {p}-norm of gradients with {name}")
+    for bad in (-math.inf, math.nan):
+        for p in (2, math.inf):
+            gradients = spoiled(bad)
+            norm = student.function("total_norm")(student.made("parameters", gradients), p)
+            what = f"the {p}-norm of gradients with a {bad}"
+            assert_close(as_float(norm), norm_of(gradients, p), what=what)
+
+
+# --- clip_grad_norm_ -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(11)
@@ -95,21 +116,31 @@ def test_norm_not_finite(student: Student) -> None:
 @pytest.mark.hint("p.grad.mul_(max_norm / norm) for every gradient, with the norm of all of them.")
 def test_clips(student: Student) -> None:
     """Gradients above max_norm are all multiplied by max_norm / norm."""
-    given = student.made("parameters", *plain())
+    given = student.made("parameters", plain())
     laws.check_not_used(student, "clip_grad_norm_", given, 1.0, functions=BANNED, why=WHY)
-    for factor in (0.3, 0.9, 0.01):
-        case = plain(10.0)
-        check_clipped(student, case, float(norm_of(case[1], 2)) * factor, 2, rtol=1e-3)
+    check_clipped(student, plain(10.0), 2)
 
 
-@pytest.mark.points(7)
+@pytest.mark.points(3)
 @pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Make a list of the parameters first, and hand norm_type on to total_norm.")
+@pytest.mark.hint("Make a list of the parameters first: a generator is used up by the norm.")
 def test_clips_anything(student: Student) -> None:
-    """So are those of any iterable, of any strides and dtype, by any norm."""
-    for form, factor in zip(FORMS, (0.3, 0.9, 0.01), strict=True):
-        for case, p, _ in cases((factor,)):
-            check_clipped(student, case, float(norm_of(case[1], p)) * factor, p, form)
+    """Parameters may be a generator, some without a gradient, and gradients have any strides."""
+    gradients = mixed()
+    limit = norm_of(gradients, 2) * 0.3
+    after = student.run("clipped_from_a_generator", "clip_grad_norm_", gradients, limit)
+    right = scaled(gradients, 0.3)
+    what = f"the list of the gradients after clipping to {limit:.4g}"
+    assert_close(after, right, what=what, rtol=NORM_TOLERANCE)
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("Hand norm_type on to total_norm.")
+def test_clips_by_any_norm(student: Student) -> None:
+    """The norm that is clipped is that of norm_type."""
+    for p in NORMS:
+        check_clipped(student, plain(), p)
 
 
 @pytest.mark.points(5)
@@ -117,14 +148,11 @@ def test_clips_anything(student: Student) -> None:
 @pytest.mark.hint("Keep the norm that total_norm gave, and return it as it is.")
 def test_returns_the_norm_before(student: Student) -> None:
     """The result is the norm before clipping, as total_norm returns it."""
-    for factor in (0.25, 3.0, math.inf):
-        case = plain()
-        right = norm_of(case[1], 2)
-        norm = clipped(student, "clip_grad_norm_", case, float(right) * factor)["value"]
-        assert_tensor(norm, shape=(), dtype=torch.float32, what="the returned norm")
-        assert_close(norm, right.float(), what="the returned norm", rtol=1e-5)
-    given = student.made("parameters", new()[0], [None] * 5, "generator")
-    check_zero(student.function("clip_grad_norm_")(given, 1.0))
+    for factor in (0.25, 3.0):
+        gradients = plain()
+        right = norm_of(gradients, 2)
+        norm = entry(student.run("clipped", "clip_grad_norm_", gradients, right * factor), "value")
+        assert_close(norm, torch.tensor(right), what="the returned norm", rtol=NORM_TOLERANCE)
 
 
 @pytest.mark.points(4)
@@ -133,13 +161,15 @@ def test_returns_the_norm_before(student: Student) -> None:
 @pytest.mark.hint("if norm > max_norm: p.grad.mul_(factor). Otherwise nothing is to do.")
 def test_leaves(student: Student) -> None:
     """Gradients whose norm is below max_norm stay as they are, bit for bit."""
-    zeros: Any = (plain(0.0), 1.0)
-    for case, factor in [*((plain(1e-3), f) for f in (1.01, 5.0, math.inf)), zeros]:
-        norm = float(norm_of(case[1], 2))
-        limit = norm * factor or 1.0
-        after = clipped(student, "clip_grad_norm_", case, limit)["gradients"]
-        what = f"the list of gradients of norm {norm:.3g} after clipping to {limit:.3g}"
-        assert_equal(after, case[1], what=what)
+    small, zeros = plain(1e-3), plain(0.0)
+    for gradients, limit in (
+        (small, norm_of(small, 2) * 1.01),
+        (small, math.inf),
+        (zeros, 1.0),
+    ):
+        after = entry(student.run("clipped", "clip_grad_norm_", gradients, limit), "gradients")
+        what = f"the list of the gradients, which are short, after clipping to {limit:.3g}"
+        assert_equal(after, gradients, what=what)
 
 
 @pytest.mark.points(4)
@@ -151,21 +181,46 @@ def test_in_place(student: Student) -> None:
     check_in_place(student, "clip_grad_norm_")
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(2)
 @pytest.mark.place("clip_grad_norm_")
-@pytest.mark.hint("Check max_norm, measure, raise if asked and not norm.isfinite(), and then clip.")
-def test_clip_errors(student: Student) -> None:
-    """With error_if_nonfinite a norm that is not finite is an error, and so is a max_norm of 0."""
-    name, error = "clip_grad_norm_", RuntimeError
-    for bad, p, limit in zip(BAD, (2, 1, math.inf), (1.0, math.inf, 1.0), strict=True):
-        case = spoiled(bad, -1)
-        call = f"clip_grad_norm_ of gradients with {bad}, and with error_if_nonfinite=True,"
-        given, right = student.made("parameters", *case), norm_of(case[1], p)
-        laws.check_changes_nothing(student, name, given, limit, p, True, call=call, raises=error)
-        norm = number(clipped(student, name, case, limit, p)["value"])
-        assert_close(norm, right, what=f"the returned {p}-norm of gradients with {bad}")
-    check_clipped(student, plain(), 0.5, 2, "list", True, rtol=1e-3)
-    check_limit(student, name, "max_norm")
+@pytest.mark.hint("Measure, raise if asked and not norm.isfinite(), and then clip.")
+def test_error_if_nonfinite(student: Student) -> None:
+    """With error_if_nonfinite a norm that is not finite is a RuntimeError, before anything changes."""
+    for bad in (-math.inf, math.nan):
+        given = student.made("parameters", spoiled(bad))
+        laws.check_changes_nothing(
+            student,
+            "clip_grad_norm_",
+            given,
+            1.0,
+            error_if_nonfinite=True,
+            call=f"clip_grad_norm_ of gradients with a {bad}, and with error_if_nonfinite=True,",
+            raises=RuntimeError,
+        )
+    check_clipped(student, plain(), 2, error_if_nonfinite=True)
+
+
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("Raise only where error_if_nonfinite is True.")
+def test_nonfinite_norm_is_returned(student: Student) -> None:
+    """Without error_if_nonfinite a norm that is not finite is returned."""
+    for bad in (math.inf, math.nan):
+        norm = entry(student.run("clipped", "clip_grad_norm_", spoiled(bad), 1.0), "value")
+        what = f"the returned norm of gradients with a {bad}"
+        assert_close(as_float(norm), bad, what=what)
+
+
+@pytest.mark.place("clip_grad_norm_")
+@pytest.mark.hint("if max_norm <= 0: raise ValueError(...), with max_norm in the message.")
+def test_max_norm(student: Student) -> None:
+    """A max_norm of 0 or below is a ValueError that names it."""
+    given = student.made("parameters", plain())
+    laws.check_errors(
+        student, "clip_grad_norm_", {"max_norm": [(given, 0.0), (given, -1.0)]}, fine=(given, 0.1)
+    )
+
+
+# --- clip_grad_value_ ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -173,28 +228,37 @@ def test_clip_errors(student: Student) -> None:
 @pytest.mark.hint("p.grad.clamp_(-clip_value, clip_value), for each gradient.")
 def test_values(student: Student) -> None:
     """Every entry is clamped to -clip_value ... clip_value, NaN stays NaN, None is returned."""
-    name = "clip_grad_value_"
-    given = student.made("parameters", *new())
-    laws.check_not_used(student, name, given, 1.0, functions=BANNED, why=WHY)
-    limits = ((0.75, "generator"), (2, "list"), (1e9, "tuple"), (math.inf, "list"))
-    for (limit, form), dtype in itertools.product(limits, DTYPES):
-        case = new(dtype)
-        case[1][0][:3] = torch.tensor([math.inf, -math.inf, math.nan])
-        right = mapped(case, partial(torch.clamp, min=-limit, max=limit))
-        report = clipped(student, name, case, limit, form=form)
-        what = f"the list of gradients clamped to {limit}"
-        assert_close(report["gradients"], right, what=what)
-        assert report["value"] is None, "The result should be None."
+    given = student.made("parameters", plain())
+    laws.check_not_used(student, "clip_grad_value_", given, 1.0, functions=BANNED, why=WHY)
+    for limit in (0.75, 2):
+        gradients = mixed()
+        gradients[0][:3] = torch.tensor([math.inf, -math.inf, math.nan])
+        right = [None if g is None else g.clamp(-limit, limit) for g in gradients]
+        report = student.run("clipped", "clip_grad_value_", gradients, limit)
+        what = f"the list of the gradients clamped to {limit}"
+        assert_close(entry(report, "gradients"), right, what=what)
+        assert entry(report, "value") is None, "The result should be None."
 
 
-@pytest.mark.points(2)
 @pytest.mark.requires("test_values")
 @pytest.mark.place("clip_grad_value_")
-@pytest.mark.hint("clamp_, not clamp; and if clip_value <= 0: raise ValueError(...) that names it.")
+@pytest.mark.hint("p.grad.clamp_ works in place; p.grad = p.grad.clamp(...) is another tensor.")
 def test_values_in_place(student: Student) -> None:
-    """Each .grad stays the same object; a clip_value of 0 or below is a ValueError that names it."""
+    """Each .grad stays the same tensor object, and parameters keep their values."""
     check_in_place(student, "clip_grad_value_")
-    check_limit(student, "clip_grad_value_", "clip_value")
+
+
+@pytest.mark.requires("test_values")
+@pytest.mark.place("clip_grad_value_")
+@pytest.mark.hint("if clip_value <= 0: raise ValueError(...), with clip_value in the message.")
+def test_clip_value(student: Student) -> None:
+    """A clip_value of 0 or below is a ValueError that names it."""
+    given = student.made("parameters", plain())
+    bad = {"clip_value": [(given, 0.0), (given, -1.0)]}
+    laws.check_errors(student, "clip_grad_value_", bad, fine=(given, 0.1))
+
+
+# --- train_step ----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(12)
@@ -202,13 +266,16 @@ def test_values_in_place(student: Student) -> None:
 @pytest.mark.hint("zero_grad, forward, loss, backward, clip, step, in this order.")
 def test_steps(student: Student) -> None:
     """A step is the optimizer's, with gradients that are clipped."""
-    weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
-    given = *live(student, weights), *batches[0]
+    weights, batches = new_weights(), [new_batch(rows) for rows in (4, 1, 3)]
+    model = student.made("model", weights)
+    given = model, student.made("loss_fn"), student.made("optimizer", model), *batches[0]
     laws.check_not_used(student, "train_step", *given, 0.1, functions=BANNED, why=WHY)
-    norms = sorted(every("value", simulate(weights, batches, math.inf)))
-    limits = norms[0] / 4, norms[-1] * 0.8, norms[-1] * 1e4, math.inf  # clip each, some, none
-    for limit, stale in zip(limits, (0.0, 70.0, 0.0, 0.0), strict=True):
-        check_steps(student, weights, batches, limit, stale=stale)
+    norms, _ = right_training(weights, batches, NO_LIMIT)
+    clips_all, clips_some = min(norms) / 4, max(norms) * 0.8
+    for limit in (clips_all, clips_some, NO_LIMIT):
+        reports = trained(student, "trained", weights, batches, limit)
+        _, right = right_training(weights, batches, limit)
+        check_weights(reports, right, f"max_norm={limit:.3g}")
 
 
 @pytest.mark.points(4)
@@ -216,16 +283,12 @@ def test_steps(student: Student) -> None:
 @pytest.mark.hint("norm.item() of what clip_grad_norm_ returned.")
 def test_step_returns_the_norm(student: Student) -> None:
     """The result is the norm before clipping, a Python float."""
-    weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
-    right = simulate(weights, batches, math.inf)
-    wanted = every("value", right)
-    for limit in (min(wanted) / 4, max(wanted) * 2):
-        # Each batch begins with the same weights, so that only the norm of this step counts.
-        reports = [trained(student, weights, [batch], limit)[0] for batch in batches]
-        alone = [simulate(weights, [batch], limit)[0] for batch in batches]
-        norms = [entry(report, "value", kind=float) for report in reports]
-        what = f"the list of the results of steps with max_norm={limit:.3g}"
-        assert_close(norms, every("value", alone), what=what, rtol=1e-5)
+    weights, batch = new_weights(), new_batch(4)
+    (right,), _ = right_training(weights, [batch], NO_LIMIT)
+    for limit in (right / 4, right * 2):
+        (report,) = trained(student, "trained", weights, [batch], limit)
+        what = f"the result of a step with max_norm={limit:.3g}"
+        assert_close(entry(report, "value"), right, what=what, rtol=NORM_TOLERANCE)
 
 
 @pytest.mark.points(8)
@@ -236,29 +299,20 @@ def test_skips(student: Student) -> None:
     x, y = new_batch(1)
     steep = y * torch.tensor([1.0, 1.0, 0.0])
     for words, bad in {
-        "a finite loss and infinite gradients": (x.abs() + 0.5, steep),
-        "a finite loss and NaN gradients": (x * 0, steep),
+        "infinite gradients": (x.abs() + 0.5, steep),
+        "NaN gradients": (x * 0, steep),
         "a NaN loss": (x, y * math.nan),
     }.items():
-        weights, told = new_weights(), f"The step has {words}: it should be skipped."
-        given = live(student, weights)
-        laws.check_restores(student, "train_step", *given, *bad, 1.0, told=told)
-        steps = trained(student, weights, [bad, new_batch(2), bad, bad, new_batch(4)], 0.25)
-        values = [entry(step, "value", kind=float) for step in steps]
-        finite = [math.isfinite(value) for value in values]
+        weights, good, other = new_weights(), new_batch(2), new_batch(4)
+        batches = [bad, good, bad, bad, other]
+        reports = trained(student, "trained", weights, batches, NO_LIMIT)
+        # As if the bad batches had never been.
+        _, (first, second) = right_training(weights, [good, other], NO_LIMIT)
+        right = [weights, first, first, first, second]
+        check_weights(reports, right, f"steps 1, 3 and 4 with {words}")
+        finite = [math.isfinite(entry(report, "value", kind=float)) for report in reports]
         told = "The result of a skipped step is its norm, inf or NaN; that of the others is finite."
         assert finite == [False, True, False, False, True], told
-        before, first, second, third, last = (entry(step, "weights") for step in steps)
-        assert_equal(
-            [before, second, third], [weights, first, first], what="the list of all weights"
-        )
-        told = "The step after a skipped one is skipped, too: it should work as ever."
-        moved = [laws.same(first, weights), laws.same(last, third)]
-        assert moved == [False, False], told
-        ends = [
-            torch.isfinite(assert_tensor(row, shape=weights.shape)).all() for row in (first, last)
-        ]
-        assert all(ends), "After a step that follows a skipped one, weights are not finite."
 
 
 @pytest.mark.points(2)
@@ -268,189 +322,145 @@ def test_skips(student: Student) -> None:
 )
 def test_parts_of_a_model(student: Student) -> None:
     """Parameters may be frozen, or have no influence on the loss."""
-    weights, batches = new_weights(), [new_batch(n) for n in (4, 1, 3)]
-    for limit in (0.25, math.inf):
-        check_steps(student, weights, batches, limit, whole=False)
+    weights, batches = new_weights(), [new_batch(rows) for rows in (4, 1, 3)]
+    learning = torch.ones(24)
+    learning[12:16] = 0.0  # the first bias
+    for limit in (0.25, NO_LIMIT):
+        reports = trained(student, "trained_in_part", weights, batches, limit)
+        _, right = right_training(weights, batches, limit, learning)
+        check_weights(reports, right, f"max_norm={limit:.3g}, a bias is frozen")
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_step")
+@pytest.mark.word("the sandbox says how often and in which modes the model runs")
 @pytest.mark.hint("No train() and no eval() in here, and one call of the model.")
 def test_one_forward_pass(student: Student) -> None:
     """There is one forward pass, and the model's mode is left as it is."""
-    for training in ([], ["", "0", "1", "2"], ["0"], ["", "2"]):
-        modes = [name in training for name in ("", "0", "1", "2")]
-        (report,) = trained(student, new_weights(), [new_batch(3)], 1.0, training=training)
+    for modes in ([True, False, True, False], random.choices([True, False], k=4)):
+        report = student.run("logged", new_weights(), new_batch(3), modes)
         assert_equal(entry(report, "forwards"), 1, what="the number of forward passes")
         what = "the list of the modes of the model's parts afterwards"
-        assert_equal(entry(report, "after"), modes, what=what)
+        assert_equal(entry(report, "modes"), modes, what=what)
 
 
-# --- gradients -----------------------------------------------------------------------------------
+# --- gradients, locally --------------------------------------------------------------------------
 
 
-def new(dtype: torch.dtype = torch.float64, size: float = 3.0) -> Case:
-    """Parameters and gradients: contiguous, transposed, None, 0-d and sliced, with sums above 0 and
-    a largest magnitude below it."""
-    values = [torch.randn(shape, dtype=dtype) for shape in ((4,), (3, 4), (2,), (), (2, 3))]
+def plain(size: float = 3.0) -> Gradients:
+    """Gradients in float32, with sums above 0 and a largest magnitude below it."""
+    first, second, third = (size * torch.rand(shape) for shape in ((4,), (3, 4), (2, 3)))
+    second[1, 2] = -2 * size
+    third[0, 1] = -size / 2
+    return [first, second, third]
+
+
+def mixed() -> list[Any]:
+    """Gradients in float64: contiguous, transposed, none, 0-d and sliced."""
     shapes = ((4,), (4, 3), (), (2, 6))
-    a, b, c, d = (size * torch.rand(shape, dtype=dtype) for shape in shapes)
-    b[1, 2], d[1, 2] = -2 * size, -size / 2
-    return values, [a, b.T, None, c, d[:, ::2]]
+    first, second, third, last = (3 * torch.randn(shape).double() for shape in shapes)
+    return [first, second.T, None, third, last[:, ::2]]
 
 
-def plain(size: float = 3.0) -> Case:
-    """Parameters and gradients in float32, each of them contiguous, with sums above 0 and a
-    largest magnitude below it."""
-    values = [torch.randn(shape) for shape in ((4,), (3, 4), (2, 3))]
-    gradients = [size * torch.rand(value.shape) for value in values]
-    gradients[1][1, 2], gradients[2][0, 1] = -2 * size, -size / 2
-    return values, gradients
+def spoiled(bad: float) -> Gradients:
+    """Gradients, the last of which has a `bad` entry."""
+    gradients = plain()
+    gradients[-1][1, 1] = bad
+    return gradients
 
 
-def number(value: Any) -> Any:
-    """A tensor with one entry or a number, as a 0-d float64 tensor; anything else as it is.
-
-    What kind of number a norm should be is judged by a test of its own.
-    """
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return value.detach().double().reshape(())
-    return torch.tensor(value).double() if isinstance(value, float) else value
+def norm_of(gradients: list[Any], p: float) -> float:
+    """The norm of all gradients as one vector."""
+    vector = torch.cat([gradient.flatten() for gradient in gradients if gradient is not None])
+    return float(torch.linalg.vector_norm(vector.double(), p))
 
 
-def cases(factors: Sequence[float]) -> list[tuple[Case, float, float]]:
-    """A case in one of the two dtypes, a norm and a factor: each norm with each factor."""
-    pairs = list(itertools.product(NORMS, factors))
-    return [(new(DTYPES[i % 2], 3.0), *pair) for i, pair in enumerate(pairs)]
+def as_float(norm: Any) -> Any:
+    """A norm as a float: what kind of number it should be is judged by a test of its own."""
+    if isinstance(norm, Tensor) and norm.numel() == 1:
+        return norm.item()
+    return norm
 
 
-def spoiled(name: str, place: int) -> Case:
-    """A case with one entry that is not finite, in one of the gradients."""
-    values, gradients = new()
-    gradient = [gradient for gradient in gradients if gradient is not None][place]
-    gradient[(-1,) * gradient.dim()] = BAD[name]
-    return values, gradients
+def scaled(gradients: list[Any], factor: float) -> list[Any]:
+    return [None if gradient is None else gradient * factor for gradient in gradients]
 
 
-def mapped(case: Case, change: Callable[[Tensor], Any]) -> list[Any]:
-    return [None if gradient is None else change(gradient) for gradient in case[1]]
-
-
-def changed(case: Case, factor: float) -> list[Any]:
-    return mapped(case, lambda gradient: gradient * factor)
-
-
-def norm_of(tensors: list[Any], p: float) -> Tensor:
-    vector = torch.cat([tensor.flatten() for tensor in tensors if tensor is not None])
-    norm: Tensor = torch.linalg.vector_norm(vector.double(), p)
-    return norm  # in float64: number() makes the student's norm comparable
-
-
-def check_norm(student: Student, case: Case, p: float, form: str = "list") -> None:
-    """The norm is right."""
-    gradients = case[1]
-    kept = [gradient for gradient in gradients if gradient is not None]
-    vector = torch.cat([gradient.flatten() for gradient in kept])
-    vector = vector.double()
-    more = () if form == "generator" else (p,)  # without it, norm_type is 2
-    norm = number(student.function("total_norm")(student.made("parameters", *case, form), *more))
-    what = f"the {p}-norm of the gradients of a {form} of parameters"
-    assert_close(norm, norm_of(gradients, p), what=what, rtol=1e-5)
-
-
-def check_zero(norm: Any) -> None:
-    """A 0-d zero of any float dtype."""
-    norm = assert_tensor(norm, shape=(), what="the norm where there is no gradient")
-    assert norm.dtype.is_floating_point, f"The norm without gradients has dtype {norm.dtype}."
-    assert_close(norm, torch.zeros((), dtype=norm.dtype), what="the norm without gradients")
-
-
-def clipped(student: Student, name: str, case: Case, *more: Any, form: str = "list") -> Any:
-    report = student.run("clipped", name, *case, form, *more)
-    return {key: entry(report, key) for key in ("value", "gradients", "same")}
-
-
-def check_clipped(
-    student: Student, case: Case, limit: float, p: float, form: str = "list", *more: Any,
-    rtol: float = 1e-5,
-) -> None:  # fmt: skip
+def check_clipped(student: Student, gradients: list[Any], p: float, **options: bool) -> None:
     """The gradients are shortened rightly."""
-    _values, gradients = case
-
-    def to(norm: Any) -> float:
-        return limit / max(float(norm), limit)
-
-    what = f"the list of the gradients after clipping their {p}-norm (of a {form}) to {limit:.4g}"
-    after = clipped(student, "clip_grad_norm_", case, limit, p, *more, form=form)["gradients"]
-    right = changed(case, to(norm_of(gradients, p)))
-    assert_close(after, right, what=what, rtol=rtol)
+    norm = norm_of(gradients, p)
+    for factor in (0.9, 0.01):
+        limit = norm * factor
+        report = student.run("clipped", "clip_grad_norm_", gradients, limit, p, **options)
+        right = scaled(gradients, factor)
+        what = f"the list of the gradients after clipping their {p}-norm to {limit:.4g}"
+        assert_close(entry(report, "gradients"), right, what=what, rtol=NORM_TOLERANCE)
 
 
 def check_in_place(student: Student, name: str) -> None:
     """Clipping changes gradients in place, and nothing else."""
+    same = entry(student.run("clipped", name, plain(), 0.5), "same")
     told = "A .grad is another tensor than before: change it in place, as mul_ and clamp_ do."
-    same = entry(clipped(student, name, plain(), 0.5), "same", kind=list, count=3)
-    assert all(one is True for one in same), told
-    given = student.made("parameters", *plain())
+    assert laws.same(same, [True, True, True]), told
+    given = student.made("parameters", plain())
     laws.check_changes_nothing(student, name, given, 0.5, allow=["grad"])
 
 
-def check_limit(student: Student, name: str, argument: str) -> None:
-    """A limit has to be above 0."""
-    given = student.made("parameters", *plain())
-    calls = [(given, 0), (given, 0.0), (given, -1e-9), (given, -2.0)]
-    laws.check_errors(student, name, {argument: calls}, fine=(given, 1e-9))
-
-
-# --- steps ---------------------------------------------------------------------------------------
+# --- training, locally ---------------------------------------------------------------------------
 
 
 def new_weights() -> Tensor:
+    """All weights of the probe's Network, in a row."""
     return torch.randn(24).double()
 
 
 def new_batch(rows: int) -> Batch:
     """Inputs, and targets whose column 2 makes the loss smooth."""
-    ones = torch.ones(rows, 1).double()
-    return torch.randn(rows, 3).double(), torch.cat([3 * torch.randn(rows, 2), ones], 1)
+    targets = 3 * torch.randn(rows, 3).double()
+    targets[:, 2] = 1.0
+    return torch.randn(rows, 3).double(), targets
 
 
-def live(student: Student, weights: Tensor) -> tuple[Any, ...]:
-    model = student.made("model", weights)
-    return model, student.made("loss_fn"), student.made("optimizer", model)
+def trained(
+    student: Student, probe: str, weights: Tensor, batches: list[Batch], max_norm: float
+) -> list[Any]:
+    """What each of the student's steps returns and leaves."""
+    reports = student.run(probe, weights, batches, max_norm)
+    return list(entry(reports, kind=list, count=len(batches)))
 
 
-def simulate(weights: Tensor, batches: list[Batch], limit: float, **options: Any) -> list[Any]:
-    """A training: what each step returns and leaves."""
-
-    def train_step(model: Any, loss_fn: Any, sgd: Any, x: Any, y: Any, limit: float) -> float:
-        sgd.zero_grad()
-        loss_fn(model(x), y).backward()
-        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
-        if math.isfinite(norm):
-            sgd.step()
-        return norm if math.isfinite(norm) else math.inf
-
-    module = SimpleNamespace(train_step=train_step)
-    return list(PROBE.trained(module, weights, batches, limit, **options))
-
-
-def every(key: str, steps: list[Any]) -> list[Any]:
-    return [step[key] for step in steps]
-
-
-def trained(student: Student, weights: Tensor, batches: Any, limit: float, **options: Any) -> Any:
-    reports = student.run("trained", weights, batches, limit, **options)
-    return entry(reports, kind=list, count=len(batches))
-
-
-def check_steps(
-    student: Student, weights: Tensor, batches: list[Batch], limit: float, **options: Any
-) -> None:
-    """What each step leaves is right."""
-    reports = trained(student, weights, batches, limit, **options)
-    right = simulate(weights, batches, limit, **options)
-
-    what = f"the list of all weights after each step with max_norm={limit:.3g}"
+def check_weights(reports: list[Any], right: list[Tensor], case: str) -> None:
+    """The weights are right after each step."""
     actual = [entry(report, "weights") for report in reports]
-    assert_close(actual, every("weights", right), what=what, rtol=1e-3, atol=1e-4)
+    what = f"the list of all weights after each step ({case})"
+    assert_close(actual, right, what=what, rtol=1e-3, atol=1e-4)
+
+
+def right_training(
+    weights: Tensor, batches: list[Batch], max_norm: float, learning: Tensor | None = None
+) -> tuple[list[float], list[Tensor]]:
+    """The norm of each step before clipping, and the weights after it; some may not be `learning`."""
+    momentum = torch.zeros_like(weights)
+    norms, history = [], []
+    for inputs, targets in batches:
+        weights = weights.detach().requires_grad_()
+        weight, bias, last = weights.split([12, 4, 8])
+        hidden = F.linear(inputs, weight.view(4, 3), bias).tanh()
+        outputs = F.linear(hidden, last.view(2, 4))
+        (gradient,) = torch.autograd.grad(loss(outputs, targets), weights)
+        if learning is not None:
+            gradient = gradient * learning
+        norm = float(gradient.norm())
+        if norm > max_norm:
+            gradient = gradient * (max_norm / norm)
+        momentum = MOMENTUM * momentum + gradient
+        weights = weights.detach() - LR * momentum
+        norms.append(norm)
+        history.append(weights)
+    return norms, history
+
+
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The probe's loss: a squared error, and a root whose slope in the outputs is not 0."""
+    zero = outputs[:, 0] - outputs[:, 0].detach()
+    return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()

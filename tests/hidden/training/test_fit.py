@@ -1,9 +1,8 @@
-"""What train_epoch, evaluate and fit promise, sentence by sentence."""
+"""Tests of train_epoch, evaluate and fit."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
 from math import inf, isfinite, nan
 from statistics import fmean
 from typing import Any
@@ -17,36 +16,16 @@ from grader.judge.student import Student
 
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}  # a sum of losses may be kept in float32
 HOOK = 0.25  # what a hook of the model adds to each loss
-TRAIN_ROWS = (3, 3)  # of the batches of fit's training loader; its first row has the number 3
+START = 99.0  # the validation loss before the first epoch
+# The batches of fit's loaders. The numbers of their rows go on from the one to the other.
+TRAIN_ROWS, VAL_ROWS = [3, 3], [4, 1]
 STEPS = len(TRAIN_ROWS)
+# The epochs from which on the five rows for validation are classified rightly.
+BEGIN = torch.tensor([0, 0, 1, 2, 1])
+UNEVEN = ([5, 5, 2], [1, 1, 4])
 
 
-def new_batches(rows: Sequence[int], first: int = 0, extra: float = 0.0, begin: Any = None) -> Any:
-    """Batches for the probe's model: some rows are classified rightly from the start, others later."""
-    n = sum(rows)
-    number, targets = torch.arange(first, first + n), torch.arange(n) % 3 + 1
-    begin = torch.tensor([0, 0, 1, 2, 1])[torch.arange(n) % 5] if begin is None else begin
-    x = torch.stack([number, targets, begin, extra * torch.rand(n)], dim=1)
-    return list(zip(x.split(list(rows)), targets.split(list(rows)), strict=True))
-
-
-def run(student: Student, calls: list[str], batches: Any, level: float = 3.0, **state: Any) -> Any:
-    """Calls of train_epoch or evaluate on the probe's model, whose loss in evaluation is `level`."""
-    model = student.made("scripted", [level], len(batches), **state)
-    more = [student.made("sgd", model)] if "train_epoch" in calls else []
-    loader = student.made("loader", batches)
-    return student.run("seen", calls, model, loader, student.made("loss"), *more)
-
-
-def check_modes(report: Any, training: bool, batches: Any, calls: int) -> None:
-    wrong, right = ("evaluation", "model.train()") if training else ("training", "model.eval()")
-    seen = entry(report, "calls", kind=list)
-    told = f"The model, or a part of it, runs in {wrong} mode: {right} comes first in each call."
-    assert all(laws.same(entry(one, kind=list)[:2], [training] * 2) for one in seen), told
-    numbers, expected = [entry(one, 2) for one in seen], [int(x[0, 0]) for x, _ in batches] * calls
-    assert_equal(numbers, expected, what="the list of the first rows of the model's inputs")
-    passes = len(entry(report, "passes", kind=list))
-    assert passes == calls, f"There are {passes} passes over the loader in {calls} calls."
+# --- train_epoch ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
@@ -54,11 +33,12 @@ def check_modes(report: Any, training: bool, batches: Any, calls: int) -> None:
 @pytest.mark.hint("For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().")
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
-    for rows in ([4] * random.randint(2, 9), [3] * random.randint(2, 9), [5]):
-        n = len(rows)
-        report = run(student, ["train_epoch"], new_batches(rows), grad=-7.0)
+    for steps in (1, random.randint(2, 9), random.randint(2, 9)):
+        batches = new_batches([4] * steps)
+        model = student.made("used", [True, True], [3.0], [3.0], steps)
+        report = train(student, model, batches)
         what = "the weight after an epoch with the gradient -1 in each batch and SGD with lr=1"
-        assert_close(entry(report, "weight"), float(n), what=what)
+        assert_close(entry(report, "weight"), float(steps), what=what)
 
 
 @pytest.mark.points(2)
@@ -66,36 +46,27 @@ def test_trains(student: Student) -> None:
 @pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
 def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
-    for rows in ((4, 4, 4), (5, 5), (3,)):
-        level = round(random.uniform(2, 9), 3)
-        losses = [HOOK + level + 8 - 2 * i for i in range(len(rows))]
-        what = f"the loss of an epoch with the batch losses {losses}"
-        value = entry(run(student, ["train_epoch"], new_batches(rows), level), "values", 0)
-        assert_close(value, fmean(losses), what=what, **LOOSE)
+    for steps in (1, 3):
+        losses = [random.uniform(2, 9) for _ in range(steps)]
+        model = student.made("scripted", losses, [START], steps)
+        value = entry(train(student, model, new_batches([4] * steps)), "value")
+        what = f"the result of an epoch of {steps} batches"
+        assert_close(value, fmean(losses) + HOOK, what=what, **LOOSE)
 
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_epoch")
 @pytest.mark.hint("model.train() is the first line, and model(inputs) the only call of the model.")
 def test_train_mode(student: Student) -> None:
-    """Each call sets training mode for all parts, and passes over the loader once."""
-    model, batches = student.made("scripted", [3.0], 2), new_batches((2, 2, 2))
-    loader, sgd = student.made("loader", batches), student.made("sgd", model)
-    given = (model, loader, student.made("loss"), sgd)
-    parts = ["1.values", "random", "modes", "hooks"]
-    laws.check_changes_nothing(student, "train_epoch", *given, only=parts)
-    for modes in ([False, False], [True, False], [False, True]):
-        report = run(student, ["train_epoch"] * 2, batches, modes=modes)
-        check_modes(report, True, batches, 2)
+    """Each call sets training mode, for all parts of the model."""
+    for modes in ([False, False], [True, False]):
+        model = student.made("used", modes, [3.0], [START], 2)
+        batches = student.made("loader", new_batches([2, 2]))
+        given = model, batches, student.made("loss"), student.made("sgd", model)
+        laws.check_modes_inside(student, "train_epoch", *given, training=True)
 
 
-ROWS = ((5, 5, 2), (1, 1, 4), (3, 3, 3))
-
-
-def evaluated(student: Student, batches: Any, index: int) -> Any:
-    """The loss or the accuracy that evaluate gives."""
-    report, told = run(student, ["evaluate"], batches, grad=5.0), "Return a pair: loss, accuracy."
-    return entry(report, "values", 0, kind=(list, tuple), count=2, told=told)[index]
+# --- evaluate ------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -103,13 +74,13 @@ def evaluated(student: Student, batches: Any, index: int) -> Any:
 @pytest.mark.hint("total += loss.item() * len(targets), for each batch, then total / rows.")
 def test_loss(student: Student) -> None:
     """The loss is the mean over all samples, whatever the sizes of the batches."""
-    for rows in ROWS:
-        batches = new_batches(rows, extra=5.0)
-        means = [(x[:, 3].mean() + 3 + HOOK).item() for x, _ in batches]
-        total = sum(mean * n for mean, n in zip(means, rows, strict=True))
-        what = f"the loss over all batches, which have {list(rows)} rows,"
-        actual = evaluated(student, batches, 0)
-        assert_close(actual, total / sum(rows), what=what, **LOOSE)
+    for rows in UNEVEN:
+        level, extra = random.uniform(2, 9), 5 * torch.rand(sum(rows))
+        batches = new_batches(rows, extra=extra)
+        model = student.made("used", [True, True], [START], [level], 1)
+        what = f"the loss over all batches, which have {rows} rows,"
+        right = level + HOOK + extra.mean().item()
+        assert_close(evaluated(student, model, batches, 0), right, what=what, **LOOSE)
 
 
 @pytest.mark.points(4)
@@ -117,100 +88,43 @@ def test_loss(student: Student) -> None:
 @pytest.mark.hint("hits += (outputs.argmax(1) == targets).sum().item(), then hits / rows.")
 def test_accuracy(student: Student) -> None:
     """The accuracy is the fraction of all samples whose argmax is the target, a float."""
-    for rows in ROWS:
-        batches = new_batches(rows, begin=new_hits(rows))
-        hits = [(x[:, 2] == 0).sum().item() for x, _ in batches]
-        right = sum(hits) / sum(rows)
-        what = f"the accuracy over all batches, which have {list(rows)} rows,"
-        assert_close(evaluated(student, batches, 1), right, what=what, **LOOSE)
+    for rows in UNEVEN:
+        wrong = torch.randint(2, (sum(rows),))
+        # All of the last batch are right and not all of the others: the batches differ.
+        wrong[0] = 1
+        wrong[-rows[-1] :] = 0
+        batches = new_batches(rows, begin=wrong)
+        model = student.made("used", [True, True], [START], [3.0], 1)
+        what = f"the accuracy over all batches, which have {rows} rows,"
+        right = 1 - wrong.float().mean().item()
+        assert_close(evaluated(student, model, batches, 1), right, what=what, **LOOSE)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(2)
+@pytest.mark.place("evaluate")
+@pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop.")
+def test_eval_mode(student: Student) -> None:
+    """The model and all of its parts run in evaluation mode, and without autograd."""
+    for modes in ([True, True], [False, True]):
+        model = student.made("used", modes, [START], [3.0], 1)
+        given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
+        laws.check_modes_inside(student, "evaluate", *given, training=False, grad=False)
+
+
+@pytest.mark.points(2)
 @pytest.mark.place("evaluate")
 @pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop; nothing else is set.")
 def test_changes_nothing(student: Student) -> None:
-    """The model runs in evaluation mode and without autograd; nothing but its mode is changed."""
-    batches = new_batches((2, 2, 1))
-    for modes in ([True, True], [True, False], [False, True], [False, False]):
-        model = student.made("scripted", [3.0], 2, 5.0, modes)
-        given = (model, student.made("loader", batches), student.made("loss"))
+    """Nothing but the model's mode is changed, and autograd is on again."""
+    for model in (
+        student.made("used", [True, True], [START], [3.0], 1),
+        student.made("frozen", [START], [3.0], 1),
+    ):
+        given = model, student.made("loader", new_batches([2, 1])), student.made("loss")
         laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
-        laws.check_modes_inside(student, "evaluate", *given, training=False, grad=False)
-    report = run(student, ["evaluate"] * 2, batches, modes=[True, True])
-    check_modes(report, False, batches, 2)
-    told = "Autograd is off after evaluate: use `with torch.no_grad():`, which brings it back."
-    assert laws.same(entry(report, "grads"), [True, True]), told
 
 
-def new_hits(rows: Sequence[int]) -> Tensor:
-    """0 for rows that are classified rightly, 1 for others; no mean of the batches is that of the rows."""
-    while True:
-        hits = torch.arange(sum(rows)) < random.randint(1, sum(rows) - 1)
-        hits = hits[torch.randperm(len(hits))].float()
-        means = [batch.mean().item() for batch in hits.split(list(rows))]
-        if len({*rows}) == 1 or abs(fmean(means) - hits.mean().item()) > 0.01:
-            return 1 - hits
-
-
-def plan(losses: list[float], patience: int) -> tuple[int, int]:
-    """How many epochs run, and the number of the one whose weights are kept, from 1."""
-    lowest, best, waited = inf, 0, 0
-    for epoch, loss in enumerate(losses, 1):
-        if isfinite(loss) and loss < lowest:
-            lowest, best, waited = loss, epoch, 0
-        else:
-            waited += 1
-        if waited >= patience:
-            return epoch, best or epoch
-    return len(losses), best or len(losses)
-
-
-def run_fit(student: Student, losses: list[float], *more: Any, **options: Any) -> Any:
-    """A report of fit on a model with these validation losses."""
-    model = student.made("scripted", [99.0, *(loss - HOOK for loss in losses)], STEPS)
-    loaders = [student.made("loader", new_batches(rows, rows[-1])) for rows in (TRAIN_ROWS, (4, 1))]
-    optimizer = student.made("sgd", model)
-    if "scheduler" in options:
-        options["scheduler"] = student.made("scheduler", optimizer, options["scheduler"])
-    given = (model, *loaders, student.made("loss"), optimizer, *more)
-    return student.run("seen", ["fit"], *given, **options)
-
-
-def check_epochs(report: Any, losses: list[float], patience: int) -> None:
-    """The number of epochs that run, by the passes over the training loader."""
-    epochs = plan(losses, patience)[0]
-    what = f"the number of epochs for the validation losses {losses} and patience={patience}"
-    assert_close(epochs_of(report), epochs, what=what)
-
-
-def epochs_of(report: Any) -> int:
-    passes = entry(report, "passes", kind=list)
-    return sum(laws.same(first, TRAIN_ROWS[-1]) for first in passes)
-
-
-def check_kept(report: Any, losses: list[float], patience: int, name: str, part: str) -> None:
-    """The epoch whose weights or buffers the model holds."""
-    best = plan(losses, patience)[1]
-    where = f"for the validation losses {losses} and patience={patience}"
-    what = f"the number of the epoch, from 1, of which the model holds the {part} {where}"
-    epoch = entry(report, name, kind=(int, float)) / STEPS
-    assert_close(epoch, float(best), what=what)
-
-
-def later(losses: list[float]) -> list[float]:
-    """These losses after a drawn number of epochs that all improve."""
-    return [100.0 - epoch for epoch in range(random.randint(0, 4))] + losses
-
-
-def check_fit(student: Student, losses: list[float], patience: int) -> None:
-    report = run_fit(student, losses, len(losses), patience)
-    check_epochs(report, losses, patience)
-    check_kept(report, losses, patience, "weight", "weights")
-
-
-# The epoch in which training stops makes no difference to the best one here.
-BEST = [([5.0, 3.0, 4.0, 3.5, 3.75], 4), ([5.0, 4.0, 2.0], 4), ([1.0, 2.0, 3.0], 4)]
-BEST += [([5.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0], 2)]
+# --- fit -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(9)
@@ -218,10 +132,10 @@ BEST += [([5.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.0], 2)]
 @pytest.mark.hint("best = copy.deepcopy(model.state_dict()), in the end load_state_dict(best).")
 def test_best(student: Student) -> None:
     """In the end the model holds the weights of its best epoch, stopped early or not."""
-    for case, patience in BEST:
+    # The epoch in which training stops makes no difference to the best one here.
+    for case, patience in (([5.0, 3.0, 4.0, 3.5], 4), ([5.0, 3.0, 4.0, 4.0, 4.0], 2)):
         losses = later(case)
-        report = run_fit(student, losses, len(losses), patience)
-        check_kept(report, losses, patience, "weight", "weights")
+        check_kept(fitted(student, losses, patience=patience), losses, patience)
 
 
 @pytest.mark.points(3)
@@ -229,10 +143,11 @@ def test_best(student: Student) -> None:
 @pytest.mark.hint("model.state_dict() has the buffers, too; copy all of its tensors.")
 def test_buffers(student: Student) -> None:
     """The model holds the buffers of that epoch, too."""
-    for case, patience in BEST:
-        losses = later(case)
-        report = run_fit(student, losses, len(losses), patience)
-        check_kept(report, losses, patience, "counter", "buffers")
+    losses = later([5.0, 3.0, 4.0, 3.5])
+    report = fitted(student, losses, patience=4)
+    _, best = plan(losses, 4)
+    what = f"the buffer that counts training batches, where epoch {best} is the best one"
+    assert_close(entry(report, "counter"), best * STEPS, what=what)
 
 
 @pytest.mark.points(5)
@@ -242,32 +157,44 @@ def test_patience(student: Student) -> None:
     """Training stops after patience epochs in a row without improvement, 5 if it is not given."""
     for case, patience in (
         ([5.0, 3.0, 4.0, 6.0, 7.0, 1.0], 2),
-        ([1.0, 2.0, 3.0], 1),
-        ([3.0, 4.0, 5.0, 2.0, 6.0, 4.0, 4.0, 1.0, 0.5], 3),
-        ([3.0, 4.0, 2.0, 4.0, 1.0, 3.0, 3.0, 3.0, 0.5], 3),
+        ([1.0, 2.0], 1),
+        ([3.0, 4.0, 4.0, 2.0, 4.0, 4.0, 4.0, 1.0], 3),
     ):
         losses = later(case)
-        check_epochs(run_fit(student, losses, len(losses), patience), losses, patience)
-    losses = later([1.0])
-    report = run_fit(student, [*losses, *[2.0] * 8], epochs=len(losses) + 8)
-    what = (
-        f"the number of epochs if only the first {len(losses)} improve, with patience=5 by default"
-    )
-    assert_close(epochs_of(report), len(losses) + 5, what=what)
+        check_epochs(fitted(student, losses, patience=patience), losses, patience)
+    losses = later([1.0] + [2.0] * 6)
+    check_epochs(fitted(student, losses), losses, 5)
 
 
-@pytest.mark.points(4)
+@pytest.mark.points(1)
+@pytest.mark.place("fit")
+@pytest.mark.hint("An epoch improves if val_loss < lowest.")
+def test_ties(student: Student) -> None:
+    """An equal loss does not improve; one that is a little lower does."""
+    for case, patience in (
+        ([3.0, 3.0, 3.0, 1.0], 2),
+        ([3.0, 3.0 - 2**-12, 4.0], 3),
+    ):
+        losses = later(case)
+        report = fitted(student, losses, patience=patience)
+        check_epochs(report, losses, patience)
+        check_kept(report, losses, patience)
+
+
+@pytest.mark.points(3)
 @pytest.mark.place("fit")
 @pytest.mark.hint("An epoch improves if math.isfinite(val_loss) and val_loss < lowest.")
-def test_ties_and_non_finite(student: Student) -> None:
-    """Neither an equal loss nor NaN or inf improves; where none improves, the last stays."""
-    check_fit(student, later([5.0, 3.0, 3.0, 3.0, 3.0, 1.0]), 2)
-    check_fit(student, later([5.0, 3.0, 3.0 - 2**-20, 4.0, 3.0 - 2**-20]), 3)
-    check_fit(student, [inf, 4.0, inf, 3.0, 3.5], 3)
-    check_fit(student, [nan, 4.0, nan, 3.0, 5.0], 2)
-    check_fit(student, later([2.0, nan, nan, nan, 1.0]), 2)
-    for losses, patience in (([nan] * 3, 5), ([nan, inf, 2.0], 2)):
-        check_fit(student, losses, patience)
+def test_non_finite(student: Student) -> None:
+    """NaN and inf never improve; where no epoch improves, the weights of the last one stay."""
+    for losses, patience in (
+        ([inf, 4.0, 5.0], 3),
+        ([nan, 4.0, nan, 5.0], 3),
+        ([2.0, nan, nan, 1.0], 2),
+        ([nan, inf], 5),
+    ):
+        report = fitted(student, losses, patience=patience)
+        check_epochs(report, losses, patience)
+        check_kept(report, losses, patience)
 
 
 @pytest.mark.points(5)
@@ -275,20 +202,25 @@ def test_ties_and_non_finite(student: Student) -> None:
 @pytest.mark.hint("{'train_loss': [], 'val_loss': [], 'val_acc': []}, and three appends an epoch.")
 def test_history(student: Student) -> None:
     """The history has exactly three lists, with one number for each epoch that ran, the last included."""
-    for case, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2), ([1 / 3], 1)):
+    for case, patience in (([5.0, 4.0, 3.0], 5), ([2.0, 3.0, 4.0, 1.0], 2)):
         scale = random.uniform(1, 2)
-        losses = [scale * loss for loss in case]
-        report = run_fit(student, losses, len(losses), patience)
+        val_losses = [scale * loss for loss in case]
+        train_losses = [random.uniform(2, 9) for _ in range(STEPS * len(case))]
+        report = fitted(student, val_losses, train_losses, patience=patience)
         told = "Return a dict with the lists train_loss, val_loss and val_acc."
-        history = entry(report, "values", 0, kind=dict, told=told)
-        losses = losses[: (epochs := plan(losses, patience)[0])]
-        started = [99.0 + HOOK, *losses][:epochs]  # the losses before each epoch
-        trained = [loss + 8 - STEPS + 1 for loss in started]
-        right = {"train_loss": trained, "val_loss": losses, "val_acc": [0.8, 1.0, 1.0][:epochs]}
-        names = sorted(str(name) for name in history)
-        assert_equal(names, sorted(right), what="the list of the history's keys, sorted,")
+        history = entry(report, "value", kind=dict, told=told)
+        epochs, _ = plan(val_losses, patience)
+        means = [fmean(train_losses[i * STEPS : (i + 1) * STEPS]) for i in range(epochs)]
+        right = {
+            "train_loss": [mean + HOOK for mean in means],
+            "val_loss": val_losses[:epochs],
+            "val_acc": [(epoch >= BEGIN).float().mean().item() for epoch in range(1, epochs + 1)],
+        }
+        assert_equal(
+            sorted(map(str, history)), sorted(right), what="the list of the history's keys, sorted,"
+        )
         history = {name: history[name] for name in right}
-        what = f"the history for the validation losses {losses} and patience={patience}"
+        what = f"the history for the validation losses {val_losses} and patience={patience}"
         assert_close(history, right, what=what, **LOOSE)
 
 
@@ -297,15 +229,11 @@ def test_history(student: Student) -> None:
 @pytest.mark.hint("if scheduler is not None: scheduler.step(), once an epoch.")
 def test_scheduler(student: Student) -> None:
     """The scheduler steps once an epoch, after the optimizer's steps of that epoch."""
-
-    factor = round(random.uniform(0.3, 0.6), 3)
-
-    def total(steps: Callable[[int], int]) -> float:
-        return float(sum(factor ** steps(i) for i in range(4 * STEPS)))
-
-    report = run_fit(student, [5.0, 4.0, 6.0, 2.0], 4, scheduler=factor)
-    what = f"the sum of the rates of all optimizer steps, each scheduler step times {factor},"
-    assert_close(entry(report, "rate"), total(lambda i: i // STEPS), what=what)
+    losses, factor = [5.0, 4.0, 6.0, 2.0], random.uniform(0.3, 0.6)
+    report = fitted(student, losses, factor=factor)
+    rates = [factor**epoch for epoch in range(len(losses)) for _ in range(STEPS)]
+    what = "the sum of the rates of all optimizer steps"
+    assert_close(entry(report, "rate"), sum(rates), what=what, **LOOSE)
 
 
 @pytest.mark.points(2)
@@ -314,12 +242,13 @@ def test_scheduler(student: Student) -> None:
 @pytest.mark.hint("train_epoch sets train(), evaluate sets eval(): call both in each epoch.")
 def test_calls(student: Student) -> None:
     """Each epoch trains on each training batch once, then evaluates each validation batch once."""
-    report = run_fit(student, [5.0, 4.0, 4.5], 3)
-    train, val = [[True, True, 3], [True, True, 6]], [[False, False, 1], [False, False, 5]]
+    report = fitted(student, [5.0, 4.0, 3.0])
+    training = [[True, True, 1], [True, True, 4]]
+    validation = [[False, False, 7], [False, False, 11]]
     what = "the list of the model's calls (modes of both parts, first row of the batch)"
-    assert_equal(entry(report, "calls"), (train + val) * 3, what=what)
+    assert_equal(entry(report, "calls"), (training + validation) * 3, what=what)
     what = "the list of the passes over the loaders (first row), both once an epoch"
-    assert_equal(entry(report, "passes"), [3, 1] * 3, what=what)
+    assert_equal(entry(report, "passes"), [1, 7] * 3, what=what)
 
 
 @pytest.mark.points(2)
@@ -328,12 +257,99 @@ def test_calls(student: Student) -> None:
 @pytest.mark.hint("Check epochs and patience before the first epoch.")
 def test_errors(student: Student) -> None:
     """An epochs or patience below 1 is a ValueError that names it, before anything is trained."""
-    model = student.made("scripted", [2.0, 1.0], 1)
-    loader = student.made("loader", new_batches((2, 1)))
+    model = student.made("scripted", [2.0], [2.0, 1.0], 1)
+    loader = student.made("loader", new_batches([2, 1]))
     given = (model, loader, loader, student.made("loss"), student.made("sgd", model))
-    parts = ["1.values", "2.values", "random", "modes", "hooks"]
-    laws.check_changes_nothing(student, "fit", *given, 1, 1, only=parts)
-    low, short = [(*given, 0), (*given, -1, 1)], [(*given, 2, 0), (*given, 1, -3)]
-    laws.check_errors(student, "fit", {"epochs": low, "patience": short}, fine=(*given, 1, 1))
-    for call in low + short:
+    bad: dict[str, Any] = {"epochs": [(*given, 0)], "patience": [(*given, 2, 0)]}
+    laws.check_errors(student, "fit", bad, fine=(*given, 1, 1))
+    for call in (*bad["epochs"], *bad["patience"]):
         laws.check_changes_nothing(student, "fit", *call, raises=ValueError, allow=["mode"])
+
+
+# --- locally -------------------------------------------------------------------------------------
+
+
+def new_batches(
+    rows: list[int], first: int = 1, begin: Tensor | None = None, extra: Tensor | None = None
+) -> list[tuple[Tensor, Tensor]]:
+    """Batches of so many rows for the probe's model, of which `first` is the number of the first one."""
+    count = sum(rows)
+    numbers = torch.arange(first, first + count)
+    targets = torch.arange(count) % 3 + 1
+    if begin is None:
+        begin = torch.zeros(count)
+    if extra is None:
+        extra = torch.zeros(count)
+    x = torch.stack([numbers, targets, begin, extra], dim=1)
+    return list(zip(x.split(rows), targets.split(rows), strict=True))
+
+
+def train(student: Student, model: Any, batches: Any) -> Any:
+    """A report of train_epoch."""
+    given = model, student.made("loader", batches), student.made("loss")
+    return student.run("called", "train_epoch", *given, student.made("sgd", model))
+
+
+def evaluated(student: Student, model: Any, batches: Any, index: int) -> Any:
+    """The loss or the accuracy that evaluate returns."""
+    given = model, student.made("loader", batches), student.made("loss")
+    report = student.run("called", "evaluate", *given)
+    told = "Return a pair: loss, accuracy."
+    return entry(report, "value", kind=(list, tuple), count=2, told=told)[index]
+
+
+def fitted(
+    student: Student,
+    losses: list[float],
+    train_losses: list[float] | None = None,
+    factor: float | None = None,
+    **options: Any,
+) -> Any:
+    """A report of fit with these validation losses, and with a scheduler if there is a factor."""
+    if train_losses is None:
+        train_losses = [100.0 - i for i in range(STEPS * len(losses))]
+    val_losses = [START, *(loss - HOOK for loss in losses)]
+    model = student.made("scripted", train_losses, val_losses, STEPS)
+    train_loader = student.made("loader", new_batches(TRAIN_ROWS))
+    val_loader = student.made("loader", new_batches(VAL_ROWS, sum(TRAIN_ROWS) + 1, BEGIN))
+    optimizer = student.made("sgd", model)
+    if factor is not None:
+        options["scheduler"] = student.made("scheduler", optimizer, factor)
+    given = model, train_loader, val_loader, student.made("loss"), optimizer, len(losses)
+    return student.run("called", "fit", *given, **options)
+
+
+def later(losses: list[float]) -> list[float]:
+    """These losses after a drawn number of epochs that all improve."""
+    return [100.0 - epoch for epoch in range(random.randint(0, 2))] + losses
+
+
+def plan(losses: list[float], patience: int) -> tuple[int, int]:
+    """How many epochs run, and the number of the one whose weights are kept, from 1."""
+    lowest, best, waited = inf, None, 0
+    for epoch, loss in enumerate(losses, 1):
+        if isfinite(loss) and loss < lowest:
+            lowest, best, waited = loss, epoch, 0
+        else:
+            waited += 1
+        if waited == patience:
+            break
+    return epoch, best or epoch
+
+
+def check_epochs(report: Any, losses: list[float], patience: int) -> None:
+    """The number of epochs that ran is right, by the passes over the training loader."""
+    epochs, _ = plan(losses, patience)
+    passes = entry(report, "passes", kind=list)
+    ran = sum(laws.same(first, 1) for first in passes)
+    what = f"the number of epochs for the validation losses {losses} and patience={patience}"
+    assert_equal(ran, epochs, what=what)
+
+
+def check_kept(report: Any, losses: list[float], patience: int) -> None:
+    """The model holds the weights of its best epoch."""
+    _, best = plan(losses, patience)
+    epoch = entry(report, "weight", kind=(int, float)) / STEPS
+    where = f"for the validation losses {losses} and patience={patience}"
+    what = f"the number of the epoch, from 1, of which the model holds the weights {where}"
+    assert_close(epoch, float(best), what=what)

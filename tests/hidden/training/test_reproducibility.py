@@ -1,9 +1,9 @@
-"""What set_seed, fork_rng, seed_worker and seeded_loader promise, sentence by sentence."""
+"""Tests of set_seed, fork_rng, seed_worker and seeded_loader."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,14 +13,15 @@ from torch import Tensor
 from grader.judge.checks import assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-LIBRARIES = ("torch", "NumPy", "Python's random")
+# The global generators, in the order of the draws of an item.
+LIBRARIES = ("Python's random", "NumPy", "torch")
 LARGEST_SEED = 2**32 - 1
-BAD_SEEDS = (-1, 2**32, -(2**31), 2**40)
-BLOCKS = ("", "draws", "seeds", "nests", "Stop", "KeyboardInterrupt")
-ITEMS, WORKED_ITEMS = 64, 8
+BAD_SEEDS = (-1, 2**32, 2**40)
+ITEMS = 64  # so many that two orders are not equal by chance
+WORKED_ITEMS = 8
 
 
-# --- set_seed -------------------------------------------------------------------------------------
+# --- set_seed ------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -28,10 +29,10 @@ ITEMS, WORKED_ITEMS = 64, 8
 @pytest.mark.hint("random.seed(seed), np.random.seed(seed), torch.manual_seed(seed).")
 def test_set_seed(student: Student) -> None:
     """Each call seeds the three global generators."""
-    for seed in (0, 1, LARGEST_SEED, new_seed()):
+    for seed in (0, LARGEST_SEED, new_seed()):
         report = student.run("seeded", seed, new_seeds(2))
         for draws in entry(report, "draws", kind=list, count=2):
-            check_draws(draws, seeded(seed), f"after set_seed({seed}): seed its global generator")
+            check_draws(draws, seeded(seed), f"after set_seed({seed})")
 
 
 @pytest.mark.points(2)
@@ -53,12 +54,11 @@ def test_flags(student: Student) -> None:
 @pytest.mark.hint("if not 0 <= seed < 2**32: raise ValueError(...), before torch takes it.")
 def test_seed_errors(student: Student) -> None:
     """A seed outside 0..2**32 - 1 is a ValueError that names it."""
-    calls = [(seed,) for seed in BAD_SEEDS]
-    for fine in (0, LARGEST_SEED):
-        laws.check_errors(student, "set_seed", {"seed": calls}, fine=(fine,))
+    bad = {"seed": [(seed,) for seed in BAD_SEEDS]}
+    laws.check_errors(student, "set_seed", bad, fine=(LARGEST_SEED,))
 
 
-# --- fork_rng -------------------------------------------------------------------------------------
+# --- fork_rng ------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(9)
@@ -66,15 +66,19 @@ def test_seed_errors(student: Student) -> None:
 @pytest.mark.hint("Keep the three states at entry, and put them back in a finally.")
 def test_states_come_back(student: Student) -> None:
     """After the block the three states are exactly those at entry, whatever the block did."""
-    endings = {"Stop": "raised", "KeyboardInterrupt": "was interrupted"}
-    for inside in BLOCKS:
-        for seed in (None, 0, new_seed()):
-            block = Block(student, seed, inside)
-            when = f"after a block of {block.call}"
-            if inside:
-                when += f" that {endings.get(inside, inside)}"
-            block.check_not_mistaken(when)
-            check_draws(entry(block.report, "after"), block.before, when)
+    for given in ([], [0], [new_seed()]):
+        call = call_of(given)
+        made, entered = new_seeds(2)
+        report = student.run("forked", given, made, entered)
+        check_draws(entry(report, "after"), arranged(entered), f"after a block of {call}")
+        for ending in ("Stop", "KeyboardInterrupt"):
+            report = student.run("forked_and_ended", given, entered, ending)
+            when = f"after a block of {call} that ended by an exception"
+            check_draws(entry(report, "after"), arranged(entered), when)
+        draws = student.run("forked_and_seeded", given, entered, new_seed())
+        # Normal numbers are made two at a time: after an even number none is in hand.
+        right = arranged(entered, draws=2)
+        check_draws(draws, right, f"after a block of {call} that seeds")
 
 
 @pytest.mark.points(3)
@@ -83,12 +87,11 @@ def test_states_come_back(student: Student) -> None:
 @pytest.mark.hint("try: yield, finally: ...; an __exit__ that returns something true swallows it.")
 def test_exceptions_go_on(student: Student) -> None:
     """An exception in the block goes on."""
-    for inside in BLOCKS:
-        right = inside if inside in ("Stop", "KeyboardInterrupt") else None
-        what = "the name of the exception that comes out of the block"
-        for seed in (None, new_seed()):
-            raised = entry(Block(student, seed, inside).report, "raised")
-            assert_equal(raised, right, what=what)
+    for given in ([], [new_seed()]):
+        for ending in random.sample(["Stop", "KeyboardInterrupt"], 2):
+            report = student.run("forked_and_ended", given, new_seed(), ending)
+            what = "the name of the exception that comes out of the block"
+            assert_equal(entry(report, "raised"), ending, what=what)
 
 
 @pytest.mark.points(9)
@@ -96,16 +99,14 @@ def test_exceptions_go_on(student: Student) -> None:
 @pytest.mark.hint("if seed is not None: set_seed(seed), after the states are kept.")
 def test_inside(student: Student) -> None:
     """In the block the generators are as after set_seed(seed), or go on where they were without one."""
-    for inside in ("draws", ""):
-        for seed in (0, LARGEST_SEED, new_seed()):
-            block = Block(student, seed, inside)
-            draws = entry(block.report, "inside")
-            told = f"{block.call} does not seed: is that seed taken for none?"
-            assert not laws.same(draws, block.before), told
-            check_draws(draws, seeded(seed), f"in the block of {block.call}: call set_seed")
-        block = Block(student, None, inside)
-        when = "in the block of fork_rng() without a seed"
-        check_draws(entry(block.report, "inside"), block.before, when)
+    for seed in (0, LARGEST_SEED, new_seed()):
+        report = student.run("forked", [seed], *new_seeds(2))
+        when = f"in the block of fork_rng({seed})"
+        check_draws(entry(report, "inside"), seeded(seed), when)
+    made, entered = new_seeds(2)
+    report = student.run("forked", [], made, entered)
+    when = "in the block of fork_rng() without a seed"
+    check_draws(entry(report, "inside"), arranged(entered), when)
 
 
 @pytest.mark.points(3)
@@ -113,18 +114,20 @@ def test_inside(student: Student) -> None:
 @pytest.mark.hint("Each manager keeps its own states; nothing happens before the block is entered.")
 def test_nested(student: Student) -> None:
     """Blocks nest, and making a manager changes nothing."""
-    for seed in (None, new_seed()):
-        block = Block(student, seed, "nests")
-        outside = arranged(block.made)
-        check_draws(entry(block.report, "made"), outside, "after a manager was made")
-        inside = block.before if seed is None else seeded(seed)
-        check_draws(entry(block.report, "inside"), inside, f"in an outer block, of {block.call}")
-        nested = entry(block.report, "nested")
-        check_draws(nested, seeded(block.inner), f"in an inner block, of fork_rng({block.inner})")
-        # Once more has been drawn in the outer block since.
-        outer = arranged(block.entered, draws=2) if seed is None else arranged(seed)
-        after = entry(block.report, "outer after")
-        check_draws(after, outer, "in the outer block after an inner one")
+    seed, entered, inner = new_seeds(3)
+    # Before the inner block the outer one draws once.
+    for given, outer in (([], arranged(entered, draws=2)), ([seed], arranged(seed))):
+        report = student.run("nested", given, entered, inner)
+        call = call_of(given)
+        when = f"in a block of fork_rng({inner}) inside of another"
+        check_draws(entry(report, "inner"), seeded(inner), when)
+        when = f"in the block of {call} after an inner one"
+        check_draws(entry(report, "after inner"), outer, when)
+        when = f"after a block of {call} with an inner one"
+        check_draws(entry(report, "after outer"), arranged(entered), when)
+        made, other = new_seeds(2)
+        report = student.run("forked", given, made, other)
+        check_draws(entry(report, "made"), arranged(made), f"after {call} was made")
 
 
 @pytest.mark.points(1)
@@ -133,11 +136,11 @@ def test_nested(student: Student) -> None:
 @pytest.mark.hint("set_seed checks the seed already.")
 def test_fork_errors(student: Student) -> None:
     """A seed outside 0..2**32 - 1 is a ValueError that names it, when the block is entered at the latest."""
-    calls = [(seed,) for seed in BAD_SEEDS]
-    laws.check_errors(student, student.probe("fork_rng"), {"seed": calls}, fine=(LARGEST_SEED,))
+    bad = {"seed": [(seed,) for seed in BAD_SEEDS]}
+    laws.check_errors(student, student.probe("fork_rng"), bad, fine=(LARGEST_SEED,))
 
 
-# --- seed_worker ----------------------------------------------------------------------------------
+# --- seed_worker ---------------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -145,41 +148,44 @@ def test_fork_errors(student: Student) -> None:
 @pytest.mark.hint("seed = torch.initial_seed() % 2**32, and that alone.")
 def test_seed_worker(student: Student) -> None:
     """random and NumPy are as after seeding with torch.initial_seed() % 2**32; torch stays as it is."""
-    for seed in (new_seed(), LARGEST_SEED, 2**32 + 4, 2**63 + 2**32 + random.randrange(99)):
-        worker = random.randrange(100, 1000)  # no seed of these is as small
+    small, large = new_seed(), 2**63 + 2**32 + random.randrange(99)
+    for seed in (small, large):
+        worker = random.randrange(100, 1000)
         report = student.run("worker_seeded", seed, worker, new_seed())
-        draws = entry(report, "after")
+        right = {**seeded(seed % 2**32), "torch": torch_arranged(seed)}
         when = f"after seed_worker({worker}) where torch.initial_seed() is {seed}"
-        added, alone = seeded((seed + worker) % 2**32), seeded(worker)
-        for library in LIBRARIES[1:]:
-            told = f"{library} is seeded with worker_id: torch.initial_seed() has it in it already."
-            for wrong in (added, alone):
-                assert not laws.same(entry(draws, library), wrong[library]), told
-        right = {**seeded(seed % 2**32), "torch": torch_draws(generator_after_draws(seed))}
-        check_draws(draws, right, when)
+        check_draws(entry(report, "after"), right, when)
         what = "torch.initial_seed() after seed_worker"
         assert_equal(entry(report, "initial"), seed, what=what)
 
 
-# --- seeded_loader --------------------------------------------------------------------------------
+# --- seeded_loader -------------------------------------------------------------------------------
 
 
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 @pytest.mark.place("seeded_loader")
 @pytest.mark.hint("DataLoader(dataset, batch_size, shuffle=shuffle, generator=...): no drop_last.")
 def test_epochs(student: Student) -> None:
     """Each item comes once an epoch, in order or shuffled anew, in batches of default collation."""
-    for length, size, shuffle in ((23, 5, None), (12, 4, True), (12, 4, False), (3, 8, False)):
-        numbers = new_numbers(length)
+    for options, shuffled in (({}, True), ({"shuffle": True}, True), ({"shuffle": False}, False)):
+        numbers = new_numbers(23)
         dataset = laws.dataset_of(student, numbers)
-        options = {} if shuffle is None else {"shuffle": shuffle}
-        loader = student.own("seeded_loader", dataset, size, new_seed(), **options)
-        epochs, shuffled = laws.epochs_of(student, loader, 3), shuffle is not False
-        laws.check_epochs(epochs, numbers, batch_size=size, shuffled=shuffled)
-    report = Passes(student, [new_seed()], [0], shuffle=False, length=5, size=2).report
-    assert_equal(entry(report, "kinds", 0), True, what="whether it is a DataLoader")
+        loader = student.own("seeded_loader", dataset, 5, new_seed(), **options)
+        epochs = laws.epochs_of(student, loader, 3)
+        laws.check_epochs(epochs, numbers, batch_size=5, shuffled=shuffled)
+
+
+@pytest.mark.points(1)
+@pytest.mark.place("seeded_loader")
+@pytest.mark.word("the sandbox says what the loader is")
+@pytest.mark.hint("return DataLoader(...), with num_workers=num_workers.")
+def test_kind(student: Student) -> None:
+    """It is a DataLoader, without workers unless some are asked for."""
+    passes = new_passes(student, [new_seed()], [0])
+    assert_equal(entry(passes.report, "kinds", 0), True, what="whether it is a DataLoader")
+    (table,) = tables(passes)
     told = "Without num_workers the items come from workers: it is 0."
-    assert all(row[1] == -1 for table in tables(report) for row in table.tolist()), told
+    assert (table[:, 1] == -1).all(), told
 
 
 @pytest.mark.points(6)
@@ -187,50 +193,63 @@ def test_epochs(student: Student) -> None:
 @pytest.mark.hint("torch.Generator().manual_seed(seed), one for each loader and nothing else.")
 def test_orders(student: Student) -> None:
     """The seed decides the orders of all epochs, whatever global generators and other loaders do."""
-    drawn = new_seed()
-    numbers = new_numbers(ITEMS)
+    drawn, numbers = new_seed(), new_numbers(ITEMS)
     for seed, other in ((drawn, drawn + 1), (0, 1)):
-        first = Passes(student, [seed], [0, 0, 0], numbers).orders()
-        told = "The global generators decide the orders: give the loader a generator of its own."
-        assert Passes(student, [seed], [0, 0, 0], numbers).orders() == first, told
-        told = "Another loader changes the orders: each needs a generator of its own."
-        mixed = Passes(student, [seed, seed, other], [0, 2, 1, 0, 2, 1, 0], numbers).orders()
-        assert mixed[0::3] == first, told
-        assert mixed[2::3] == first[:2], told
+        first = orders(new_passes(student, [seed], [0, 0, 0], numbers))
+        again = orders(new_passes(student, [seed], [0, 0, 0], numbers))
+        what = f"the list of the orders of three epochs of another loader with the seed {seed}"
+        assert_equal(again, first, what=what)
+        mixed = orders(new_passes(student, [seed, seed, other], [0, 2, 1, 0, 2, 1, 0], numbers))
+        what = f"the list of the orders of a loader with the seed {seed} among others"
+        assert_equal(mixed[0::3], first, what=what)
+        assert_equal(mixed[2::3], first[:2], what=what)
         assert mixed[1] != first[0], f"The seeds {seed} and {other} give the same order."
-    # Not much further apart: torch takes 32 bits, and a loader may combine seed and epoch in them.
-    one, second, third = Passes(student, [3, 11, 259], [0, 1, 2], numbers).orders()
-    for seed, order in ((11, second), (259, third)):
-        assert order != one, f"The seeds 3 and {seed} give the same order."
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(2)
 @pytest.mark.place("seeded_loader")
-@pytest.mark.hint("num_workers=num_workers and a generator: torch seeds each worker from it.")
+@pytest.mark.hint("Hand num_workers on to the DataLoader; the orders stay those of the seed.")
 def test_workers(student: Student) -> None:
-    """There are num_workers processes, and seed, workers and epoch decide what their items draw."""
-    worked, again = worked_passes(student)
-    first = tables(worked.report)
-    for table in first:
+    """The items come from num_workers processes, in the order that the seed decides."""
+    worked, _ = worked_passes(student)
+    for table in tables(worked):
         workers = sorted(set(table[:, 1].tolist()))
-        assert workers == [0.0, 1.0], "With num_workers=2, the items do not come from two workers."
-        told = "Not every item comes once an epoch."
-        assert sorted(table[:, 0].tolist()) == sorted(worked.numbers), told
-    told = "With num_workers the first epoch has another order than without: seed alone decides."
+        told = "With num_workers=2 the items do not come from two workers."
+        assert workers == [0.0, 1.0], told
     # Of the first two: with workers torch asks a sampler for its order twice, and one may count that.
-    alone = Passes(student, worked.seeds[:1], [0, 0], worked.numbers, size=2)
-    assert worked.orders()[0] in alone.orders(), told
-    for i, library in enumerate(("Python's random", "NumPy", "torch"), start=2):
-        draws = [[table[table[:, 1] == n][:, i].tolist() for n in (0, 1)] for table in first]
-        epoch, next_epoch, other_seed = draws
+    alone = orders(new_passes(student, worked.seeds[:1], [0, 0], worked.numbers, size=2))
+    told = "With num_workers the first epoch has another order than without: seed alone decides."
+    assert orders(worked)[0] in alone, told
+
+
+@pytest.mark.points(3)
+@pytest.mark.requires("test_workers")
+@pytest.mark.place("seeded_loader")
+@pytest.mark.hint("torch seeds each worker from the loader's generator: leave that to it.")
+def test_draws_differ(student: Student) -> None:
+    """What items draw in workers differs between workers, between epochs and between seeds."""
+    worked, _ = worked_passes(student)
+    for column, library in enumerate(LIBRARIES, start=2):
+        epoch, next_epoch, other_seed = [
+            [table[table[:, 1] == worker][:, column].tolist() for worker in (0, 1)]
+            for table in tables(worked)
+        ]
         told = f"Both workers draw the same from {library}: seed each from torch.initial_seed()."
-        assert not any(of_first == of_second for of_first, of_second in draws), told
+        assert epoch[0] != epoch[1], told
         told = f"In each epoch the workers draw the same from {library}: is their seed a constant?"
-        assert all(a[0] != b[0] for a, b in zip(epoch, next_epoch, strict=True)), told
+        assert epoch[0] != next_epoch[0], told
         told = f"With another seed the workers draw the same from {library}."
-        assert all(a[0] != b[0] for a, b in zip(epoch, other_seed, strict=True)), told
+        assert epoch[0] != other_seed[0], told
+
+
+@pytest.mark.requires("test_workers")
+@pytest.mark.place("seeded_loader")
+@pytest.mark.hint("The generator decides the seeds of the workers, too, and not only the orders.")
+def test_draws_repeat(student: Student) -> None:
+    """The same seed gives the same draws in workers, whatever the global random state."""
+    worked, again = worked_passes(student)
     told = "The same seed gives other draws in workers where the global generators differ."
-    assert all(map(torch.equal, first, tables(again.report))), told
+    assert all(map(torch.equal, tables(worked), tables(again))), told
 
 
 @pytest.mark.points(4)
@@ -239,25 +258,19 @@ def test_workers(student: Student) -> None:
 @pytest.mark.hint("A loader without a generator draws from the global one, without shuffle too.")
 def test_global_state(student: Student) -> None:
     """Making and iterating a loader leaves the three global generators as they were."""
-    seeds, plan = new_seeds(2), [0, 1, 0, 1, 0]
-    shuffled = Passes(student, seeds, plan)
-    in_order = Passes(student, seeds, plan, shuffle=False)
+    shuffled = new_passes(student, new_seeds(2), [0, 1, 0])
+    in_order = new_passes(student, new_seeds(2), [0, 1, 0], shuffle=False)
     worked, _ = worked_passes(student)
     for passes in (shuffled, in_order, worked):
-        told = "A pass over the loader draws from a global generator, or seeds it"
-        told += (
-            ": even without shuffle it takes its base seed there." if passes is in_order else "."
-        )
-        made, *arrangements = passes.noises
+        making, *iterating = passes.noises
         when = "after seeded_loader, which neither seeds the global generators nor draws from them"
-        check_draws(entry(passes.report, "made"), arranged(made), when)
-        count = len(arrangements)
-        states = entry(passes.report, "after", kind=list, count=count)
-        for state, noise in zip(states, arrangements, strict=True):
-            assert laws.same(state, arranged(noise)), told
+        check_draws(entry(passes.report, "made"), arranged(making), when)
+        for i, noise in enumerate(iterating):
+            when = "after a pass over the loader, which leaves the global generators alone"
+            check_draws(entry(passes.report, "after", i), arranged(noise), when)
 
 
-# --- what is drawn, and what is right -------------------------------------------------------------
+# --- what is drawn from the seed -----------------------------------------------------------------
 
 
 def new_seed() -> int:
@@ -273,136 +286,105 @@ def new_numbers(length: int) -> list[int]:
     return random.sample(range(1000), length)
 
 
-Generators = tuple[random.Random, np.random.RandomState, torch.Generator]
+def call_of(given: list[int]) -> str:
+    """A call of fork_rng, for messages."""
+    return f"fork_rng({', '.join(map(str, given))})"
 
 
-def generators_of(seed: int) -> Generators:
-    """Generators that draw as the global ones do after seeding."""
-    return random.Random(seed), np.random.RandomState(seed), torch.Generator().manual_seed(seed)
-
-
-def draws_of(generators: Generators) -> dict[str, Any]:
-    """What the probe's `draws` reports of generators like these."""
-    own, legacy, generator = generators
-    return {
-        "Python's random": [[own.random() for _ in range(9)], own.gauss(0, 1)],
-        "NumPy": [legacy.rand(9).tolist(), legacy.randn(2).tolist()],
-        "torch": torch_draws(generator),
-    }
-
-
-def torch_draws(generator: torch.Generator) -> list[Any]:
-    uniform = torch.rand(9, generator=generator).tolist()
-    return [uniform, torch.randn(2, generator=generator).tolist()]
+# --- what the generators draw --------------------------------------------------------------------
 
 
 def seeded(seed: int) -> dict[str, Any]:
-    """The draws right after seeding."""
-    return draws_of(generators_of(seed))
+    """What the probe's `draws` reports right after seeding."""
+    return arranged(seed, draws=0)
 
 
 def arranged(seed: int, draws: int = 1) -> dict[str, Any]:
-    """The draws after the probe's `arrange`: one `draw`, or more, after seeding."""
-    own, legacy, generator = generators_of(seed)
+    """What the probe's `draws` reports after seeding and one or more of its `draw`."""
+    own, legacy = random.Random(seed), np.random.RandomState(seed)
     for _ in range(draws):
-        own.random(), own.gauss(0, 1)
-        legacy.rand(), legacy.randn()
-        torch.rand(3, generator=generator), torch.randn(1, generator=generator)
-    return draws_of((own, legacy, generator))
+        own.random()
+        own.gauss(0, 1)
+        legacy.rand()
+        legacy.randn()
+    return {
+        "Python's random": [[own.random() for _ in range(9)], own.gauss(0, 1)],
+        "NumPy": [legacy.rand(9).tolist(), legacy.randn(2).tolist()],
+        "torch": torch_arranged(seed, draws),
+    }
 
 
-def generator_after_draws(seed: int) -> torch.Generator:
-    """torch's generator as it is in the probe's `worker_seeded`, where it went on from its seed."""
+def torch_arranged(seed: int, draws: int = 1) -> list[Any]:
+    """The same of torch alone, which takes larger seeds, too."""
     generator = torch.Generator().manual_seed(seed)
-    torch.rand(3, generator=generator), torch.randn(1, generator=generator)
-    return generator
+    for _ in range(draws):
+        torch.rand(3, generator=generator)
+        torch.randn(1, generator=generator)
+    uniform = torch.rand(9, generator=generator)
+    return [uniform.tolist(), torch.randn(2, generator=generator).tolist()]
 
 
-class Block:
-    """A block of fork_rng in the probe: the numbers that arrange the generators, and what it reported."""
-
-    def __init__(self, student: Student, seed: int | None, inside: str) -> None:
-        self.seed, self.inside = seed, inside
-        self.made, self.entered, self.inner = new_seeds(3)
-        self.call = f"fork_rng({'' if seed is None else seed})"
-        self.report = student.run("forked", seed, inside, self.made, self.entered, self.inner)
-        # A block that seeds is entered without a normal number in hand: two are drawn at a time.
-        self.before = arranged(self.entered, draws=2 if inside == "seeds" else 1)
-
-    def check_not_mistaken(self, when: str) -> None:
-        """The states that usual mistakes leave behind the block have names."""
-        after, left = entry(self.report, "after"), entry(self.report, "left")
-        wrong = {
-            "is as it was when the manager was made, not the block entered": arranged(self.made),
-            f"begins anew at its seed, {when}: put its state back, not a seed": seeded(
-                self.entered
-            ),
-            f"goes on as the block left it, {when}: put its state back": left,
-        }
-        for library in LIBRARIES:
-            draws = entry(after, library)
-            if laws.same(draws, self.before[library]):
-                continue
-            for mistake, mistaken in wrong.items():
-                assert not laws.same(draws, entry(mistaken, library)), f"{library} {mistake}."
+def check_draws(actual: Any, right: dict[str, Any], when: str) -> None:
+    """Each generator draws what it should: uniform numbers, and normal ones, of which one may be in hand."""
+    for library in LIBRARIES:
+        numbers = entry(actual, library)
+        assert_equal(numbers, right[library], what=f"the list of what {library} draws {when}")
 
 
-class Passes:
-    """Passes over loaders in the probe: the numbers of their items, the noises, and what it reported."""
+# --- passes over loaders -------------------------------------------------------------------------
 
-    def __init__(
-        self,
-        student: Student,
-        seeds: list[int],
-        plan: list[int],
-        numbers: list[int] | None = None,
-        *,
-        length: int = ITEMS,
-        size: int = 8,
-        **options: Any,
-    ) -> None:
-        self.seeds = seeds
-        self.numbers = numbers or new_numbers(length)
-        self.noises = new_seeds(len(plan) + 1)
-        arguments = self.numbers, size, seeds, plan, self.noises
-        self.report = student.run("passes", *arguments, **options)
 
-    def orders(self) -> list[list[float]]:
-        """The numbers of each epoch's items."""
-        orders = [table[:, 0].tolist() for table in tables(self.report)]
-        for order in orders:
-            assert sorted(order) == sorted(self.numbers), "Not every item comes once an epoch."
-        return orders
+class Passes(NamedTuple):
+    """Passes over loaders in the probe: what they were given, and its report."""
+
+    seeds: list[int]
+    numbers: list[int]
+    noises: list[int]
+    report: Any
+
+
+def new_passes(
+    student: Student,
+    seeds: list[int],
+    plan: list[int],
+    numbers: list[int] | None = None,
+    size: int = 8,
+    **options: Any,
+) -> Passes:
+    """Iterate the loaders with these seeds in the order of the plan, each time in another random state."""
+    numbers = numbers or new_numbers(ITEMS)
+    noises = new_seeds(len(plan) + 1)
+    report = student.run("passes", numbers, size, seeds, plan, noises, **options)
+    return Passes(seeds, numbers, noises, report)
 
 
 def worked_passes(student: Student) -> tuple[Passes, Passes]:
-    """Two epochs of a loader with two workers, and one of another seed: few, as processes are dear."""
+    """Two epochs of a loader with two workers and one of another seed, twice: processes are dear."""
 
     def ask() -> tuple[Passes, Passes]:
         seeds, plan, numbers = new_seeds(2), [0, 0, 1], new_numbers(WORKED_ITEMS)
-        first = Passes(student, seeds, plan, numbers, size=2, num_workers=2)
-        return first, Passes(student, seeds, plan, numbers, size=2, num_workers=2)
+        first = new_passes(student, seeds, plan, numbers, size=2, num_workers=2)
+        return first, new_passes(student, seeds, plan, numbers, size=2, num_workers=2)
 
     return student.once("workers", ask)
 
 
-def tables(report: Any) -> list[Tensor]:
-    """The rows of each epoch: number, worker, three draws."""
+def tables(passes: Passes) -> list[Tensor]:
+    """The items of each epoch as rows: number, worker, three draws."""
     epochs = []
-    for batches in entry(report, "epochs", kind=list):
+    for batches in entry(passes.report, "epochs", kind=list):
         rows = []
         for batch in entry(batches, kind=list):
             batch = assert_tensor(batch, dtype=torch.float64, what="a batch of items (5,)")
             shape = (batch.shape[:1].numel(), 5)
             rows.append(assert_tensor(batch, shape=shape, what="a batch of items (5,)"))
-        epochs.append(torch.cat(rows) if rows else torch.empty(0, 5))
+        epochs.append(torch.cat([torch.empty(0, 5).double(), *rows]))
     return epochs
 
 
-def check_draws(actual: Any, right: Any, when: str) -> None:
-    """The generators draw what they should."""
-    normal = "normal numbers: the one kept for the next call is part of the state"
-    for library in LIBRARIES:
-        for i, kind in enumerate(("numbers", normal)):
-            same = laws.same(entry(actual, library, i), entry(right, library, i))
-            assert same, f"{library} draws other {kind}, {when}."
+def orders(passes: Passes) -> list[list[float]]:
+    """The numbers of each epoch's items, all of which have to be there."""
+    columns = [table[:, 0].tolist() for table in tables(passes)]
+    for order in columns:
+        assert sorted(order) == sorted(passes.numbers), "Not every item comes once an epoch."
+    return columns
