@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+# The global seed under which make_loaders splits, and split_indices for the suite.
+STATE = 1000
+
 
 def laid_out(array: Any, layout: str) -> Any:
     """The same values, lying otherwise in memory: the wire sends arrays row by row."""
@@ -33,6 +36,12 @@ def length(module: Any, X: Any, y: Any) -> Any:
     return len(module.TabularDataset(X, y))
 
 
+def split(module: Any, *arguments: int) -> Any:
+    """The split that make_loaders should make, also where it depends on the global random state."""
+    torch.manual_seed(STATE)
+    return module.split_indices(*arguments)
+
+
 def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
     """What standardize gives, and whether an array of it shares memory with an input."""
     given = [laid_out(array, layout) for array in arrays]
@@ -42,6 +51,7 @@ def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
 
 
 def loaders(module: Any, X: Any, y: Any, arguments: list[int]) -> list[Any]:
+    torch.manual_seed(STATE)
     made = list(module.make_loaders(X, y, *arguments))
     for loader in made:
         if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.
@@ -58,15 +68,13 @@ def passes(module: Any, X: Any, y: Any, arguments: list[int], plan: list[int]) -
 def disturbed_passes(
     module: Any, X: Any, y: Any, arguments: list[int], plan: list[int], noise: int
 ) -> list[Any]:
-    """The batches of `passes`; other numbers are drawn, and other loaders begun, before each of them."""
+    """The batches of `passes`, before each of which other random states are set."""
     made = loaders(module, X, y, arguments)
     batches = []
     for number in plan:
         torch.manual_seed(noise)
         np.random.seed(noise)
         random.seed(noise)
-        next(iter(made[1]), None)
-        next(iter(made[2]), None)
         batches.append(list(made[number]))
         noise += 1
     return batches
