@@ -65,7 +65,12 @@ def test_trailing_dimensions(student: Student) -> None:
 def test_dtypes(student: Student) -> None:
     """Sequences of any dtype keep it, and all of their digits."""
     large = torch.randint(2**40, 2**50, (3,))
-    for sequence in (torch.rand(3).double(), large, torch.rand(3) > 0.5, torch.randn(3).cfloat()):
+    for sequence in (
+        torch.rand(3).double(),
+        large,
+        torch.rand(3) > 0.5,
+        torch.randn(3).to(torch.complex64),
+    ):
         batch = [sequence, sequence[:1]]
         sequences = part(student.function("pad_collate")(batch), "sequences")
         assert_close(sequences, padded(batch), what=f"sequences of a batch of {sequence.dtype}")
@@ -122,9 +127,9 @@ def test_labels(student: Student) -> None:
 @pytest.mark.hint("isinstance takes a tuple of types: isinstance(item, (tuple, list)).")
 def test_pairs_as_lists(student: Student) -> None:
     """A pair may be a list, and a batch may be a tuple."""
-    batch = ([torch.randn(2), 4], [torch.randn(3), 5])
-    result = student.function("pad_collate")(batch)
-    right = padded([sequence for sequence, _ in batch])
+    sequences = [torch.randn(2), torch.randn(3)]
+    result = student.function("pad_collate")(([sequences[0], 4], [sequences[1], 5]))
+    right = padded(sequences)
     assert_close(part(result, "sequences"), right, what="sequences of [sequence, label] lists")
     assert_close(part(result, "labels"), torch.tensor([4, 5]), what="labels of these lists")
 
@@ -383,7 +388,8 @@ def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
     told = "A generator of the loader's own would leave it alone."
     dataset = dataset_of(student, new_items(LENGTH))
-    for options in ({"shuffle": True, "seed": 3}, {}):
+    plain: dict[str, Any] = {}
+    for options in ({"shuffle": True, "seed": 3}, plain):
         laws.check_changes_nothing(
             student, "make_loader", dataset, only=("random",), told=told, **options
         )

@@ -21,7 +21,7 @@ TRAIN = ROWS - VAL - TEST
 SPLITS = 60
 EPOCHS = 8
 # The relative error that standardize may have in float32.
-LOOSE = {"rtol": 1e-4, "atol": 1e-4}
+LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 
 
 # --- TabularDataset ------------------------------------------------------------------------------
@@ -116,7 +116,11 @@ def test_split_seed(student: Student) -> None:
         return sorted_parts(split(ROWS, VAL, TEST, *seed))
 
     for i, name in enumerate(("train", "val", "test")):
-        laws.check_seeded(student, lambda seed, i=i: parts(seed)[i], what=f"the {name} part")
+
+        def part(seed: int, i: int = i) -> list[int]:
+            return parts(seed)[i]
+
+        laws.check_seeded(student, part, what=f"the {name} part")
     assert_equal(parts(), parts(0), what="the list of the parts without a seed, as by seed=0,")
     laws.check_changes_nothing(student, "split_indices", ROWS, VAL, TEST, SEED)
 

@@ -183,7 +183,7 @@ def group(
     def worker(rank: int, world_size: int) -> dict[str, Any]:
         del world_size
         mine = parameters[rank]
-        report = {
+        report: dict[str, Any] = {
             "rank": rank,
             "wrap": attempt(wrap_in_group, module, mine),
             "step": attempt(wrapped_step, module, mine, lr, batches[rank]),
@@ -442,7 +442,7 @@ def benchmark(
     ) -> float:
         seen["asked"] = [steps, warmup]
         seen["measured_at"] = time.monotonic()
-        for _ in range(steps_taken):
+        for _step in range(steps_taken):
             seen["rows"].append(step())
         if dist.is_initialized():
             return rates[dist.get_world_size()][dist.get_rank()]

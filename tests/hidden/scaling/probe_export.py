@@ -175,7 +175,7 @@ def run_one_onnx(data: bytes, xs: list[Tensor]) -> dict[str, Any]:
         if max(versions, default=0) < 15:
             # The evaluator takes every BatchNormalization of older opsets for one that is trained.
             proto = convert_version(proto, 15)
-        evaluator = ReferenceEvaluator(proto)
+        evaluator: Any = ReferenceEvaluator(proto)
     except Exception as error:  # noqa: BLE001 - of bytes that may be anything
         return {"error": f"{type(error).__name__}: {str(error)[:200]}"}
     given = {one.name for one in proto.graph.initializer}

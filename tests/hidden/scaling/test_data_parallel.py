@@ -23,7 +23,7 @@ OLD_GRADIENT = 1.5
 BENCHMARK_LR = 0.01
 BENCHMARK_STEPS = 3
 # The ranks sum up in another order than one process, and several steps add that up.
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 OVERHEADS = ["batch_splitting", "gradient_reduction", "parameter_synchronization"]
 SCALING_HEAD = [
     "| world size | samples/s | speed-up | efficiency (%) |",

@@ -19,7 +19,7 @@ State = dict[str, Tensor]
 MODES = [True, True, False, True, False, True, False]
 # The modules of the probe's Given.
 EVAL = [False] * 4
-ONNX_TOLERANCE = {"rtol": 0.0, "atol": 1e-4}
+ONNX_TOLERANCE: dict[str, Any] = {"rtol": 0.0, "atol": 1e-4}
 MOST_BYTES = 1_000_000
 
 
