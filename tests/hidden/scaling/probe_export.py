@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 # TorchScript reads a model's source from a file.
-LOOP = """
+_LOOP = """
 import torch
 class Loop(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -26,183 +26,102 @@ class Loop(torch.nn.Module):
 State = dict[str, Tensor]
 
 
-def loop() -> Any:
+def _loop() -> nn.Module:
     path = Path(tempfile.mkdtemp(), "loop.py")
-    path.write_text(LOOP)
+    path.write_text(_LOOP)
     spec: Any = importlib.util.spec_from_file_location("loop", path)
-    made = sys.modules["loop"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made.Loop()
+    loop = sys.modules["loop"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loop)
+    return loop.Loop()  # type: ignore[no-any-return]  # the class in the text above
 
 
-def router(module: Any, state: State) -> Any:
-    model = module.Router(3, 2).to(state["positive.weight"].dtype)
-    model.load_state_dict(state)
-    return model
-
-
-def net(state: State, modes: list[bool]) -> nn.Module:
-    """The network with these weights, of which a part is frozen, and whose modules have these modes."""
+def made(module: Any, name: str, state: State, training: list[bool]) -> Any:
+    """A model with these weights, whose modules have these modes, in the order of modules()."""
     inner = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5))
-    model = nn.Sequential(nn.BatchNorm1d(3), inner, nn.Linear(4, 2))
-    model.to(state["0.weight"].dtype).load_state_dict(state)
-    next(model.parameters()).requires_grad_(False)
-    for part, mode in zip(model.modules(), modes, strict=True):
+    net = nn.Sequential(nn.BatchNorm1d(3), inner, nn.Linear(4, 2))
+    model: Any = _loop() if name == "loop" else net
+    if name in ("router", "free"):
+        model = module.Router(3, 2)
+    model.to(next(iter(state.values()), torch.ones(1)).dtype).load_state_dict(state)
+    for parameter in [*model.parameters()][:1]:
+        parameter.requires_grad_(False)  # as in a model of which a part is frozen
+    if name == "free":
+        model = module.BranchFreeRouter(model)
+    for part, mode in zip(model.modules(), training, strict=False):
         part.training = mode
     return model
 
 
-def left_of(model: nn.Module) -> dict[str, Any]:
-    return {
-        "modes": [part.training for part in model.modules()],
-        "needs": [parameter.requires_grad for parameter in model.parameters()],
-        "state": {name: value.clone() for name, value in model.state_dict().items()},
-    }
+def _left(model: Any, example: list[Tensor]) -> dict[str, Any]:
+    modes = [part.training for part in model.modules()]
+    needs = [tensor.requires_grad for tensor in (*model.parameters(), *example)]
+    state = {n: v.clone() for n, v in model.state_dict().items()}
+    left = [x.detach() for x in example]
+    return {"modes": modes, "needs": needs, "state": state, "example": left}
 
 
-def words_of(error: Exception) -> str:
+def _said(error: Exception) -> str:
     """The first line of an error; the last one of TorchScript's, which tells of another error in it."""
     lines = str(error).strip().splitlines() or [""]
-    if "TorchScript" in lines[0]:
-        return lines[-1][:200]
-    return f"{type(error).__name__}: {lines[0][:200]}"
+    told = "TorchScript" in lines[0]
+    return lines[-1][:200] if told else f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def outputs_of(run: Callable[[Tensor], Any], xs: list[Tensor]) -> list[Any]:
+def _ran(run: Callable[[Tensor], Any], xs: list[Tensor]) -> list[Any]:
     """The outputs for each x, or what was raised in their place."""
     outputs: list[Any] = []
     for x in xs:
         try:
-            output = run(x)
+            outputs.append(run(x))
         except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
-            output = words_of(error)
-        outputs.append(output.detach() if isinstance(output, Tensor) else output)
-    return outputs
+            outputs.append(_said(error))
+    return [output.detach() if isinstance(output, Tensor) else output for output in outputs]
 
 
-# --- BranchFreeRouter ----------------------------------------------------------------------------
-
-
-def routed(module: Any, state: State, xs: list[Tensor]) -> list[Any]:
-    return outputs_of(module.BranchFreeRouter(router(module, state)), xs)
-
-
-def shared(module: Any, state: State) -> dict[str, Any]:
-    """Whether a BranchFreeRouter is another module, with the very parameters of its router."""
-    given = router(module, state)
-    free = module.BranchFreeRouter(given)
+def routed(module: Any, state: State, xs: list[Tensor]) -> dict[str, Any]:
+    """Outputs of a BranchFreeRouter, live and exported; how it holds the router's parameters."""
+    router = made(module, "router", state, [])
+    free = module.BranchFreeRouter(router)
+    report = {"values": _ran(free, xs) if free is not router else "the router itself"}
     own = {id(parameter) for parameter in free.parameters()}
-    return {
-        "another": free is not given,
-        "shared": [id(parameter) in own for parameter in given.parameters()],
-        "count": len(own),
-    }
+    report["shared"] = [id(parameter) in own for parameter in router.parameters()]
+    report["count"] = [len(own)]
+    return report
 
 
 def branches(module: Any, state: State, example: Tensor, xs: list[Tensor]) -> dict[str, Any]:
     """Outputs of a BranchFreeRouter that torch.export exported, or why it could not."""
-    free = module.BranchFreeRouter(router(module, state))
+    free = made(module, "free", state, [])
     free(example)
     try:
         dims = ({0: torch.export.Dim("batch", min=1)},)
         program = torch.export.export(free.eval(), (example,), dynamic_shapes=dims)
     except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
-        return {"error": words_of(error)}
-    return {"error": None, "values": outputs_of(program.module(), xs)}
+        return {"error": _said(error)}
+    return {"error": None, "values": _ran(program.module(), xs)}
 
 
-# --- the exporters -------------------------------------------------------------------------------
-
-
-def script_of(module: Any, model: nn.Module, xs: list[Tensor]) -> dict[str, Any]:
-    """The outputs of a scripted model, at once and after it was saved and loaded."""
-    script = module.to_torchscript(model)
-    if not isinstance(script, torch.jit.ScriptModule):
-        return {"kind": type(script).__name__}
-    buffer = io.BytesIO()
-    torch.jit.save(script, buffer)
-    buffer.seek(0)
-    loaded = torch.jit.load(buffer)
-    values, again = outputs_of(script, xs), outputs_of(loaded, xs)
-    return {"kind": "ScriptModule", "values": values, "loaded": again}
-
-
-def scripted_router(module: Any, state: State, xs: list[Tensor]) -> dict[str, Any]:
-    return script_of(module, router(module, state), xs)
-
-
-def scripted_loop(module: Any, xs: list[Tensor]) -> dict[str, Any]:
-    return script_of(module, loop(), xs)
-
-
-def scripted_net(module: Any, state: State, modes: list[bool], xs: list[Tensor]) -> dict[str, Any]:
-    model = net(state, modes)
-    return {**script_of(module, model, xs), **left_of(model)}
-
-
-def exported_net(
-    module: Any, state: State, modes: list[bool], example: Tensor, xs: list[Tensor]
+def exported(
+    module: Any, exporter: str, name: str, state: State, modes: list[bool], *inputs: Any
 ) -> dict[str, Any]:
-    """The outputs of a network that to_exported exported, and what is left of it and of the example."""
-    model = net(state, modes)
-    program = module.to_exported(model, example)
-    report = {"kind": type(program).__name__, **left_of(model)}
-    report |= {"example": example.detach(), "example_needs": example.requires_grad}
-    if isinstance(program, torch.export.ExportedProgram):
-        report["values"] = outputs_of(program.module(), xs)
-    return report
+    """What an exporter made of a model: its kind and its outputs, and what is left of the model."""
+    *example, xs = inputs
+    model = made(module, name, state, modes)
+    result = getattr(module, exporter)(model, *example)
+    report = {**_left(model, example), "kind": type(result).__name__}
+    if isinstance(result, torch.jit.ScriptModule):
+        buffer = io.BytesIO()
+        torch.jit.save(result, buffer)
+        buffer.seek(0)
+        loaded = torch.jit.load(buffer)
+        report |= {"kind": "ScriptModule", "values": _ran(result, xs)}
+        return {**report, "loaded": _ran(loaded, xs)}
+    if isinstance(result, torch.export.ExportedProgram):
+        return {**report, "values": _ran(result.module(), xs)}
+    return {**report, "bytes": result}
 
 
-def onnx_net(module: Any, state: State, modes: list[bool], example: Tensor) -> dict[str, Any]:
-    model = net(state, modes)
-    data = module.to_onnx(model, example)
-    return {"data": data, **left_of(model)}
-
-
-def run_onnx(module: Any, models: list[bytes], xs: list[Tensor]) -> list[dict[str, Any]]:
-    """What ONNX models say of themselves, and their outputs; called where no student's code runs."""
-    return [run_one_onnx(data, xs) for data in models]
-
-
-def run_one_onnx(data: bytes, xs: list[Tensor]) -> dict[str, Any]:
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-    from onnx.version_converter import convert_version
-
-    try:
-        proto = onnx.load_from_string(data)
-        versions = [one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")]
-        if max(versions, default=0) < 15:
-            # The evaluator takes every BatchNormalization of older opsets for one that is trained.
-            proto = convert_version(proto, 15)
-        evaluator: Any = ReferenceEvaluator(proto)
-    except Exception as error:  # noqa: BLE001 - of bytes that may be anything
-        return {"error": f"{type(error).__name__}: {str(error)[:200]}"}
-    given = {one.name for one in proto.graph.initializer}
-    inputs = [one for one in proto.graph.input if one.name not in given]
-    outputs = list(proto.graph.output)
-
-    def run(x: Tensor) -> Tensor:
-        return torch.from_numpy(evaluator.run(None, {inputs[0].name: x.numpy()})[0])
-
-    return {
-        "error": None,
-        "names": [one.name for one in inputs + outputs],
-        "rows": [rows_of(one) for one in inputs + outputs],
-        "values": outputs_of(run, xs),
-    }
-
-
-def rows_of(one: Any) -> int | None:
-    """The number of rows that the shape of an input or output fixes; None where it fixes none."""
-    dims = one.type.tensor_type.shape.dim
-    return dims[0].dim_value if len(dims) and dims[0].HasField("dim_value") else None
-
-
-# --- largest_difference --------------------------------------------------------------------------
-
-
-class Given(nn.Module):
+class _Given(nn.Module):
     """Returns the tensor at the place that the width of x says, plus 100 for each module in train mode."""
 
     def __init__(self, outputs: list[Tensor], modes: list[bool]) -> None:
@@ -212,17 +131,55 @@ class Given(nn.Module):
             part.training = mode
 
     def forward(self, x: Tensor) -> Tensor:
-        training = sum(part.training for part in self.modules())
-        return self.outputs[x.shape[1] - 1] + 100 * training
+        return self.outputs[x.shape[1] - 1] + 100 * sum(part.training for part in self.modules())
 
 
-def difference(module: Any, pairs: list[list[Tensor]], modes: list[bool]) -> dict[str, Any]:
+def difference(
+    module: Any, pairs: list[list[Tensor]], modes: list[bool], raises: bool = False
+) -> dict[str, Any]:
     """The largest difference of these pairs of outputs, and the modes afterwards."""
-    model = Given([pair[0] for pair in pairs], modes)
+    model = _Given([pair[0] for pair in pairs], modes)
 
-    def exported(x: Tensor) -> Tensor:
+    def other(x: Tensor) -> Tensor:
+        if raises:
+            raise LookupError("exported")
         return pairs[x.shape[1] - 1][1]
 
-    xs = (torch.ones(len(pair[0]), place) for place, pair in enumerate(pairs, 1))
-    value = module.largest_difference(model, exported, xs)
+    xs = (torch.ones(len(pair[0]), i) for i, pair in enumerate(pairs, 1))
+    value = module.largest_difference(model, other, xs)
     return {"value": value, "modes": [part.training for part in model.modules()]}
+
+
+def run_onnx(module: Any, model: bytes, xs: list[Tensor]) -> dict[str, Any]:
+    """What an ONNX model says of itself, and its outputs; called where no student's code runs."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    from onnx.version_converter import convert_version
+
+    try:
+        proto = onnx.load_from_string(model)
+        versions = [one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")]
+        if max(versions, default=0) < 15:
+            # The evaluator takes every BatchNormalization of older opsets for one that is trained.
+            proto = convert_version(proto, 15)
+        evaluator = ReferenceEvaluator(proto)
+    except Exception as error:  # noqa: BLE001 - of bytes that may be anything
+        return {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+    given = {one.name for one in proto.graph.initializer}
+    sides = {
+        "inputs": [one for one in proto.graph.input if one.name not in given],
+        "outputs": list(proto.graph.output),
+    }
+    report: dict[str, Any] = {
+        side: [[one.name, _rows(one.type.tensor_type.shape.dim)] for one in values]
+        for side, values in sides.items()
+    }
+    names = [one.name for one in sides["inputs"][:1]]
+    run: Any = evaluator.run
+    report["values"] = _ran(lambda x: torch.from_numpy(run(None, {names[0]: x.numpy()})[0]), xs)
+    return {**report, "error": None}
+
+
+def _rows(dims: Any) -> int | None:
+    """The number of rows that a shape fixes; None where it fixes none."""
+    return dims[0].dim_value if len(dims) and dims[0].HasField("dim_value") else None
