@@ -1,467 +1,337 @@
-"""What the hidden suite does with a student's module: live models, ranks, spies, fake clocks.
+"""Models, ranks, spies and fake clocks for the functions of data_parallel.
 
-A probe exercises and reports; what is right is not known here. Ranks cost time, so several tests look at
-one launch. Ranks are forks: what a spy in a rank sees comes back through a file, a line of JSON for each
-thing seen (`_Diary`).
+Ranks are forks and cost time: several tests look at one launch. What a spy in a rank saw comes back with the
+result of the rank's worker.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-# How long a rank dawdles so that a missing barrier shows; nothing right waits for it in vain.
-_DELAY_SECONDS = 0.02
-
-# How long the launch that was given lets ranks wait for each other; a test has little time.
-_PATIENCE_SECONDS = 3.0
-
-
-def _be_patient(module: ModuleType) -> None:
-    if "_JOIN_SECONDS" in vars(module):
-        vars(module)["_JOIN_SECONDS"] = _PATIENCE_SECONDS
+# How late rank 1 is, so that a missing barrier shows.
+DELAY_SECONDS = 0.05
+# How long ranks wait for each other under the launch that was given: a test has little time.
+PATIENCE_SECONDS = 3.0
 
 
-def unwritten(module: ModuleType, message: str) -> None:
-    """Raise what a rank raised where a part is still to be written."""
-    raise NotImplementedError(message)
-
-
-def _told(error: BaseException) -> dict[str, Any]:
-    ancestry = [kind.__name__ for kind in type(error).__mro__]
-    return {"type": type(error).__name__, "message": str(error), "ancestry": ancestry}
-
-
-def _attempt(call: Callable[[], Any]) -> dict[str, Any]:
-    """The value of a call in a rank, or what it raised: the other parts of the launch go on."""
-    try:
-        return {"value": call(), "error": None}
-    except Exception as error:  # noqa: BLE001 - it is reported
-        return {"value": None, "error": _told(error)}
-
-
-@contextmanager
-def _replaced(owner: Any, **new: Any) -> Iterator[None]:
-    old = {name: getattr(owner, name) for name in new}
-    for name, value in new.items():
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for name, value in old.items():
-            setattr(owner, name, value)
-
-
-def _plain(value: Any) -> Any:
-    """A gradient as a value: a tensor, None, or the name of the type that it is instead."""
-    if value is None or isinstance(value, Tensor):
-        return None if value is None else value.detach().clone()
-    return type(value).__name__
-
-
-class _Net(nn.Module):
-    """A model with exactly these parameters; its forward is linear in `weight` and `bias`."""
+class Net(nn.Module):
+    """A model that is linear in `weight` and `bias`; further parameters are not used."""
 
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, parameters: dict[str, Tensor], frozen: list[str]) -> None:
+    def __init__(self, parameters: dict[str, Tensor]) -> None:
         super().__init__()
         for name, value in parameters.items():
-            self.register_parameter(name, nn.Parameter(value.clone(), name not in frozen))
+            self.register_parameter(name, nn.Parameter(value.clone()))
 
     def forward(self, x: Tensor) -> Tensor:
         return x @ self.weight + self.bias
 
 
-def _values(model: nn.Module) -> dict[str, Tensor]:
-    return {name: each.detach().clone() for name, each in model.named_parameters()}
+def values_of(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def _gradients(model: nn.Module) -> dict[str, Any]:
-    return {name: _plain(each.grad) for name, each in model.named_parameters()}
+def gradients_of(model: nn.Module) -> dict[str, Any]:
+    """The gradients by name, None where there is none."""
+    gradients: dict[str, Any] = {}
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        gradients[name] = None if gradient is None else gradient.detach().clone()
+    return gradients
 
 
-def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
     """A mean in which outputs and targets play different parts."""
     return (outputs - 2 * targets).square().mean()
 
 
-# ---- wrap, average_gradients, train_step without a group -----------------------------------------
+def kind_of(wrapper: Any) -> str:
+    for kind in (nn.parallel.DistributedDataParallel, nn.DataParallel):
+        if isinstance(wrapper, kind):
+            return kind.__name__
+    return type(wrapper).__name__
 
 
-_WRAPPERS = (nn.parallel.DistributedDataParallel, nn.DataParallel)
+def be_impatient(module: ModuleType) -> None:
+    if "_JOIN_SECONDS" in vars(module):
+        vars(module)["_JOIN_SECONDS"] = PATIENCE_SECONDS
 
 
-def _kind(wrapped: Any, model: Any) -> str:
-    """The wrappers of a model by name, from the outside inward."""
-    if wrapped is model:
-        return "the model itself"
-    for kind in _WRAPPERS:
-        if isinstance(wrapped, kind):
-            inner = wrapped.module
-            around = f" around {_kind(inner, model)}" if isinstance(inner, _WRAPPERS) else ""
-            return kind.__name__ + around
-    return type(wrapped).__name__
+@contextmanager
+def replaced(module: ModuleType, **new: Any) -> Iterator[None]:
+    old = {name: getattr(module, name) for name in new}
+    vars(module).update(new)
+    try:
+        yield
+    finally:
+        vars(module).update(old)
 
 
-def wrap_alone(module: ModuleType, weight: Tensor, bias: Tensor, x: Tensor) -> dict[str, Any]:
-    """Wrap a model where there is no process group."""
-    model = _Net({"weight": weight, "bias": bias}, [])
-    wrapped = module.wrap(model)
-    output = wrapped(x) if isinstance(wrapped, nn.Module) else None
-    return {
-        "kind": _kind(wrapped, model),
-        "output": _plain(output),
-    }
+# --- without a process group ---------------------------------------------------------------------
 
 
-def average_alone(module: ModuleType, weight: Tensor, bias: Tensor, gradients: bool) -> None:
-    """Average gradients where there is no process group."""
-    model = _Net({"weight": weight, "bias": bias}, [])
-    if gradients:
-        model(weight.new_ones(2, weight.shape[0])).sum().backward()
+def wrap_alone(module: ModuleType, parameters: dict[str, Tensor], x: Tensor) -> tuple[str, Any]:
+    wrapper = module.wrap(Net(parameters))
+    output = wrapper(x) if isinstance(wrapper, nn.Module) else None
+    return kind_of(wrapper), output
+
+
+def average_alone(module: ModuleType, parameters: dict[str, Tensor], x: Tensor) -> None:
+    model = Net(parameters)
+    model(x).sum().backward()
     module.average_gradients(model)
 
 
 def train(
     module: ModuleType,
-    weight: Tensor,
-    bias: Tensor,
-    stale: float,
+    parameters: dict[str, Tensor],
+    old_gradient: float,
     lr: float,
     batches: list[tuple[Tensor, Tensor]],
 ) -> dict[str, Any]:
-    """Train steps in one process, from a model that still holds gradients of something else."""
-    model = _Net({"weight": weight, "bias": bias}, [])
+    """Train steps of a model that still holds gradients: what each returned, the weights after each."""
+    model = Net(parameters)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
-    for each in model.parameters():
-        each.grad = torch.full_like(each, stale)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, old_gradient)
     returned, weights = [], []
     for inputs, targets in batches:
-        returned.append(module.train_step(model, _loss, optimizer, inputs, targets))
-        weights.append(_values(model))
+        returned.append(module.train_step(model, loss, optimizer, inputs, targets))
+        weights.append(values_of(model))
     return {"returned": returned, "weights": weights}
 
 
-def moded(module: ModuleType, modes: list[bool]) -> nn.Module:
-    """A model whose modules are in these modes."""
-    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.Sequential(nn.Linear(2, 1)))
+def modes_after(module: ModuleType, modes: list[bool]) -> list[bool]:
+    """The modes of a model's four modules after a train step, which begins with these."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.Linear(2, 1))
     for part, mode in zip(model.modules(), modes, strict=True):
         part.training = mode
-    return model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    module.train_step(model, loss, optimizer, torch.ones(3, 2), torch.ones(3, 1))
+    return [part.training for part in model.modules()]
 
 
-def loss(module: ModuleType) -> Callable[[Tensor, Tensor], Tensor]:
-    return _loss
+# --- in a process group --------------------------------------------------------------------------
 
 
-# ---- ranks ---------------------------------------------------------------------------------------
+def attempt(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """What a part of a launch returned or raised: the other parts go on."""
+    try:
+        return {"value": function(*arguments)}
+    except Exception as error:  # noqa: BLE001 - it is reported
+        return {"error": type(error).__name__, "message": str(error)}
 
 
-def group(module: ModuleType, step: dict[str, Any], cases: list[dict[str, Any]]) -> dict[str, Any]:
-    """What happens in a process group, all in one launch: the reports on each part by rank.
+def wrap_in_group(module: ModuleType, parameters: dict[str, Tensor]) -> dict[str, Any]:
+    wrapper = module.wrap(Net(parameters))
+    return {"kind": kind_of(wrapper), "weights": values_of(getattr(wrapper, "module", wrapper))}
 
-    "wrap" is about a wrapped model, "step" about one train step of it, from the weights, the rate
-    and the ranks' batches of `step`, and "plain" about one of a model that is not wrapped.
-    "averages" is about average_gradients in each of the `cases`: they hold the names and values of
-    `parameters`, the `frozen` ones, whether they are those of a submodule (`nested`), and each
-    rank's `gradients`. "order" are the ranks in the order of the results.
+
+def wrapped_step(
+    module: ModuleType, parameters: dict[str, Tensor], lr: float, batch: tuple[Tensor, Tensor]
+) -> dict[str, Tensor]:
+    wrapper = module.wrap(Net(parameters))
+    optimizer = torch.optim.SGD(wrapper.parameters(), lr=lr)
+    module.train_step(wrapper, loss, optimizer, *batch)
+    return values_of(getattr(wrapper, "module", wrapper))
+
+
+def plain_step(
+    module: ModuleType, parameters: dict[str, Tensor], lr: float, batch: tuple[Tensor, Tensor]
+) -> dict[str, Tensor]:
+    model = Net(parameters)
+    module.train_step(model, loss, torch.optim.SGD(model.parameters(), lr=lr), *batch)
+    return values_of(model)
+
+
+def average(
+    module: ModuleType, gradients: dict[str, Tensor | None], frozen: list[str], like: Tensor
+) -> dict[str, Any]:
+    """The gradients that a rank holds after average_gradients; the parameters belong to a submodule."""
+    inner = nn.ParameterDict({name: torch.zeros_like(like) for name in gradients})
+    for name, gradient in gradients.items():
+        inner[name].requires_grad_(name not in frozen)
+        inner[name].grad = None if gradient is None else gradient.clone()
+    module.average_gradients(nn.Sequential(inner))
+    return gradients_of(inner)
+
+
+def group(
+    module: ModuleType,
+    parameters: list[dict[str, Tensor]],
+    lr: float,
+    batches: list[tuple[Tensor, Tensor]],
+    cases: dict[str, Any],
+) -> dict[str, Any]:
+    """What happens in one launch: the parts of each rank, and the ranks in the order of the results.
+
+    `parameters` and `batches` are those of each rank. A case of average_gradients has each rank's
+    `gradients`, the names of those that are `frozen`, and a tensor that the parameters are `like`.
     """
-
-    def train(rank: int, wrapped: Any) -> dict[str, Any]:
-        optimizer = torch.optim.SGD(wrapped.parameters(), lr=step["lr"])
-        module.train_step(wrapped, _loss, optimizer, *step["batches"][rank])
-        return _values(getattr(wrapped, "module", wrapped))
-
-    def average(rank: int, case: dict[str, Any]) -> dict[str, Any]:
-        # The ranks' parameters differ, so that it shows if these are averaged instead.
-        model = _Net({name: value + rank for name, value in case["parameters"].items()}, [])
-        for name in case["frozen"]:
-            getattr(model, name).requires_grad_(False)
-        for name, gradient in case["gradients"][rank].items():
-            getattr(model, name).grad = None if gradient is None else gradient.clone()
-        module.average_gradients(nn.Sequential(model) if case["nested"] else model)
-        return {"gradients": _gradients(model), "parameters": _values(model)}
-
-    def averages(rank: int) -> Iterator[dict[str, Any]]:
-        attempt: dict[str, Any] = {"error": None}
-        for case in cases:
-            # After an error the ranks may wait for each other in vain, and that takes time.
-            if attempt["error"] is None:
-                attempt = _attempt(functools.partial(average, rank, case))
-            yield attempt
 
     def worker(rank: int, world_size: int) -> dict[str, Any]:
         del world_size
-        # Only rank 0 starts with the given weights: a wrapper is to bring them to all.
-        model = _Net({"weight": step["weight"] + rank, "bias": step["bias"] - rank}, [])
-        wrapped: Any = None
-
-        def wrap() -> dict[str, Any]:
-            nonlocal wrapped
-            wrapped = module.wrap(model)
-            return {"kind": _kind(wrapped, model)}
-
-        return {
+        mine = parameters[rank]
+        report: dict[str, Any] = {
             "rank": rank,
-            "wrap": _attempt(wrap),
-            "step": _attempt(lambda: train(rank, wrapped)),
-            "plain": _attempt(
-                lambda: train(rank, _Net({"weight": step["weight"], "bias": step["bias"]}, []))
-            ),
-            "averages": list(averages(rank)),
-            # A result that no pipe swallows at once.
-            "ballast": torch.zeros(20_000),
+            "wrap": attempt(wrap_in_group, module, mine),
+            "step": attempt(wrapped_step, module, mine, lr, batches[rank]),
+            "plain": attempt(plain_step, module, mine, lr, batches[rank]),
         }
+        for name, case in cases.items():
+            own = case["gradients"][rank]
+            report[name] = attempt(average, module, own, case["frozen"], case["like"])
+            if "error" in report[name]:
+                break  # the ranks may wait for each other in vain now
+        return report
 
-    _be_patient(module)
-    ranks = module.launch(worker, len(step["batches"]))
-    sorted_ranks = sorted(ranks, key=lambda rank: rank["rank"])
-    parts = ("wrap", "step", "plain", "averages")
-    return {
-        "order": [rank["rank"] for rank in ranks],
-        **{part: [rank[part] for rank in sorted_ranks] for part in parts},
-    }
+    be_impatient(module)
+    ranks = module.launch(worker, len(batches))
+    order = [report["rank"] for report in ranks]
+    return {"order": order, "ranks": sorted(ranks, key=lambda report: report["rank"])}
 
 
-def launched_error(module: ModuleType) -> str | None:
-    """All that an exception in a rank shows where launch raises it, while another rank waits."""
+def unwritten(module: ModuleType, message: str) -> NoReturn:
+    """Raise here what a rank raised, because a part is still to be written."""
+    raise NotImplementedError(message)
 
-    def divide_by_zero(rank: int, world_size: int) -> Any:
+
+def failing_launch(module: ModuleType) -> str:
+    """What can be read of an exception in a rank where launch raises it."""
+
+    def divide_by_zero(rank: int, world_size: int) -> float:
         del world_size
-        return 1 // 0 if rank == 1 else dist.barrier()
+        return 1 / rank
 
     try:
-        module.launch(divide_by_zero, 2)
+        module.launch(divide_by_zero, 1)
     except Exception as error:  # noqa: BLE001 - it is reported, with its notes and causes
         return "".join(traceback.format_exception(error))
-    return None
+    return "launch returned normally"
 
 
-# ---- throughput ----------------------------------------------------------------------------------
+# --- throughput ----------------------------------------------------------------------------------
+
+
+class Machine:
+    """A machine with a fake clock, whose steps take these seconds and get through so many samples."""
+
+    def __init__(self, samples: list[int], seconds: list[float]) -> None:
+        self.samples, self.seconds = samples, seconds
+        self.now = 100.0
+        self.pending = 0.0
+        self.taken = 0
+        self.reading_seconds = 0.0
+        self.waiting_seconds = 0.0
+
+    def step(self) -> int:
+        self.now += self.seconds[self.taken]
+        self.taken += 1
+        return self.samples[self.taken - 1]
+
+    def asynchronous_step(self) -> int:
+        """Return at once, and leave the seconds to the synchronization."""
+        self.pending += self.seconds[self.taken]
+        self.taken += 1
+        return self.samples[self.taken - 1]
+
+    def synchronize(self) -> None:
+        self.now += self.pending + self.waiting_seconds
+        self.pending = 0.0
+
+    def clock(self) -> float:
+        self.now += self.reading_seconds
+        return self.now
 
 
 def throughput(
     module: ModuleType,
-    counts: list[int],
+    samples: list[int],
     seconds: list[float],
+    reading_seconds: float,
     options: dict[str, int],
-    asynchronous: bool = False,
-    stuck: float | None = None,
-) -> dict[str, Any]:
-    """Measure steps that take fake seconds; reports the result or the error, and all that was done.
+) -> Any:
+    machine = Machine(samples, seconds)
+    machine.reading_seconds = reading_seconds
+    return module.throughput(machine.step, clock=machine.clock, **options)
 
-    Asynchronous steps return at once and leave their seconds to the synchronization. A clock that
-    is `stuck` moves by that many seconds between its readings, whatever the steps do.
-    """
-    events: list[str] = []
-    now, pending, taken = 100.0, 0.0, 0
 
-    def step() -> int:
-        nonlocal now, pending, taken
-        events.append("step")
-        which = taken % len(counts)
-        taken += 1
-        if asynchronous:
-            pending += seconds[which]
-        else:
-            now += seconds[which]
-        return counts[which]
+def asynchronous_throughput(
+    module: ModuleType,
+    samples: list[int],
+    seconds: list[float],
+    waiting_seconds: float,
+    options: dict[str, int],
+) -> Any:
+    machine = Machine(samples, seconds)
+    machine.waiting_seconds = waiting_seconds
+    return module.throughput(
+        machine.asynchronous_step,
+        clock=machine.clock,
+        synchronize=machine.synchronize,
+        **options,
+    )
 
-    def synchronize() -> None:
-        nonlocal now, pending
-        events.append("synchronize")
-        now, pending = now + pending, 0.0
 
-    def clock() -> float:
-        nonlocal now
-        events.append("clock")
-        if stuck is None:
-            return now
-        return 100.0 + stuck * (events.count("clock") - 1)
-
-    keywords: dict[str, Any] = {**options, "clock": clock}
-    if asynchronous:
-        keywords["synchronize"] = synchronize
+def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
+    """Measure two steps at most; a ValueError after a step is another error."""
+    machine = Machine([4, 4], [0.5, 0.5])
     try:
-        result = module.throughput(step, **keywords)
-    except NotImplementedError:
+        return module.throughput(machine.step, steps, warmup, machine.clock)
+    except ValueError:
+        if machine.taken:
+            raise RuntimeError("ran steps before it refused steps or warmup") from None
         raise
-    except Exception as error:  # noqa: BLE001 - it is reported
-        return {"result": None, "error": _told(error), "events": events}
-    return {"result": result, "error": None, "events": events}
 
 
-def real_throughput(module: ModuleType) -> Any:
-    """Measure by the clock that is the default; a step takes a moment."""
-
-    def step() -> int:
-        time.sleep(0.001)
-        return 3
-
-    return module.throughput(step, steps=2, warmup=1)
+# --- measure_overheads ---------------------------------------------------------------------------
 
 
-# ---- measure_overheads and benchmark -------------------------------------------------------------
+class Watch:
+    """The fake clock of a rank, which moves by what is called, and what was seen there.
 
+    `costs` are the seconds of each rank: of a `row` in shard, of `average` and `forward`, of a `reading`
+    of the clock, and what the `first` shard and average_gradients take longer.
+    """
 
-class _Diary:
-    """A file to which all ranks write what they see."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, kind: str, **facts: Any) -> None:
-        alone = not dist.is_initialized()
-        entry = {"kind": kind, "rank": -1 if alone else dist.get_rank(), "at": time.monotonic()}
-        entry["world_size"] = 0 if alone else dist.get_world_size()
-        line = json.dumps({**entry, **facts}) + "\n"
-        # One write to a file that is open for appending: lines of several ranks do not mix.
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
-
-    def read(self) -> list[dict[str, Any]]:
-        if not self.path.exists():
-            return []
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
-
-
-@contextmanager
-def _diary() -> Iterator[_Diary]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield _Diary(Path(folder, "diary"))
-
-
-def _listed(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: each.tolist() if isinstance(each, Tensor) else each for name, each in values.items()
-    }
-
-
-class _Watch:
-    """What happens in this process, counted from one reading of the clock to the next."""
-
-    def __init__(self, diary: _Diary, ticks: list[list[float]], elements: int = 0) -> None:
-        self.diary, self.ticks, self.elements = diary, ticks, elements
-        self.counts: Counter[str] = Counter()
-        self.readings = 0
+    def __init__(self, costs: list[dict[str, float]]) -> None:
+        self.costs = costs
         self.now = 50.0
-        self.inside = False  # what average_gradients does within is its own affair
-        self.reduced = False
-        self.late: dict[str, float] = {}
-        self.model: Any = None  # the one that average_gradients gets, else the one given
+        self.seen: dict[str, Any] = {"read_at": [], "ended_at": {}}
 
-    def clock(self) -> float:
-        """Read the fake clock: it moves by this rank's own ticks."""
-        rank = dist.get_rank() if dist.is_initialized() else 0
-        ticks = self.ticks[rank % len(self.ticks)]
-        # Beyond the expected readings it goes on, by steps that fit nothing.
-        tick = ticks[self.readings] if self.readings < len(ticks) else 1000.0 + self.readings
-        self.now += tick
-        model = self.model if isinstance(self.model, nn.Module) else None
-        self.diary.write(
-            "reading",
-            number=self.readings,
-            counts=dict(self.counts),
-            late=self.late,
-            values=None if model is None else _listed(_values(model)),
-        )
-        self.counts.clear()
-        if model is not None and self.readings in (3, 4):
-            # The ranks drift apart; what is broadcast after this brings them together again.
-            with torch.no_grad():
-                for each in model.parameters():
-                    each.add_(rank)
-        self.readings += 1
-        return self.now
+    def cost(self, name: str) -> float:
+        return self.costs[dist.get_rank()][name]
 
-    def done(self, what: str, amount: int = 1) -> None:
-        self.counts[what] += amount
-
-    def dawdle(self, what: str) -> None:
-        """Make rank 1 end its first call of each kind late."""
-        if what in self.late or not dist.is_initialized() or dist.get_rank() != 1:
+    def end(self, name: str, begin: float, seconds: float) -> None:
+        """Let a call that began then have taken this long; rank 1 ends its first one late."""
+        self.now = begin + seconds
+        if name in self.seen["ended_at"]:
             return
-        time.sleep(_DELAY_SECONDS)
-        self.late[what] = time.monotonic()
+        self.now += self.cost("first")
+        if dist.get_rank() == 1:
+            time.sleep(DELAY_SECONDS)
+        self.seen["ended_at"][name] = time.monotonic()
 
-
-class _Watched(_Net):
-    """A model that counts its forward passes and notes what they get."""
-
-    watch: _Watch
-
-    def forward(self, x: Tensor) -> Tensor:
-        _Watched.watch.done("forward")
-        _Watched.watch.diary.write("forward", x=x.tolist())
-        return super().forward(x)
-
-
-@contextmanager
-def _spies(module: ModuleType, watch: _Watch) -> Iterator[None]:
-    """Count the calls of shard, average_gradients and collectives, which do what they always do."""
-    shard, average = module.shard, module.average_gradients
-    broadcast, barrier = dist.broadcast, dist.barrier
-
-    def spied_shard(*args: Any, **keywords: Any) -> Any:
-        part = shard(*args, **keywords)
-        watch.done("shard")
-        asked = {**dict(zip(("batch", "rank", "world_size"), args, strict=False)), **keywords}
-        if dist.is_initialized() and asked.get("rank") != dist.get_rank():
-            watch.done("shard of another rank")
-        watch.dawdle("shard")
-        return part
-
-    def spied_average(*args: Any, **keywords: Any) -> Any:
-        model = args[0] if args else keywords.get("model")
-        if not watch.reduced and isinstance(model, nn.Module):
-            watch.diary.write("gradients", gradients=_listed(_gradients(model)))
-            watch.model, watch.reduced = model, True
-        watch.inside = True
-        try:
-            result = average(*args, **keywords)
-        finally:
-            watch.inside = False
-        watch.done("average")
-        watch.dawdle("average")
-        return result
-
-    def spied_broadcast(tensor: Any, *args: Any, **keywords: Any) -> Any:
-        result = broadcast(tensor, *args, **keywords)
-        if not watch.inside and isinstance(tensor, Tensor):
-            watch.done("broadcast", tensor.numel())
-            if watch.counts["broadcast"] >= watch.elements:
-                watch.dawdle("broadcast")
-        return result
-
-    def spied_barrier(*args: Any, **keywords: Any) -> Any:
-        if not watch.inside:
-            watch.done("barrier")
-        return barrier(*args, **keywords)
-
-    collectives = {"broadcast": spied_broadcast, "barrier": spied_barrier}
-    own: dict[str, Any] = {"shard": spied_shard, "average_gradients": spied_average}
-    # The student may have imported a collective itself, under any name.
-    for name, value in vars(module).items():
-        if value is broadcast or value is barrier:
-            own[name] = spied_broadcast if value is broadcast else spied_barrier
-    with _replaced(dist, **collectives), _replaced(module, **own):
-        yield
+    def read(self, model: nn.Module) -> float:
+        """Read the clock; at each reading the model of a rank drifts away from that of rank 0."""
+        self.seen["read_at"].append(time.monotonic())
+        self.seen["weights"] = values_of(model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(dist.get_rank())
+        self.now += self.cost("reading")
+        return self.now
 
 
 def overheads(
@@ -469,125 +339,164 @@ def overheads(
     parameters: dict[str, Tensor],
     frozen: list[str],
     inputs: Tensor,
-    ticks: list[list[float]],
+    costs: list[dict[str, float]],
 ) -> dict[str, Any]:
-    """Measure overheads on as many ranks as there are lists of clock ticks, and watch it happen."""
+    """Measure the overheads on as many ranks as there are costs, and watch it in each rank."""
+    watch = Watch(costs)
+    launch, shard, average = module.launch, module.shard, module.average_gradients
 
-    _be_patient(module)
-    with _diary() as diary:
-        elements = sum(each.numel() for each in parameters.values())
-        watch = _Watched.watch = _Watch(diary, ticks, elements)
-        model = watch.model = _Watched(parameters, frozen)
-        with _spies(module, watch):
-            result = module.measure_overheads(model, inputs, len(ticks), clock=watch.clock)
-        return {
-            "result": result,
-            "keys": list(result) if isinstance(result, dict) else None,
-            "diary": diary.read(),
-            "values": _values(model),
-            "gradients": _gradients(model),
-            "training": model.training,
-        }
+    class WatchedNet(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            watch.now += watch.cost("forward")
+            return super().forward(x)
+
+    model = WatchedNet(parameters)
+    for name in frozen:
+        getattr(model, name).requires_grad_(False)
+    averaged: list[nn.Module] = [model]
+
+    def watched_shard(*arguments: Any, **keywords: Any) -> Any:
+        begin = watch.now
+        part = shard(*arguments, **keywords)
+        if dist.is_initialized():
+            watch.end("shard", begin, len(part) * watch.cost("row"))
+        return part
+
+    def watched_average(model: nn.Module) -> None:
+        begin = watch.now
+        averaged.append(model)
+        watch.seen.setdefault("gradients", gradients_of(model))
+        average(model)
+        watch.end("average", begin, watch.cost("average"))
+
+    def clock() -> float:
+        return watch.read(averaged[-1])
+
+    def watched_launch(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
+        def watched_worker(rank: int, *rest: Any) -> Any:
+            return worker(rank, *rest), watch.seen
+
+        ranks = launch(watched_worker, world_size, *arguments)
+        seen.extend(notes for _, notes in ranks)
+        return [result for result, _ in ranks]
+
+    seen: list[Any] = []
+    be_impatient(module)
+    watched = {"shard": watched_shard, "average_gradients": watched_average}
+    with replaced(module, launch=watched_launch, **watched):
+        result = module.measure_overheads(model, inputs, len(costs), clock=clock)
+    return {"result": result, "names": list(result), "ranks": seen}
 
 
-def real_overheads(module: ModuleType) -> Any:
-    """Measure one rank by the clock that is the default."""
-    _be_patient(module)
-    model = _Net({"weight": torch.ones(2, 2), "bias": torch.zeros(2)}, [])
-    return module.measure_overheads(model, torch.ones(2, 2), 1)
+def no_launch(worker: Any, world_size: int, *arguments: Any) -> NoReturn:
+    """Refuse what launch refuses, and launch nothing."""
+    if world_size < 1:
+        raise ValueError("world_size")
+    raise RuntimeError("launched ranks before it checked its arguments")
+
+
+def unlaunched_overheads(module: ModuleType, rows: int, world_size: int) -> None:
+    with replaced(module, launch=no_launch):
+        module.measure_overheads(nn.Linear(2, 1), torch.ones(rows, 2), world_size)
+
+
+# --- benchmark -----------------------------------------------------------------------------------
 
 
 def benchmark(
     module: ModuleType,
-    weight: Tensor,
-    bias: Tensor,
+    parameters: list[dict[str, Tensor]],
     inputs: Tensor,
     targets: Tensor,
-    rates: dict[int, list[float]],
-    taken: int,
+    rates: list[list[float]],
+    steps_taken: int,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Benchmark with a `throughput` that takes a few steps and returns the given rates."""
+    """Benchmark with a throughput that takes a few steps and returns the rank's rate in a world size.
 
-    _be_patient(module)
-    with _diary() as diary:
-        watch = _Watched.watch = _Watch(diary, [])
-        wrap = module.wrap
-
-        def build_model() -> nn.Module:
-            # Ranks that build different models are brought together by the wrapper.
-            rank = dist.get_rank() if dist.is_initialized() else 0
-            diary.write("build")
-            return _Watched({"weight": weight + rank, "bias": bias}, [])
-
-        def spied_wrap(*args: Any, **keywords: Any) -> Any:
-            wrapped = wrap(*args, **keywords)
-            watch.dawdle("wrap")
-            diary.write("wrap", wrapper=_kind(wrapped, None))
-            return wrapped
-
-        def loss_fn(outputs: Tensor, part: Tensor) -> Tensor:
-            diary.write("loss", targets=part.tolist())
-            # Targets that are not sharded are for the judge to see, and no error here.
-            return _loss(outputs, part[: len(outputs)])
-
-        def spied_throughput(step: Any, *args: Any, **keywords: Any) -> float:
-            names = ("steps", "warmup", "clock", "synchronize")
-            asked = {**dict(zip(names, args, strict=False)), **keywords}
-            diary.write("throughput", steps=asked.get("steps"), warmup=asked.get("warmup"))
-            for _ in range(taken):
-                rows = step()
-                diary.write("step", rows=rows if type(rows) is int else type(rows).__name__)
-            rank = dist.get_rank() if dist.is_initialized() else 0
-            world_size = dist.get_world_size() if dist.is_initialized() else 1
-            return rates[world_size][rank]
-
-        def forward(model: _Watched, x: Tensor) -> Tensor:
-            diary.write("forward", x=x.tolist(), values=_listed(_values(model)))
-            return _Net.forward(model, x)
-
-        spied = {"wrap": spied_wrap, "throughput": spied_throughput}
-        with _replaced(module, **spied), _replaced(_Watched, forward=forward):
-            result = module.benchmark(build_model, inputs, targets, loss_fn, **options)
-        return {
-            "result": result,
-            "keys": list(result) if isinstance(result, dict) else None,
-            "diary": diary.read(),
-        }
-
-
-def refused(module: ModuleType, function: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Call measure_overheads or benchmark with arguments that are to be refused, or with good ones.
-
-    Reports what it raised, how often it launched or forked anything before, and on how many ranks;
-    nothing runs.
+    Each rank begins with other `parameters`, and so does the process that launches, with the last ones.
+    `rates[0]` holds what is measured outside of launch. The ranks report what they saw, by world size.
     """
-    forks: list[int] = []
-    sizes: list[int] = []
-    watching = True
-    os.register_at_fork(before=lambda: forks.append(1) if watching else None)
+    launch, wrap = module.launch, module.wrap
+    seen: dict[str, Any] = {"rows": [], "weights": []}
+    ranks: dict[int, list[Any]] = {}
+
+    class WatchedNet(Net):
+        def forward(self, x: Tensor) -> Tensor:
+            seen["weights"].append(values_of(self))
+            return super().forward(x)
+
+    def build_model() -> nn.Module:
+        rank = dist.get_rank() if dist.is_initialized() else -1
+        return WatchedNet(parameters[rank])
+
+    def late_wrap(model: nn.Module) -> Any:
+        wrapper = wrap(model)
+        if dist.is_initialized() and dist.get_rank() == 1:
+            time.sleep(DELAY_SECONDS)
+        seen["wrapped_at"] = time.monotonic()
+        return wrapper
+
+    def fake_throughput(
+        step: Callable[[], Any], steps: Any = None, warmup: Any = None, *_: Any, **__: Any
+    ) -> float:
+        seen["asked"] = [steps, warmup]
+        seen["measured_at"] = time.monotonic()
+        for _step in range(steps_taken):
+            seen["rows"].append(step())
+        if dist.is_initialized():
+            return rates[dist.get_world_size()][dist.get_rank()]
+        return rates[0][0]
+
+    def watched_launch(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
+        def watched_worker(rank: int, *rest: Any) -> Any:
+            return worker(rank, *rest), seen
+
+        results = launch(watched_worker, world_size, *arguments)
+        ranks[world_size] = [notes for _, notes in results]
+        return [result for result, _ in results]
+
+    be_impatient(module)
+    watched = {"launch": watched_launch, "wrap": late_wrap, "throughput": fake_throughput}
+    with replaced(module, **watched):
+        result = module.benchmark(build_model, inputs, targets, loss, **options)
+    return {"result": result, "world_sizes": list(result), "ranks": ranks}
+
+
+def default_benchmark(module: ModuleType) -> dict[str, Any]:
+    """Benchmark with its defaults: the world sizes that it launches, and what it asks of throughput."""
     launch = module.launch
+    launched: list[int] = []
+    asked: list[Any] = []
 
-    def spied_launch(worker: Any, world_size: int, *args: Any) -> Any:
-        if isinstance(world_size, int) and world_size < 1:
-            return launch(worker, world_size, *args)  # which itself refuses it
-        forks.append(1)
-        sizes.append(world_size)
-        raise RuntimeError("launched")
+    def fake_throughput(
+        step: Any, steps: Any = None, warmup: Any = None, *_: Any, **__: Any
+    ) -> float:
+        asked.extend([steps, warmup])
+        return 1.0
 
-    model = _Net({"weight": torch.ones(2, 1), "bias": torch.zeros(1)}, [])
-    rows = options.pop("rows")
-    inputs = torch.ones(rows, 2)
-    try:
-        with _replaced(module, launch=spied_launch):
-            if function == "measure_overheads":
-                module.measure_overheads(model, inputs, **options)
-            else:
-                module.benchmark(lambda: model, inputs, torch.ones(rows, 1), _loss, **options)
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - it is reported
-        return {"error": _told(error), "launched": len(forks), "sizes": sizes}
-    finally:
-        watching = False
-    return {"error": None, "launched": len(forks), "sizes": sizes}
+    def launch_one(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
+        """Launch the first rank alone."""
+
+        def watched_worker(rank: int, *rest: Any) -> Any:
+            return worker(rank, *rest), asked
+
+        launched.append(world_size)
+        if world_size > 1:
+            return [1.0] * world_size
+        [(result, notes)] = launch(watched_worker, world_size, *arguments)
+        asked.extend(notes)
+        return [result]
+
+    be_impatient(module)
+    with replaced(module, launch=launch_one, throughput=fake_throughput):
+        module.benchmark(lambda: nn.Linear(2, 1), torch.ones(4, 2), torch.ones(4, 1), loss)
+    return {"launched": launched, "asked": asked}
+
+
+def unlaunched_benchmark(
+    module: ModuleType, rows: int, world_sizes: list[int], steps: int, warmup: int
+) -> None:
+    inputs, targets = torch.ones(rows, 2), torch.ones(rows, 1)
+    with replaced(module, launch=no_launch):
+        module.benchmark(lambda: nn.Linear(2, 1), inputs, targets, loss, world_sizes, steps, warmup)
