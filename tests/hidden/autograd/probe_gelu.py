@@ -68,7 +68,8 @@ def stand_in(
 
         @staticmethod
         def backward(ctx: Any, grad_output: Tensor) -> Any:
-            return derivative(*ctx.saved_tensors, grad_output)
+            (x,) = ctx.saved_tensors
+            return derivative(x, grad_output)
 
     own, gelu = module.GELUFunction, module.gelu
     methods = ("forward", "setup_context", "backward")
