@@ -4,27 +4,49 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise
 from grader.judge.student import Student
 
-_TABLE = """gain, bias 1 4, scales 3, nothing 0 3, encoder.0.weight 3 4, encoder.0.bias 3,
-encoder.2.weight 3 3, encoder.2.bias 3, encoder2.weight 3 3, my.encoder.weight 3 3, my.encoder.bias 3,
-norm.weight 3, norm.bias 3, layer_norm.weight 2 3, layer_norm.bias 2 3, conv.weight 3 2 2 2, conv.bias 3,
-embedding.weight 5 3, head.0.weight 2 3, head.0.bias 2, head_0.weight 2 3, head_0.bias 2"""
-SHAPES = {name: tuple(map(int, sizes)) for name, *sizes in map(str.split, _TABLE.split(","))}
+Shapes = Mapping[str, Sequence[int]]
+# The parameters of the probe's Network, in its order.
+SHAPES: Shapes = {
+    "gain": (),
+    "bias": (1, 4),
+    "encoder.0.weight": (3, 4),
+    "encoder.0.bias": (3,),
+    "encoder.2.weight": (3, 3),
+    "encoder.2.bias": (3,),
+    "encoder2.weight": (3, 3),
+    "my.encoder.weight": (3, 3),
+    "my.encoder.bias": (3,),
+    "norm.weight": (3,),
+    "norm.bias": (3,),
+    "layer_norm.weight": (2, 3),
+    "layer_norm.bias": (2, 3),
+    "conv.weight": (3, 2, 2, 2),
+    "conv.bias": (3,),
+    "embedding.weight": (5, 3),
+    "head.0.weight": (2, 3),
+    "head.0.bias": (2,),
+    "head_0.weight": (2, 3),
+    "head_0.bias": (2,),
+}
 NAMES = list(SHAPES)
-# Of these some are added to a network, after its own parameters.
-VECTORS, MATRICES = [f"vector{i}" for i in range(9)], [f"matrix{i}" for i in range(9)]
-SHAPES |= dict.fromkeys(VECTORS, (3,)) | dict.fromkeys(MATRICES, (2, 3))
+MATRICES = [name for name, shape in SHAPES.items() if len(shape) >= 2]
+# Modules with submodules, and modules without.
+BLOCKS, LAYERS = ["encoder", "my", "head"], ["norm", "layer_norm", "conv", "embedding", "encoder2"]
 SOME = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
-STALE, TIED = 7.0, "embedding.weight"
-Cases = Sequence[Sequence[str]]
+OLD_GRADIENT = 7.0
+
+
+# --- count_parameters ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(4)
@@ -32,16 +54,11 @@ Cases = Sequence[Sequence[str]]
 @pytest.mark.hint("numel() is the number of elements; requires_grad tells if a parameter learns.")
 def test_count(student: Student) -> None:
     """All elements of all parameters are counted, and those that are trainable."""
-    for frozen in (SOME, ()):
-        rows = random.randint(6, 500)
-        total, resting = elements(NAMES, rows), elements(frozen)
-        trainable = total - resting
-        evaluating = [] if frozen else ["", "norm"]
-        network = student.made("network", frozen=frozen, evaluating=evaluating, rows=rows)
-        check_counts(student, network, (total, trainable))
-    check_counts(student, student.made("network", frozen=NAMES, rows=rows), (total, 0))
-    check_counts(student, student.made("part", "Linear", rows, 3), (3 * rows + 3, 3 * rows + 3))
-    check_counts(student, student.made("part", "ReLU"), (0, 0))
+    more = new_shapes()
+    counts = student.function("count_parameters")(student.made("network", more, frozen=SOME))
+    total = elements(with_more(more))
+    frozen = elements({name: SHAPES[name] for name in SOME})
+    assert_equal(counts, (total, total - frozen), what="the pair (total, trainable)")
 
 
 @pytest.mark.points(2)
@@ -49,14 +66,11 @@ def test_count(student: Student) -> None:
 @pytest.mark.place("count_parameters")
 @pytest.mark.hint("model.parameters() gives a parameter once, however many modules hold it.")
 def test_count_tied(student: Student) -> None:
-    """Tied weights count once, and parameters that are only alike each count."""
-    rows = random.randint(6, 500)
-    for frozen in ((), (TIED,)):
-        total, trainable = (
-            elements(names, rows) for names in (NAMES, [n for n in NAMES if n not in frozen])
-        )
-        network = student.made("network", frozen=frozen, tied=True, rows=rows)
-        check_counts(student, network, (total, trainable))
+    """Tied weights count once."""
+    more = new_shapes()
+    counts = student.function("count_parameters")(student.made("tied", more))
+    total = elements(with_more(more))
+    assert_equal(counts, (total, total), what="the pair (total, trainable)")
 
 
 @pytest.mark.requires("test_count")
@@ -67,12 +81,15 @@ def test_count_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "count_parameters", used_network(student))
 
 
+# --- freeze --------------------------------------------------------------------------------------
+
+
 @pytest.mark.points(2)
 @pytest.mark.place("freeze")
 @pytest.mark.hint("A name may be that of a parameter: key == name.")
 def test_freeze_parameters(student: Student) -> None:
     """The name of a parameter freezes this parameter."""
-    check_frozen(student, [["scales"], ["encoder.2.bias", "gain"], ("conv.weight",)])
+    check_frozen(student, random.sample(NAMES, 3))
 
 
 @pytest.mark.points(3)
@@ -80,7 +97,7 @@ def test_freeze_parameters(student: Student) -> None:
 @pytest.mark.hint("A module covers the keys that begin with its name and a dot.")
 def test_freeze_modules(student: Student) -> None:
     """The name of a module freezes its parameters and those of its submodules."""
-    check_frozen(student, [["encoder.0"], ["my"], ("conv", "my.encoder")])
+    check_frozen(student, random.sample(BLOCKS, 1) + random.sample(LAYERS, 2))
 
 
 @pytest.mark.points(4)
@@ -88,7 +105,8 @@ def test_freeze_modules(student: Student) -> None:
 @pytest.mark.hint('key == name or key.startswith(name + "."): the dot ends the name of a module.')
 def test_freeze_covers(student: Student) -> None:
     """A name freezes nothing else, even if other names begin alike or contain it."""
-    check_frozen(student, [["encoder"], ["head.0"], ["bias"]])
+    others = ["norm.weight", "norm.bias", "conv.weight", "conv.bias", "embedding", "gain"]
+    check_frozen(student, ["encoder", "head.0", "bias", *random.sample(others, 2)])
 
 
 @pytest.mark.points(2)
@@ -96,15 +114,13 @@ def test_freeze_covers(student: Student) -> None:
 @pytest.mark.hint("Go through model.named_parameters() and keep the names that are covered.")
 def test_freeze_returns(student: Student) -> None:
     """The names of all covered parameters come back in the model's order, each once."""
-    cases = [["head", "encoder"], ["encoder.2", "encoder"], ["norm.bias", "norm"], ["gain"]]
-    orders = [" ".join(names) for names in with_others(cases)]
-    seen = {names: freeze(student, names.split()).value for names in orders}
-    assert_equal(
-        seen,
-        {names: covered(names.split()) for names in orders},
-        what="the dict from names to the result of freeze(model, names)",
-    )
-    check_names(freeze(student, ["norm"], frozen=SOME).value, ["norm"])
+    # "norm.bias" and "encoder.0.weight" were frozen before, and two names cover one parameter.
+    names = ["head", *random.sample(["embedding", "my", "layer_norm"], 2), "norm", "encoder"]
+    names.append("encoder.2")
+    told = "freeze has to return a list of names."
+    result = entry(freeze(student, names, frozen=SOME).value, kind=(list, tuple), told=told)
+    what = f"the text of the names in the result of freeze(model, {names})"
+    assert_equal(listed(result), listed(covered(names)), what=what)
 
 
 @pytest.mark.points(4)
@@ -114,14 +130,9 @@ def test_freeze_returns(student: Student) -> None:
 def test_freeze_gradients(student: Student) -> None:
     """A frozen parameter has no .grad left, so that no optimizer moves it."""
     names = ["encoder.0.weight", "conv.weight", "conv.bias"]
-    gradients = freeze(student, names, stale=True, frozen=SOME).gradients(0)
-    left = [key for key in covered(names) if gradients.get(key) is not None]
-    told = "is still there: an optimizer goes on moving the parameter by it"
-    if set(left) <= set(SOME):
-        told = "is still there: every covered parameter loses it, frozen before or not"
-    elif isinstance(grad := gradients[left[0]], Tensor) and not grad.any():
-        told = "is zeros, not None: an optimizer still applies its weight decay"
-    assert not left, f"After freeze the .grad of {left[0]} {told}. Set it to None."
+    gradients = freeze(student, names, frozen=SOME).gradients(0)
+    left = [name for name in names if gradients.get(name) is not None]
+    assert_equal(left, [], what="the list of the frozen parameters that still have a .grad")
 
 
 @pytest.mark.points(2)
@@ -129,17 +140,16 @@ def test_freeze_gradients(student: Student) -> None:
 @pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
 def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
-    names = ["scales", "head.0.bias"]
-    before = random.sample([key for key in NAMES if key not in names], 2)
-    seen = freeze(student, names, frozen=before, stale=True)
-    right = [key for key in NAMES if key in (*before, *covered(names))]
-    what = f"the list of frozen parameters after freeze(model, {names})"
-    assert_equal(frozen_names(seen), right, what=what)
-    for key, grad in seen.gradients(0).items():
-        if key not in covered(names):
-            told = f"After freeze(model, {names}) the .grad of {key} is not what it was, and no"
-            unchanged = isinstance(grad, Tensor) and bool((grad == STALE).all())
-            assert unchanged, f"{told} name covers it: only covered parameters lose theirs."
+    names = ["layer_norm.weight", "head.0.bias"]
+    others = [name for name in NAMES if name not in names]
+    before = random.sample(others, 2)
+    seen = freeze(student, names, frozen=before)
+    still = [name for name in others if name in frozen_names(seen)]
+    right = [name for name in others if name in before]
+    assert_equal(still, right, what="the list of the other parameters that are frozen")
+    gradients = {name: entry(seen.gradients(0), name) for name in others}
+    old: dict[str, Tensor] = {name: torch.full(SHAPES[name], OLD_GRADIENT) for name in others}
+    assert_close(gradients, old, what="the dict of the other parameters' gradients")
 
 
 @pytest.mark.points(3)
@@ -148,27 +158,27 @@ def test_freeze_leaves_the_others(student: Student) -> None:
 @pytest.mark.hint("If a name covers no parameter: raise ValueError(f'{name!r} covers nothing').")
 def test_freeze_unknown(student: Student) -> None:
     """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
-    bad = ["decoder", "enc", "encoder.1", "norm.running_mean", "steps", "encoder.weight", "weight"]
-    for names in (*([name] for name in bad), ["gain", "decoder", "norm"], ["Encoder", "embedding"]):
-        unknown = next(name for name in names if not covered([name]))
-        with must_raise(ValueError, mentions=unknown, call=f"freeze(model, {names})"):
-            student.function("freeze")(student.made("network"), names)
-    late: dict[str, Any] = {"raises": ValueError, "told": "Check all names before you freeze one."}
-    for given in (("gain", "encoder", "decoder"), ("norm", "enc", "embedding")):
-        laws.check_changes_nothing(student, "freeze", used_network(student), given, **late)
+    # No name at all, the beginning of one, a module without parameters, a buffer.
+    for name in ("decoder", "enc", "encoder.1", "norm.running_mean"):
+        with must_raise(ValueError, mentions=name, call=f"freeze(model, [{name!r}])"):
+            student.function("freeze")(student.made("network"), [name])
+    names = ["gain", "encoder", "decoder"]
+    told = "Check all names before you freeze one."
+    model = used_network(student)
+    laws.check_changes_nothing(student, "freeze", model, names, raises=ValueError, told=told)
 
 
 @pytest.mark.place("freeze")
 @pytest.mark.hint("Only .requires_grad and .grad change: no eval(), no new Parameter or value.")
 def test_freeze_changes_nothing_else(student: Student) -> None:
     """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""
-    for names in (["encoder", "norm"], ["my.encoder", "gain", "encoder.0.weight"], [], ()):
-        allow, told = (
-            (("0.requires_grad", "0.grad"), "") if names else ((), "Without names nothing changes.")
-        )
-        how: dict[str, Any] = {"allow": allow, "told": told}
-        value = laws.check_changes_nothing(student, "freeze", used_network(student), names, **how)
-        check_names(value, names)
+    model, allow = used_network(student), ("0.requires_grad", "0.grad")
+    laws.check_changes_nothing(student, "freeze", model, ["encoder", "norm"], allow=allow)
+    told = "Without names nothing changes."
+    laws.check_changes_nothing(student, "freeze", used_network(student), [], told=told)
+
+
+# --- parameter_groups ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -176,7 +186,8 @@ def test_freeze_changes_nothing_else(student: Student) -> None:
 @pytest.mark.hint("parameter.dim() >= 2 is the whole question.")
 def test_groups(student: Student) -> None:
     """Parameters of two or more dimensions decay, those of fewer do not, whatever their names."""
-    check_groups(student, NAMES)
+    more = new_shapes()
+    check_groups(student, student.made("network", more), with_more(more))
 
 
 @pytest.mark.points(5)
@@ -184,14 +195,13 @@ def test_groups(student: Student) -> None:
 @pytest.mark.hint('"weight_decay" is the argument in the first dict, and 0.0 in the second.')
 def test_groups_values(student: Student) -> None:
     """Each group has the keys params and weight_decay: the argument first, then 0."""
-    for weight_decay in (random.uniform(0.05, 0.2), random.uniform(0.01, 0.05), 0):
-        groups = grouped(student, student.made("network"), weight_decay)
-        keys = [sorted(map(str, entry(group, "keys", kind=list))) for group in groups]
-        told = "Each group has exactly two keys, params and weight_decay"
-        assert keys == [["params", "weight_decay"]] * 2, f"{told}; the keys are {keys}."
-        values = [entry(group, "weight_decay") for group in groups]
-        what = "the list of the two weight_decay values"
-        assert_close(values, [weight_decay, 0.0], what=what, rtol=0.0, atol=0.0)
+    weight_decay = random.uniform(0.01, 0.2)
+    groups = grouped(student, student.made("network"), weight_decay)
+    for group, where in zip(groups, ("first", "second"), strict=True):
+        keys = sorted(entry(group, kind=dict))
+        assert_equal(keys, ["params", "weight_decay"], what=f"the list of the {where} group's keys")
+    values = [entry(group, "weight_decay") for group in groups]
+    assert_equal(values, [weight_decay, 0.0], what="the list of the two weight_decay values")
 
 
 @pytest.mark.points(4)
@@ -199,11 +209,11 @@ def test_groups_values(student: Student) -> None:
 @pytest.mark.hint("parameters() gives a shared one once; leave out what does not require grad.")
 def test_groups_trainable(student: Student) -> None:
     """Parameters that require grad are listed once, others not at all; a group may be empty."""
-    check_groups(student, NAMES, tied=True)
-    matrices = [name for name in NAMES if is_matrix(name)]
-    for frozen in (SOME, matrices, [name for name in NAMES if name not in matrices], NAMES):
-        learning = [name for name in NAMES if name not in frozen]
-        check_groups(student, learning, more=frozen is SOME, frozen=frozen)
+    more = new_shapes()
+    check_groups(student, student.made("tied", more), with_more(more))
+    for frozen in (random.sample(NAMES, 4), MATRICES):
+        learning = {name: shape for name, shape in SHAPES.items() if name not in frozen}
+        check_groups(student, student.made("network", frozen=frozen), learning)
 
 
 @pytest.mark.points(2)
@@ -212,11 +222,9 @@ def test_groups_trainable(student: Student) -> None:
 @pytest.mark.hint("-0.01 would push the weights away from zero: raise a ValueError.")
 def test_groups_negative(student: Student) -> None:
     """A negative weight_decay is a ValueError, 0 is fine."""
-    network = student.made("network")
-    calls = [(network, -0.01), (network, -1), (network, -1e-9)]
-    for fine in (0, 0.0, 1e-9):
-        grouped(student, network, fine)
-    laws.check_errors(student, "parameter_groups", {"weight_decay": calls})
+    model = student.made("network")
+    calls = {"weight_decay": [(model, -0.01)]}
+    laws.check_errors(student, "parameter_groups", calls, fine=(model, 0))
 
 
 @pytest.mark.requires("test_groups")
@@ -227,28 +235,40 @@ def test_groups_change_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "parameter_groups", used_network(student), 0.1)
 
 
-def elements(names: Sequence[str], rows: int = 5) -> int:
-    """The number of elements of these parameters; the embedding has this number of rows."""
-    shapes = {**SHAPES, TIED: (rows, 3)}
-    return sum(math.prod(shapes[name]) for name in names)
+# --- locally -------------------------------------------------------------------------------------
 
 
-def is_matrix(name: str) -> bool:
-    return len(SHAPES[name]) >= 2
+def new_shapes() -> list[tuple[int, ...]]:
+    """Shapes of one dimension and of two, for more parameters of a network."""
+    sizes = random.sample(range(2, 99), 8)
+    return [random.choice([(size,), (size, 3)]) for size in sizes]
+
+
+def with_more(more: Sequence[Sequence[int]]) -> Shapes:
+    """The shapes of a network's parameters, these after its own."""
+    return {**SHAPES, **{f"more.{i}": shape for i, shape in enumerate(more)}}
+
+
+def elements(shapes: Shapes) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
 
 
 def used_network(student: Student) -> Any:
-    """A network after a backward pass, of which some is frozen and some in evaluation mode."""
-    return student.made("network", frozen=SOME, stale=True, evaluating=["encoder", "norm"])
-
-
-def check_counts(student: Student, model: Any, right: tuple[int, int]) -> None:
-    value = student.function("count_parameters")(model)
-    assert_equal(value, right, what="the pair (total, trainable)")
+    """A network of which some is frozen and some in evaluation mode."""
+    return student.made("network", frozen=SOME, evaluating=["encoder", "norm"])
 
 
 def freeze(student: Student, names: Sequence[str], **setting: Any) -> laws.Observation:
     return laws.observe(student, "freeze", student.made("network", **setting), names).checked()
+
+
+def listed(names: Sequence[Any]) -> str:
+    """Names in one text, of which a message shows where it differs."""
+    return ", ".join(map(str, names))
+
+
+def is_covered(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}.")
 
 
 def covered(names: Sequence[str]) -> list[str]:
@@ -256,81 +276,27 @@ def covered(names: Sequence[str]) -> list[str]:
     return [key for key in NAMES if any(is_covered(key, name) for name in names)]
 
 
-def is_covered(key: str, name: str) -> bool:
-    return key == name or key.startswith(f"{name}.")
-
-
 def frozen_names(seen: laws.Observation) -> list[str]:
-    return [k for k in NAMES if seen.after(0, "parameters", k, "requires_grad") is False]
+    return [name for name in NAMES if not seen.after(0, "parameters", name, "requires_grad")]
 
 
-def with_others(cases: Cases) -> Cases:
-    """These names, in a drawn order among others."""
-    others = [*("norm", "layer_norm", "embedding", "head", "encoder.2", "nothing", "head_0.bias")]
-    return random.sample([*cases, *([name] for name in random.sample(others, 3))], len(cases) + 3)
-
-
-def check_frozen(student: Student, cases: Cases) -> None:
-    cases = with_others(cases)
-    seen = {", ".join(names): frozen_names(freeze(student, names)) for names in cases}
-    what = "the dict from names to the list of parameters that freeze(model, names) freezes"
-    assert_equal(seen, those(is_covered, cases), what=what)
-
-
-def those(covers: Callable[[str, str], Any], cases: Cases) -> dict[str, list[str]]:
-    """For each case the parameters that are frozen where a name covers what is said here."""
-    return {
-        ", ".join(names): [key for key in NAMES if any(covers(key, name) for name in names)]
-        for names in cases
-    }
-
-
-def check_names(value: Any, names: Sequence[str]) -> None:
-    what = f"the result of freeze(model, {names})"
-    assert_equal(value, covered(names), what=what)
+def check_frozen(student: Student, names: Sequence[str]) -> None:
+    frozen = frozen_names(freeze(student, names))
+    what = f"the text of the parameters that freeze(model, {list(names)}) freezes"
+    assert_equal(listed(frozen), listed(covered(names)), what=what)
 
 
 def grouped(student: Student, model: Any, weight_decay: float) -> list[Any]:
-    """The probe's reports of the two groups."""
-    report = student.run("groups", model, weight_decay)
-    kind, groups = entry(report, "type", kind=str), entry(report, "groups", kind=list)
-    assert kind in ("list", "tuple"), (
-        f"The result is of type {kind[:60]}: return a list of two dicts."
-    )
-    told = f"The list has {len(groups)} groups, not two: keep an empty group, too."
-    assert len(groups) == 2, told
-    assert all("keys" in entry(group, kind=dict) for group in groups), (
-        "Each group has to be a dict."
-    )
-    return list(groups)
+    told = "The result does not have two groups: keep an empty group, too."
+    groups = student.run("groups", model, weight_decay)
+    return list(entry(groups, kind=list, count=2, told=told))
 
 
-def check_groups(
-    student: Student, learning: Sequence[str], *, more: bool = True, **setting: Any
-) -> None:
-    """The two groups hold the parameters `learning` of a network, sorted by their dimensions.
-
-    With `more` the network has drawn parameters besides.
-    """
-    extra = [*random.sample(VECTORS, 2), *random.sample(MATRICES, 2)] if more else []
-    own = [name for name in NAMES if "." not in name]
-    learning = [
-        *[name for name in own if name in learning],
-        *extra,
-        *[name for name in NAMES if name in learning and name not in own],
-    ]
-    network = student.made("network", extra={name: SHAPES[name] for name in extra}, **setting)
-    groups = grouped(student, network, 0.1)
-    for group in groups:
-        kind = entry(group, "type", kind=str)
-        told = f'"params" is of type {kind[:60]}: make it a list of Parameters.'
-        assert kind in ("list", "tuple"), told
-    assert_equal(
-        [entry(group, "params", kind=list) for group in groups],
-        split(is_matrix, learning),
-        what="the list of the two groups, each parameter shown by its name,",
-    )
-
-
-def split(decays: Callable[[str], Any], names: Sequence[str]) -> list[list[str]]:
-    return [[n for n in names if decays(n)], [n for n in names if not decays(n)]]
+def check_groups(student: Student, model: Any, learning: Shapes) -> None:
+    """The two groups hold these parameters of the model, sorted by their dimensions."""
+    groups = [entry(group, "params", kind=list) for group in grouped(student, model, 0.1)]
+    decaying = [name for name, shape in learning.items() if len(shape) >= 2]
+    others = [name for name, shape in learning.items() if len(shape) < 2]
+    what = "the text of the parameters in the {} group"
+    assert_equal(listed(groups[0]), listed(decaying), what=what.format("first"))
+    assert_equal(listed(groups[1]), listed(others), what=what.format("second"))

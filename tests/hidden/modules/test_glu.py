@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import random
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws
-from grader.judge.outcomes import StudentError
 from grader.judge.student import Student
 
 # The parameters of the probe's Network, sorted, and the fate of each.
@@ -32,10 +29,9 @@ STALE = 7.0
 @pytest.mark.hint("The layer itself owns two nn.Parameters: self.weight and self.bias.")
 def test_parameters(student: Student) -> None:
     """The layer has a weight and a bias, each with rows for the value and for the gate."""
-    for _ in range(2):
-        in_features, out_features = 2 * new_size(), new_size()
-        layer = student.module("GatedLinearUnit", in_features, out_features)
-        layer_parameters(layer, in_features, out_features)
+    in_features, out_features = 2 * new_size(), new_size()
+    layer = student.module("GatedLinearUnit", in_features, out_features)
+    check_parameters(layer, in_features, out_features)
 
 
 @pytest.mark.requires("test_parameters")
@@ -63,9 +59,9 @@ def test_nothing_else(student: Student) -> None:
 @pytest.mark.hint("None stands for in_features // 2.")
 def test_default_out_features(student: Student) -> None:
     """Without out_features the layer halves the number of features."""
-    for in_features in (6, 2 * new_size()):
-        layer = student.module("GatedLinearUnit", in_features)
-        layer_parameters(layer, in_features, in_features // 2, f"GatedLinearUnit({in_features})")
+    out_features = new_size()
+    layer = student.module("GatedLinearUnit", 2 * out_features)
+    check_parameters(layer, 2 * out_features, out_features)
 
 
 @pytest.mark.place("GatedLinearUnit.__init__")
@@ -75,7 +71,7 @@ def test_odd_in_features(student: Student) -> None:
     """An odd in_features without out_features is a ValueError."""
     # That an even one is fine is half of it.
     laws.parameter_named(student.module("GatedLinearUnit", 6), "weight")
-    laws.check_errors(student, "GatedLinearUnit", {"in_features": [(7,), (1,)]})
+    laws.check_errors(student, "GatedLinearUnit", {"in_features": [(7,)]})
 
 
 @pytest.mark.requires("test_parameters")
@@ -83,10 +79,9 @@ def test_odd_in_features(student: Student) -> None:
 @pytest.mark.hint("Only where out_features is None does in_features have to be even.")
 def test_explicit_out_features(student: Student) -> None:
     """With an out_features of its own, in_features may be odd and out_features any size."""
-    for in_features, out_features in [(7, 3), (1, 1), (2 * new_size() + 1, new_size())]:
-        layer = student.module("GatedLinearUnit", in_features, out_features)
-        layer_parameters(layer, in_features, out_features)
-    layer_parameters(student.module("GatedLinearUnit", in_features=7, out_features=3), 7, 3)
+    in_features, out_features = 2 * new_size() + 1, new_size()
+    layer = student.module("GatedLinearUnit", in_features=in_features, out_features=out_features)
+    check_parameters(layer, in_features, out_features)
 
 
 @pytest.mark.place("GatedLinearUnit.__init__")
@@ -96,8 +91,9 @@ def test_weight_starts_within_bound(student: Student) -> None:
     # From narrow to wide: a fixed spread may fit a narrow layer and not a wide one.
     for n, m in [(new_size(), 8), (2, 64), (4096, 1)]:
         weight = laws.parameter_named(student.module("GatedLinearUnit", n, m), "weight")
-        what, formula = f"the weight of a new GatedLinearUnit({n}, {m})", "1 / sqrt(in_features)"
+        what = f"the weight of a new GatedLinearUnit({n}, {m})"
         assert_tensor(weight, shape=(2 * m, n), what=what)
+        formula = "1 / sqrt(in_features)"
         laws.check_starts_within(weight, n**-0.5, fans=(n, 2 * m), what=what, formula=formula)
 
 
@@ -112,8 +108,7 @@ def test_weight_starts_random(student: Student) -> None:
 @pytest.mark.hint("torch.empty and torch.Tensor(n, m) hold whatever was in memory: fill them.")
 def test_parameters_start_finite(student: Student) -> None:
     """A new weight and a new bias hold finite numbers."""
-    for sizes in [(6, new_size()), (64, None)]:
-        laws.check_filled(student, "GatedLinearUnit", *sizes, names=("weight", "bias"))
+    laws.check_filled(student, "GatedLinearUnit", 6, new_size(), names=("weight", "bias"))
 
 
 # --- forward -------------------------------------------------------------------------------------
@@ -126,14 +121,9 @@ def test_forward(student: Student) -> None:
     """The value half is multiplied by the sigmoid of the gate half."""
     layer, weight, bias = random_layer(student)
     x = torch.randn(4, 6)
-    for mode in (True, False):
-        output = layer.train(mode)(x)
-        check_split(output, x)
-        assert_close(
-            output,
-            gated(x, weight, bias),
-            what=f"the output in {'training' if mode else 'evaluation'} mode",
-        )
+    right = gated(x, weight, bias)
+    assert_close(layer(x), right)
+    assert_close(layer.eval()(x), right, what="the output in evaluation mode")
 
 
 @pytest.mark.points(2)
@@ -144,11 +134,8 @@ def test_current_values(student: Student) -> None:
     layer, x = student.module("GatedLinearUnit", 6, 5), torch.randn(4, 6)
     for _ in range(2):
         weight, bias = randomize(layer, 6, 5)
-        assert_close(
-            layer(x),
-            gated(x, weight, bias),
-            what="the output after weight and bias were changed",
-        )
+        what = "the output after weight and bias were changed"
+        assert_close(layer(x), gated(x, weight, bias), what=what)
 
 
 @pytest.mark.points(2)
@@ -158,7 +145,7 @@ def test_current_values(student: Student) -> None:
 def test_leading_dimensions(student: Student) -> None:
     """Any number of leading dimensions is fine, each row comes out as it does alone."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    laws.check_leading_dimensions(student, layer, torch.randn(24, 6), shape=(5,), look=check_split)
+    laws.check_leading_dimensions(student, layer, torch.randn(24, 6), shape=(5,))
 
 
 @pytest.mark.requires("test_forward")
@@ -167,7 +154,7 @@ def test_leading_dimensions(student: Student) -> None:
 def test_empty_input(student: Student) -> None:
     """A leading dimension may be 0."""
     layer = student.module("GatedLinearUnit", 6, 5)
-    laws.check_shapes(student, layer, {(0, 6): (0, 5), (3, 0, 6): (3, 0, 5), (0, 2, 6): (0, 2, 5)})
+    laws.check_shapes(student, layer, {(0, 6): (0, 5), (3, 0, 6): (3, 0, 5)})
 
 
 @pytest.mark.requires("test_forward")
@@ -201,10 +188,11 @@ def test_saturated_gates(student: Student) -> None:
     """The formula holds for gates of up to 1e3 in magnitude."""
     for dtype in (torch.float32, torch.float64):
         layer, x, weight, bias = saturated(student, dtype)
-        what, why = "the output for large gates", "exp overflows to inf there, and inf / inf is NaN"
         output = assert_tensor(layer(x), shape=(4, 8), dtype=dtype)
-        laws.check_finite(output, what=what, why=why)
-        assert_close(output, gated(x, weight, bias), what=f"{what} in {dtype}")
+        why = "exp overflows to inf there, and inf / inf is NaN"
+        laws.check_finite(output, what="the output for large gates", why=why)
+        what = f"the output for large gates in {dtype}"
+        assert_close(output, gated(x, weight, bias), what=what)
 
 
 @pytest.mark.points(3)
@@ -215,11 +203,8 @@ def test_gradient_of_x(student: Student) -> None:
     """Gradients flow back to x, through the value and through the gate."""
     layer, weight, bias = random_layer(student)
     x = torch.randn(4, 6, requires_grad=True)
-
-    def formula(x: Tensor, cut: str = "") -> Tensor:
-        return gated(x, weight.detach(), bias.detach(), cut)
-
-    laws.check_gradients(layer(x), {"x": x}, formula)
+    right = functools.partial(gated, weight=weight.detach(), bias=bias.detach())
+    laws.check_gradients(layer(x), {"x": x}, right)
 
 
 @pytest.mark.points(3)
@@ -229,9 +214,9 @@ def test_gradient_of_x(student: Student) -> None:
 def test_gradient_of_parameters(student: Student) -> None:
     """Gradients flow back to weight and bias, in both halves."""
     layer, weight, bias = random_layer(student)
-    x, leaves = torch.randn(4, 6), {"weight": weight, "bias": bias}
-    formula = functools.partial(gated, x)
-    laws.check_gradients(layer(x), leaves, formula)
+    x = torch.randn(4, 6)
+    leaves = {"weight": weight, "bias": bias}
+    laws.check_gradients(layer(x), leaves, functools.partial(gated, x))
 
 
 @pytest.mark.points(2)
@@ -256,13 +241,9 @@ def test_forward_changes_nothing(student: Student) -> None:
     layer = student.module("GatedLinearUnit", 6, 5)
     for parameter in randomize(layer, 6, 5):
         parameter.grad = torch.full_like(parameter, STALE)
-    for training in (True, False):
-        laws.check_changes_nothing(
-            student, layer.train(training), torch.randn(4, 6), call="forward"
-        )
-    for x in (torch.randn(6), torch.randn(2, 3, 6)):
-        with contextlib.suppress(StudentError):  # which shapes forward takes is not the question
-            laws.check_changes_nothing(student, layer, x, call="forward")
+    x = torch.randn(4, 6)
+    laws.check_changes_nothing(student, layer, x, call="forward")
+    laws.check_changes_nothing(student, layer.eval(), x, call="forward")
 
 
 # --- gradient_flow -------------------------------------------------------------------------------
@@ -274,10 +255,7 @@ def test_forward_changes_nothing(student: Student) -> None:
 @pytest.mark.hint("After backward, a parameter that the output depends on has a .grad.")
 def test_flow_tells_who_learns(student: Student) -> None:
     """gradient_flow tells the parameters that a gradient reaches from the others."""
-    check_answer(
-        flow(student),
-        LEARNING,
-    )
+    check_answer(flow(student), LEARNING)
 
 
 @pytest.mark.requires("test_flow_tells_who_learns")
@@ -287,10 +265,7 @@ def test_flow_tells_who_learns(student: Student) -> None:
 def test_flow_zero_gradient(student: Student) -> None:
     """A gradient that is all zeros is a gradient."""
     # With an input of zeros the weight of the first layer has a gradient of zeros.
-    check_answer(
-        flow(student, torch.zeros(5, 4)),
-        LEARNING,
-    )
+    check_answer(flow(student, torch.zeros(5, 4)), LEARNING)
 
 
 @pytest.mark.points(6)
@@ -301,16 +276,13 @@ def test_flow_zero_gradient(student: Student) -> None:
 def test_flow_stale_gradients(student: Student) -> None:
     """A gradient from before never counts, and is not added to the fresh one."""
     x, seed = torch.randn(5, 4), new_seed()
-    clean, seen = (flow(student, x, seed, stale=s).checked() for s in ([], NAMES))
-    after = seen.gradients(0)
-    check_answer(seen, LEARNING)
+    clean = flow(student, x, seed).checked().gradients(0)
+    seen = flow(student, x, seed, stale=NAMES).checked()
     # Compared with what a clean module gets: whether that is right is another test.
-    fresh = {name: g for name, g in clean.gradients(0).items() if isinstance(g, Tensor)}
-    assert_close(
-        {name: after[name] for name in fresh},
-        fresh,
-        what="the dict of the gradients left on a module with old gradients",
-    )
+    fresh = {name: gradient for name, gradient in clean.items() if isinstance(gradient, Tensor)}
+    left = {name: seen.gradients(0)[name] for name in fresh}
+    assert_close(left, fresh, what="the dict of the gradients left on a module with old gradients")
+    check_answer(seen, LEARNING)
 
 
 @pytest.mark.requires("test_flow_tells_who_learns")
@@ -319,10 +291,8 @@ def test_flow_stale_gradients(student: Student) -> None:
 @pytest.mark.hint("A frozen parameter has no .grad after backward: leave requires_grad as it is.")
 def test_flow_frozen(student: Student) -> None:
     """A frozen parameter is False."""
-    check_answer(
-        flow(student, frozen=FROZEN),
-        [name for name in LEARNING if name not in FROZEN],
-    )
+    right = [name for name in LEARNING if name not in FROZEN]
+    check_answer(flow(student, frozen=FROZEN), right)
 
 
 @pytest.mark.requires("test_flow_tells_who_learns")
@@ -331,12 +301,7 @@ def test_flow_frozen(student: Student) -> None:
 @pytest.mark.hint("If the sum requires no gradient, there is nothing to go backward through.")
 def test_flow_all_frozen(student: Student) -> None:
     """If every parameter is frozen, everything is False."""
-    seen = flow(student, frozen=NAMES)
-    assert not isinstance(seen.error, (RuntimeError, ValueError)), (
-        f"When all parameters are frozen, gradient_flow raised {str(seen.error)[:200]}: there is "
-        "nothing to go backward through then, and that is an answer, not an error."
-    )
-    check_answer(seen, [])
+    check_answer(flow(student, frozen=NAMES), [])
 
 
 @pytest.mark.points(4)
@@ -346,13 +311,13 @@ def test_flow_all_frozen(student: Student) -> None:
 @pytest.mark.hint("Clear the frozen parameters too: an optimizer's zero_grad may not know them.")
 def test_flow_stale_frozen(student: Student) -> None:
     """The old gradient of a frozen parameter is cleared, too."""
-    clear = "clear the gradients of the frozen parameters too"
     for frozen in (FROZEN, NAMES):
         right = [name for name in LEARNING if name not in frozen]
         seen = flow(student, frozen=frozen, stale=NAMES)
         check_answer(seen, right)
-        left = [name for name in frozen if seen.gradients(0)[name] is not None]
-        assert not left, f"Afterwards the frozen {left[0]} still has a .grad: {clear}, to None."
+        gradients = seen.gradients(0)
+        left = [name for name in frozen if gradients[name] is not None]
+        assert_equal(left, [], what="the list of the frozen parameters that still have a .grad")
 
 
 @pytest.mark.points(2)
@@ -362,12 +327,10 @@ def test_flow_leaves_gradients(student: Student) -> None:
     """The fresh gradients of the output's sum are left on the module."""
     x = torch.randn(5, 4)
     seen = flow(student, x).checked()
-    after, right = seen.gradients(0), network_gradients(seen, x)
-    assert_close(
-        {name: after[name] for name in LEARNING},
-        right,
-        what="the dict of the gradients left on the module",
-    )
+    after = seen.gradients(0)
+    left = {name: after[name] for name in LEARNING}
+    right = network_gradients(seen, x)
+    assert_close(left, right, what="the dict of the gradients left on the module")
 
 
 @pytest.mark.points(2)
@@ -408,11 +371,10 @@ def test_flow_float64(student: Student) -> None:
 # --- locally -------------------------------------------------------------------------------------
 
 
-def gated(x: Tensor, weight: Tensor, bias: Tensor, cut: str = "") -> Tensor:
-    """The layer as it should be, but for a graph that is `cut` at the value or at the gate."""
+def gated(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The layer as it should be."""
     value, gate = F.linear(x, weight, bias).chunk(2, dim=-1)
-    value, gate = value.detach() if cut == "value" else value, torch.sigmoid(gate)
-    return value * (gate.detach() if cut == "gate" else gate)
+    return value * torch.sigmoid(gate)
 
 
 def new_size() -> int:
@@ -424,16 +386,12 @@ def shapes(rows: int, in_features: int) -> dict[str, list[int]]:
     return {"weight": [rows, in_features], "bias": [rows]}
 
 
-def layer_parameters(layer: nn.Module, n: int, m: int, call: str = "") -> list[Tensor]:
-    """The weight and bias of a layer of n in_features and m out_features, with a look at both."""
-    parameters = laws.check_parameters(
-        layer,
-        shapes(2 * m, n),
-        call=call or f"GatedLinearUnit({n}, {m})",
-    )
-    for name, tensor in zip(("weight", "bias"), parameters, strict=True):
-        assert_tensor(tensor, dtype=torch.float32, what=f"the {name} of a new layer")
-    return parameters
+def check_parameters(layer: nn.Module, in_features: int, out_features: int) -> None:
+    """A layer of these sizes has its weight and bias, in float32."""
+    call = f"a GatedLinearUnit of {in_features} in_features and {out_features} out_features"
+    right = shapes(2 * out_features, in_features)
+    for parameter in laws.check_parameters(layer, right, call=call):
+        assert_tensor(parameter, dtype=torch.float32, what="a parameter of a new layer")
 
 
 def own_parameters(layer: nn.Module, in_features: int, out_features: int) -> list[Tensor]:
@@ -471,20 +429,6 @@ def random_layer(student: Student) -> tuple[nn.Module, Tensor, Tensor]:
     return layer, *randomize(layer, 6, 5)
 
 
-def check_split(output: Any, x: Tensor) -> None:
-    """Name the dimension along which the projection to 10 was split, if it was not the last one."""
-    if not isinstance(output, Tensor):
-        return  # the comparison that follows says so
-    shape, projected = list(output.shape), [*x.shape[:-1], 10]
-    told = f"For x of shape {tuple(x.shape)} the output has shape {tuple(shape)}: the projection is"
-    assert shape != projected, f"{told} not split in two halves, value and gate."
-    for dim, size in enumerate(projected[:-1]):
-        halved = [*projected[:dim], size // 2, *projected[dim + 1 :]]
-        split = size % 2 == 0 and shape == halved
-        assert not split, f"{told} split along dimension {dim}, not along the last one."
-    assert shape[-1:] != [10], f"{told} not split along its last dimension."
-
-
 # The parameters that a Network's output depends on.
 NETWORK = {
     "body.0.weight": (3, 4),
@@ -499,7 +443,7 @@ NETWORK = {
 
 
 def network_gradients(seen: laws.Observation, x: Tensor) -> dict[str, Tensor]:
-    """The gradients of the sum of the Network's output (batch, 2), or of a power of it, by name."""
+    """The gradients of the sum of the Network's output (batch, 2), by name."""
     values = {
         name: assert_tensor(
             seen.parameters(0).get(name), shape=shape, dtype=x.dtype, what=f"the network's {name}"
