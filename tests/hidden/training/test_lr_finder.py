@@ -50,7 +50,7 @@ NOT_FINITE: list[Case] = [
 ]
 STEADY = [1.0, 2, 3, 4, 3, 4]
 
-# One rate after the other may round a little; matplotlib keeps numbers in double.
+# How near the points of a figure are to those of the result.
 POINT_RTOL = 1e-5
 
 
@@ -432,11 +432,11 @@ def test_plot_curve(student: Student) -> None:
 
 
 @pytest.mark.place("plot_lr_range_test")
+@pytest.mark.word("labels are the same for all results")
 @pytest.mark.hint("set_xlabel and set_ylabel.")
 def test_plot_labels(student: Student) -> None:
     """Both axes have a label."""
-    points, figure = drawn(student)
-    the_curve(figure, points)
+    _, figure = drawn(student)
     laws.check_axes(figure)
 
 
@@ -465,11 +465,11 @@ def test_plot_suggestion(student: Student) -> None:
 
 @pytest.mark.points(3)
 @pytest.mark.place("plot_lr_range_test")
+@pytest.mark.word("the sandbox says which figures are open")
 @pytest.mark.hint("matplotlib.figure.Figure() makes a figure that pyplot knows nothing of.")
 def test_plot_pyplot(student: Student) -> None:
     """pyplot's figures are as they were, and no window is opened."""
-    points, figure = drawn(student)
-    the_curve(figure, points)
+    drawn(student)  # what draws nothing leaves all as it was
     result = result_of(student, [3.0, 2, 1, 9])
     laws.check_leaves_pyplot(student, "plot_lr_range_test", result, 0.004)
 
@@ -535,7 +535,8 @@ def numbers(report: Any, name: str) -> Tensor:
     if isinstance(values, list) and all(isinstance(value, float) for value in values):
         values = doubles(values)
     tensor = assert_tensor(values, what=f"{name} of the result")
-    assert tensor.dim() == 1, f"{name} of the result should have one dimension."
+    plain = tensor.dim() == 1 and tensor.is_floating_point()
+    assert plain, f"{name} of the result should be floating and have one dimension."
     return tensor.detach().double()
 
 
