@@ -183,8 +183,8 @@ def test_float64(student: Student) -> None:
 @pytest.mark.hint("Compute with new tensors, and use reshape where you use view.")
 def test_attention_takes_any_tensor(student: Student) -> None:
     """The arguments are left as they are, and need not be contiguous."""
-    query, key, value = random_inputs(2)
-    mask = random_mask((5, 7))
+    query, key, value = torch.randn(2, 2, 4), torch.randn(2, 3, 4), torch.randn(2, 3, 3)
+    mask = random_mask((2, 3))
     laws.check_changes_nothing(student, "attention", query, key, value, mask)
     laws.check_layouts(student, "attention", query, key, value, mask)
 
