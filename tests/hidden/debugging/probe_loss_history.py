@@ -10,20 +10,22 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+# A token lives as long as the graph of its loss.
 TOKENS: weakref.WeakSet[Any] = weakref.WeakSet()
-# What makes the CPU wait for a value; of a list of tensors so does what makes a new tensor.
+# What makes the CPU wait for a value.
 READING = "item tolist cpu numpy is_nonzero equal allclose _local_scalar_dense __float__ __int__ "
 READING += "__bool__ __index__ __complex__ __array__ __repr__ __format__ __dlpack__"
+# These wait for every tensor in a list that they are given.
 COPYING = ("tensor", "as_tensor", "asarray")
 
 
 class Marked(torch.autograd.Function):
-    """The exponential, or a value that stands for it; the node holds a token and the output."""
+    """The exponential, or a value in its place; the node holds a token."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor | None = None) -> Tensor:
         y = x.exp() if value is None else value.clone()
-        ctx.token = lambda: None  # lives as long as the node
+        ctx.token = lambda: None
         TOKENS.add(ctx.token)
         ctx.save_for_backward(y)
         return y
@@ -40,92 +42,116 @@ class Reads(TorchFunctionMode):
         super().__init__()
         self.how: list[str] = []
         self.moving: list[str] = []
-        self.counts, self.host = True, list[Tensor]()
+        self.counts = True
+        # What was read already, and what was computed of it.
+        self.on_the_cpu: list[Tensor] = []
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-        there = all(any(one is other for other in self.host) for one in given)
-        listed = name in COPYING and isinstance(args[0], (list, tuple))
-        if self.counts and not there and (name in READING.split() or listed):
-            self.how += [name] * sum(one.numel() for one in given)
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        was_read = all(self.is_on_the_cpu(tensor) for tensor in given)
+        is_copy = name in COPYING and isinstance(args[0], (list, tuple))
+        if self.counts and not was_read and (is_copy or name in READING.split()):
+            self.how += [name] * sum(tensor.numel() for tensor in given)
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and given:
-            if there or listed or name == "cpu":
-                self.host.append(result)
-            if any(one.is_meta for one in given) and not result.is_meta:
+            if was_read or is_copy or name == "cpu":
+                self.on_the_cpu.append(result)
+            if any(tensor.is_meta for tensor in given) and not result.is_meta:
                 self.moving.append(name)
         return result
 
+    def is_on_the_cpu(self, tensor: Tensor) -> bool:
+        return any(tensor is other for other in self.on_the_cpu)
 
-def new_loss(value: Tensor, graph: bool = True) -> Any:
+
+def loss_with_graph(value: Tensor) -> Any:
     x = torch.zeros_like(value, requires_grad=True)
-    return Marked.apply(x, value) if graph else value.clone()  # type: ignore[no-untyped-call]
+    return Marked.apply(x, value)  # type: ignore[no-untyped-call]
 
 
-def played(module: Any, histories: int, steps: list[Any], graph: bool = True) -> dict[str, Any]:
+# --- LossHistory ---------------------------------------------------------------------------------
+
+
+def played(module: Any, histories: int, steps: list[Any], graph: bool) -> dict[str, Any]:
     """The ends of epochs of several histories, and their epochs.
 
     A step is the number of a history and what its update is given, or this number alone: the epoch ends.
     """
-    made, ends = [module.LossHistory() for _ in range(histories)], []
-    for i, *given in steps:
+    made = [module.LossHistory() for _ in range(histories)]
+    ends: list[Any] = []
+    for number, *given in steps:
+        history = made[number]
         if given:
-            made[i].update(new_loss(given[0], graph), *given[1:])
+            value, *size = given
+            loss = loss_with_graph(value) if graph else value.clone()
+            history.update(loss, *size)
             continue
         try:
-            ends.append(made[i].end_epoch())
+            ends.append(history.end_epoch())
         except ValueError:
             ends.append("ValueError")
     return {"ends": ends, "epochs": [history.epochs for history in made]}
 
 
-def watched(
-    module: Any, losses: list[Tensor], *, backward: bool = False, device: str = "cpu", **more: Any
-) -> dict[str, Any]:
+def watched(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
     """Live graphs after each update, the loss dropped, and after the epoch; reads in both."""
     TOKENS.clear()
-    history, updating, ending, alive = module.LossHistory(), Reads(), Reads(), []
+    history = module.LossHistory()
+    updating, ending = Reads(), Reads()
+    alive = []
     for value in losses:
-        loss = new_loss(value.to(device))
-        if backward:
-            loss.backward()
-        try:
-            with updating:
-                history.update(loss, **more)
-        except NotImplementedError as error:  # on the meta device it is torch's, not the stub's
-            if device == "cpu":
-                raise
-            return {"refused": str(error)}
+        loss = loss_with_graph(value)
+        with updating:
+            history.update(loss, size)
         del loss
         alive.append(len(TOKENS))
     with ending:
-        mean = None if device == "meta" else history.end_epoch()
-    reads = {"updating": updating.how, "moving": updating.moving, "ending": ending.how}
-    return {"mean": mean, "alive": [*alive, len(TOKENS)], **reads}
+        mean = history.end_epoch()
+    alive.append(len(TOKENS))
+    return {"mean": mean, "alive": alive, "updating": updating.how, "ending": ending.how}
 
 
-def left(module: Any, losses: list[Tensor], graph: bool, size: int) -> dict[str, Any]:
-    """The losses after all updates and the end of the epoch, and their backward passes."""
-    history, made = module.LossHistory(), [new_loss(value, graph) for value in losses]
-    nodes = [loss.grad_fn for loss in made]
-    for loss in made:
+def on_meta(module: Any, losses: list[Tensor], size: int) -> dict[str, Any]:
+    """Why losses on the meta device are refused, and what leaves that device."""
+    history, updating = module.LossHistory(), Reads()
+    refused = ""
+    for value in losses:
+        loss = loss_with_graph(value.to("meta"))
+        try:
+            with updating:
+                history.update(loss, size)
+        except NotImplementedError as error:  # it is torch's, not the stub's
+            refused = str(error)
+    return {"refused": refused, "moving": updating.moving}
+
+
+def left(module: Any, losses: list[Tensor], sizes: list[int]) -> dict[str, Any]:
+    """The mean, and the values of the losses after all updates and the end of the epoch."""
+    history = module.LossHistory()
+    made = [loss_with_graph(value) for value in losses]
+    for loss, size in zip(made, sizes, strict=True):
         history.update(loss, size)
-    mean, values = history.end_epoch(), [loss.detach().clone() for loss in made]
-    attached = [loss.grad_fn is node for loss, node in zip(made, nodes, strict=True)]
-    failed = ""
-    try:
-        for loss in made if graph and all(attached) else ():
-            loss.backward()
-    except RuntimeError as error:
-        failed = str(error)
-    return {"mean": mean, "values": values, "attached": attached, "failed": failed}
+    mean = history.end_epoch()
+    return {"mean": mean, "values": [loss.detach() for loss in made]}
+
+
+def backward_after(module: Any, losses: list[Tensor], sizes: list[int]) -> None:
+    """The backward pass of each loss, after its update."""
+    history = module.LossHistory()
+    for value, size in zip(losses, sizes, strict=True):
+        loss = loss_with_graph(value)
+        history.update(loss, size)
+        loss.backward()
 
 
 def update(module: Any, loss: Tensor, size: int = 1) -> None:
     history = module.LossHistory()
     history.update(loss, size)
     history.end_epoch()
+
+
+# --- train_epoch ---------------------------------------------------------------------------------
 
 
 class Network(nn.Module):
@@ -153,6 +179,8 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
     values, updates, ends = [], [], []
 
     class Recorded(module.LossHistory):  # type: ignore[misc]  # the student's
+        """The student's history, whose own reads do not count."""
+
         def update(self, loss: Any, size: Any = 1) -> Any:
             reads.counts = False
             updates.append((loss.detach().clone() if isinstance(loss, Tensor) else loss, size))
@@ -168,18 +196,18 @@ def trained(module: Any, weights: Tensor, epochs: list[Any], training: Any) -> d
         return nn.functional.mse_loss(outputs, 3 * targets)
 
     TOKENS.clear()
-    history, random = Recorded(), [torch.get_rng_state()]
+    history, before = Recorded(), torch.get_rng_state()
     for batches in epochs:
         reads.counts = True
         with reads:
             values.append(module.train_epoch(model, batches, loss_fn, sgd, history))
-    random.append(torch.get_rng_state())
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    report = {"values": values, "ends": ends, "updates": updates, "weights": weights}
     return {
-        **report,
+        "values": values,
+        "ends": ends,
+        "updates": updates,
+        "weights": torch.cat([p.detach().flatten() for p in model.parameters()]),
         "reads": reads.how,
         "modes": model.modes,
         "alive": len(TOKENS),
-        "random": random,
+        "random": [before, torch.get_rng_state()],
     }

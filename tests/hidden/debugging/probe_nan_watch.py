@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -29,25 +28,28 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
 ran: list[Any] = []
-places: list[str] = []  # where the passes of a Network spoil a gradient
+places: list[str] = []  # where the passes of a Network spoil a gradient, the latest last
 
 
 def work(kind: str, name: str) -> Callable[[bool, Any], Any]:
-    """What a module does: no attribute of it says which kind this is."""
+    """What a module does and notes: no attribute of the module says which kind this is."""
 
     def run(training: bool, x: Any) -> Any:
         ran.append([name, training])
         if kind in ERRORS:
             raise ERRORS[kind]
-        return KINDS.get(kind, KINDS["same"])(x)
+        return KINDS[kind](x)
 
     return run
 
 
 class Leaf(nn.Module):
+    """Does what its kind says, and has a parameter of NaN that it does not read."""
+
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.work, self.unread = work(kind, kind), nn.Parameter(torch.tensor(NAN))
+        self.work = work(kind, kind)
+        self.unread = nn.Parameter(torch.tensor(NAN))
         self.unread.grad = torch.ones(())
 
     def forward(self, x: Any) -> Any:
@@ -59,10 +61,12 @@ class Box(nn.Module):
 
     def __init__(self, plan: dict[str, Any]) -> None:
         super().__init__()
-        own = plan.get("own", "same")
-        self.work, self.end = work(own, f"box {own}"), work("itself", f"box {own}")
-        for name in [name for name in plan if name != "own"]:
-            self.add_module(name, build(None, plan[name]))
+        own = plan["own"]
+        self.work = work(own, f"box {own}")
+        self.end = work("itself", f"box {own}")
+        for name, part in plan.items():
+            if name != "own":
+                self.add_module(name, made_of(part))
 
     def forward(self, x: Any, *others: Any) -> Any:
         for part in self.children():
@@ -72,35 +76,55 @@ class Box(nn.Module):
         return self.work(self.training, sum(others, x))
 
 
-def build(module: Any, plan: Any, training: bool = True) -> nn.Module:
+def made_of(plan: Any) -> nn.Module:
+    return Leaf(plan) if isinstance(plan, str) else Box(plan)
+
+
+def build(module: Any, plan: Any, training: bool) -> nn.Module:
     """A model all of whose parts are in this mode; the model itself is in the other one."""
-    made = (Leaf(plan) if isinstance(plan, str) else Box(plan)).train(training)
-    made.training = training if module is None else not training
+    made = made_of(plan).train(training)
+    made.training = not training
     return made
 
 
-def hooks(model: nn.Module) -> list[Any]:
+def hooks(model: nn.Module) -> dict[str, Any]:
     """The modes, and how many hooks are on modules, on parameters, and among PyTorch's global ones."""
-    modes = [torch.is_grad_enabled(), *(part.training for part in model.modules())]
-    tables = [v for part in model.modules() for n, v in vars(part).items() if n.endswith("_hooks")]
-    names = "_backward_hooks", "_post_accumulate_grad_hooks"
-    own = [getattr(parameter, name, None) for parameter in model.parameters() for name in names]
-    world = [t for name, t in vars(torch.nn.modules.module).items() if name.endswith("_hooks")]
-    return [modes, *(sum(len(t) for t in g if isinstance(t, dict)) for g in (tables, own, world))]
+    on_modules = [tables_of(part) for part in model.modules()]
+    on_parameters = []
+    for parameter in model.parameters():
+        on_parameters.append(parameter._backward_hooks or {})
+        on_parameters.append(getattr(parameter, "_post_accumulate_grad_hooks", None) or {})
+    return {
+        "modes": [torch.is_grad_enabled(), *(part.training for part in model.modules())],
+        "modules": sum(len(table) for tables in on_modules for table in tables),
+        "parameters": sum(len(table) for table in on_parameters),
+        "global": sum(len(table) for table in tables_of(torch.nn.modules.module)),
+    }
+
+
+def tables_of(owner: Any) -> list[Any]:
+    """The tables of hooks that a module, or PyTorch for all of them, holds."""
+    tables = [table for name, table in vars(owner).items() if name.endswith("_hooks")]
+    return [table for table in tables if isinstance(table, dict)]
 
 
 def first(module: Any, model: nn.Module, *inputs: Tensor) -> dict[str, Any]:
     """What first_non_finite gives, which parts ran, and the hooks before and after, of others too."""
     for part in model.modules():
         part.register_forward_hook(lambda *_: None)
-    before, error = hooks(model), None
+    before = hooks(model)
+    value, error = None, None
     ran.clear()
     try:
         value = module.first_non_finite(model, *inputs)
     except LookupError as caught:
-        value, error = None, caught
-    report = {"value": value, "own": error in ERRORS.values(), "ran": list(ran)}
-    return {**report, "hooks": [before, hooks(model)]}
+        error = caught
+    return {
+        "value": value,
+        "own": error in ERRORS.values(),
+        "ran": list(ran),
+        "hooks": [before, hooks(model)],
+    }
 
 
 class Network(nn.Module):
@@ -108,16 +132,14 @@ class Network(nn.Module):
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
-        stem, head, core, unused = (
-            nn.Linear(4, 3),
-            nn.Linear(3, 2),
-            nn.Linear(3, 3),
-            nn.Linear(2, 2),
-        )
+        stem, core = nn.Linear(4, 3), nn.Linear(3, 3)
+        head, unused = nn.Linear(3, 2), nn.Linear(2, 2)
+        core.weight.requires_grad = False
+        head.weight.requires_grad = False
+        self.names = names
+        # In another order than they run in.
         for place, layer in ((0, stem), (2, head), (1, core), (3, unused)):
             self.add_module(names[place], layer)
-        core.weight.requires_grad = head.weight.requires_grad = False
-        self.names = names
 
     def part(self, place: int) -> Any:
         """The layer that runs at this place; the one behind the last does not run."""
@@ -126,41 +148,71 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         where = places[-1]
         x = torch.tanh(self.part(0)(x))
-        x = self.part(1)((x * 0).abs().sqrt() if where == "middle" else x)
-        if where in ("inf", "large"):  # the gradient, at head's bias: -inf, or a sum that overflows
+        if where == "middle":
+            x = (x * 0).abs().sqrt()
+        x = self.part(1)(x)
+        if where in ("inf", "large"):
             x = self.part(2)(x.detach())
+            # The gradient at the bias of this layer: -inf, or numbers whose sum overflows.
             return x * -1e20 * 1e20 if where == "inf" else x * 2e38
         x = self.part(2)(x)
-        return (x * torch.tensor([0.0, 1.0]) if where == "end" else x).abs().sqrt()
+        if where == "end":
+            x = x * torch.tensor([0.0, 1.0])
+        return x.abs().sqrt()
+
+
+def network(names: list[str]) -> Network:
+    """A network with the same weights at each call, a gradient from before, and a hook of its own."""
+    torch.manual_seed(0)
+    model = Network(names).eval()
+    model.part(3).bias.grad = torch.ones(2)
+    model.part(2).bias.register_hook(lambda _: None)
+    return model
+
+
+def gradients_of(model: nn.Module) -> dict[str, Tensor]:
+    return {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+
+
+def unwatched(module: Any, names: list[str], where: list[str], x: Tensor) -> dict[str, Tensor]:
+    """The gradients after these backward passes, without a block."""
+    model = network(names)
+    for place in where:
+        places.append(place)
+        model(x).sum().backward()
+    return gradients_of(model)
 
 
 def watched(
-    module: Any, names: list[str], where: list[str], x: Tensor, how: str = ""
+    module: Any, names: list[str], where: list[str], x: Tensor, error: str = ""
 ) -> dict[str, Any]:
-    """Backward passes in a block (a plain one, or one that fails): what came, and the hooks left."""
-    torch.manual_seed(0)
-    model, done, after, error = Network(names).eval(), -1, False, None
-    model.part(3).bias.grad = torch.ones(2)
-    model.part(2).bias.register_hook(lambda _: None)
+    """Backward passes in a block, and an error at its end, if one is named: what came, and the hooks left."""
+    model = network(names)
     before = hooks(model)
+    done, after, came = -1, False, None
     try:
-        with nullcontext() if how == "plain" else module.watch_gradients(model):
+        with module.watch_gradients(model):
             done = 0
             for place in where:
                 places.append(place)
                 model(x).sum().backward()
                 done += 1
             after = True
-            if how in ERRORS:
-                raise ERRORS[how]
+            if error:
+                raise ERRORS[error]
     except NotImplementedError:
         raise
     except (RuntimeError, LookupError) as caught:
-        error = caught
-    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-    report = {"done": done, "after": after, "own": error in ERRORS.values(), "gradients": gradients}
-    report |= {"runtime": isinstance(error, RuntimeError), "text": str(error)[:500]}
-    return {**report, "hooks": [before, hooks(model)]}
+        came = caught
+    return {
+        "done": done,
+        "after": after,
+        "own": came in ERRORS.values(),
+        "runtime": isinstance(came, RuntimeError),
+        "text": str(came)[:500],
+        "gradients": gradients_of(model),
+        "hooks": [before, hooks(model)],
+    }
 
 
 class Spoiled(torch.autograd.Function):
@@ -179,7 +231,7 @@ class Spoiled(torch.autograd.Function):
 
 
 def losses(kind: str, x: Tensor) -> Any:
-    """The loss of a closure, over x with a 0 in it."""
+    """The loss of a closure over x."""
     if kind in ERRORS:
         raise ERRORS[kind]
     errors = {

@@ -1,4 +1,4 @@
-"""What gradient_norms, first_non_finite, watch_gradients and backward_nan promise, sentence by sentence."""
+"""Tests of gradient_norms, first_non_finite, watch_gradients and backward_nan."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from grader.judge.checks import assert_close, assert_equal, entry, fields, laws
 from grader.judge.student import Student
 
 NAN, INF = float("nan"), float("inf")
-OWNERS = ("The model's modules", "The model's parameters", "PyTorch's global tables")
-SHAPES = {"0.weight": (2, 3), "0.bias": (2,), "1.0.weight": (2, 2), "1.0.bias": (2,)}
-SHAPES |= {"1.1.weight": (1,), "2.bias": (2,)}
-LATE = "The error comes after the backward pass: raise in a hook of the parameter."
-ZEROS = torch.tensor([[0.0, 2.0, -3.0, 0.0]])
+# The parameters of the probe's model for gradient_norms.
+SHAPES = {
+    "0.weight": (2, 3),
+    "0.bias": (2,),
+    "1.0.weight": (2, 2),
+    "1.0.bias": (2,),
+    "1.1.weight": (1,),
+    "2.bias": (2,),
+}
 # What the layers of a network may be called.
 NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
+ZEROS = torch.tensor([[0.0, 2.0, -3.0, 0.0]])
+ANOMALY_OFF, ANOMALY_ON, ANOMALY_WITHOUT_CHECK = (False, True), (True, True), (True, False)
+
+
+# --- gradient_norms ------------------------------------------------------------------------------
 
 
 @pytest.mark.points(5)
@@ -27,41 +36,18 @@ NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
 @pytest.mark.hint("parameter.grad.norm().item() of each of named_parameters(), or None.")
 def test_norms(student: Student) -> None:
     """Every named parameter has the L2 norm of its gradient as a float, or None, in order."""
-    for dtype, rtol in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        grads: dict[str, Any] = {n: torch.randn(s, dtype=dtype) for n, s in SHAPES.items()}
-        some = {"1.0.weight": None, "0.bias": grads["0.bias"] * 0, "1.0.bias": None}
-        spoiled = {"0.bias": grads["0.bias"] * NAN, "2.bias": grads["2.bias"] * INF}
-        for now in (grads, grads | some, grads | spoiled):
-            right = {n: None if g is None else g.double().norm().item() for n, g in now.items()}
-            norms, what = student.function("gradient_norms")(student.made("model", now)), "the dict"
-            assert_close(norms, right, what=what, rtol=rtol, atol=0.0)
-            assert_equal(list(norms), list(SHAPES), what="the list of names, in order,")
-            laws.check_changes_nothing(student, "gradient_norms", student.made("model", now))
+    whole: dict[str, Any] = {n: torch.randn(s, dtype=torch.float64) for n, s in SHAPES.items()}
+    some = {**whole, "1.0.weight": None, "0.bias": whole["0.bias"] * 0, "1.0.bias": None}
+    spoiled = {**whole, "0.bias": whole["0.bias"] * NAN, "2.bias": whole["2.bias"] * INF}
+    for gradients in (whole, some, spoiled):
+        right = {n: None if g is None else g.norm().item() for n, g in gradients.items()}
+        norms = student.function("gradient_norms")(student.made("model", gradients))
+        assert_close(norms, right, what="the dict", rtol=1e-10, atol=0.0)
+        assert_equal(list(norms), list(SHAPES), what="the list of names, in order,")
+    laws.check_changes_nothing(student, "gradient_norms", student.made("model", some))
 
 
-def parts(*plans: Any, own: str = "same") -> dict[str, Any]:
-    return {**dict(zip("abc", plans, strict=False)), "own": own}
-
-
-ONLY_NAN, ONLY_INF = "One inf is enough: it is not finite.", "One NaN is enough: it is not finite."
-# What a model is made of, and what is first.
-MODELS: list[tuple[Any, str | None]] = [
-    (parts("same", "nan", "same"), "b"),
-    (parts("same", parts("same", "nan"), "same"), "b.b"),
-    (parts("same", parts("same", own="nan"), "same"), "b"),
-    (parts("same", "nan", parts("same")), "b"),
-    (parts("same", own="nan"), ""),
-    ("nan", ""),
-]
-IN_PLACE: list[Any] = [(parts("same", parts("nan", "cover"), "same"), "b.a")]
-CONTAINERS: list[Any] = [
-    (parts("nested", "unpack"), "a"),
-    (parts("same", parts("same", "listed", "unpack")), "b.b"),
-]
-VALUES: list[Any] = [
-    (parts("same", "inf", parts("same")), "b"),
-    (parts("large", "others", "unpack"), None),
-]
+# --- first_non_finite ----------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -69,21 +55,21 @@ VALUES: list[Any] = [
 @pytest.mark.hint("A forward hook for each module, made in a function that takes its name.")
 def test_first(student: Student) -> None:
     """The first module whose output has a NaN is named, in the order in which the modules return."""
-    check_models(student, MODELS)
+    check_models(student, parts("same", "nan", "same"), "b")
+    check_models(student, parts("same", "nan", parts("same")), "b")
+    check_models(student, parts("same", parts("same", "nan"), "same"), "b.b")
+    # The container's own arithmetic spoils the values, then that of the model itself.
+    check_models(student, parts("same", parts("same", own="nan"), "same"), "b")
+    check_models(student, parts("same", own="nan"), "")
+    check_models(student, "nan", "")
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.place("first_non_finite")
 @pytest.mark.hint("Look at the output in the hook: a stored one may have changed after the run.")
 def test_first_looks_at_once(student: Student) -> None:
-    """An output counts as it is when its module returns it; the inputs do not count."""
-    check_models(student, IN_PLACE)
-    x = torch.rand(3, 4).index_fill(0, torch.tensor(2), NAN)
-    what = "the first for an input with a NaN"
-    for plan, right in ((parts(parts("same"), "same"), "a.a"), (parts("large", "nan"), "b")):
-        names = drawn_names()
-        value = entry(check_first(student, renamed(plan, names), x), "value")
-        assert_equal(value, named(right, names), what=what)
+    """An output counts as it is when its module returns it."""
+    check_models(student, parts("same", parts("nan", "cover"), "same"), "b.a")
 
 
 @pytest.mark.points(2)
@@ -91,7 +77,8 @@ def test_first_looks_at_once(student: Student) -> None:
 @pytest.mark.hint("A function that looks at an output can call itself for the items of a list.")
 def test_first_in_containers(student: Student) -> None:
     """Tensors in tuples, lists and dicts count, also in one another."""
-    check_models(student, CONTAINERS)
+    check_models(student, parts("nested", "unpack"), "a")
+    check_models(student, parts("same", parts("same", "listed", "unpack")), "b.b")
 
 
 @pytest.mark.points(2)
@@ -99,7 +86,17 @@ def test_first_in_containers(student: Student) -> None:
 @pytest.mark.hint("output.isfinite().all() is False for an inf as for a NaN.")
 def test_first_values(student: Student) -> None:
     """An inf is not finite; large numbers, integers and empty tensors are."""
-    check_models(student, VALUES)
+    check_models(student, parts("same", "inf", parts("same")), "b")
+    check_models(student, parts("large", "others", "unpack"), None)
+
+
+@pytest.mark.place("first_non_finite")
+@pytest.mark.hint("Look at outputs alone, and not at what goes in.")
+def test_first_of_spoiled_inputs(student: Student) -> None:
+    """Where the inputs are not finite, the first module that passes this on is named."""
+    x = torch.rand(3, 4).index_fill(0, torch.tensor(2), NAN)
+    check_models(student, parts(parts("same"), "same"), "a.a", x)
+    check_models(student, parts("large", "nan"), "b", x)
 
 
 @pytest.mark.points(4)
@@ -108,15 +105,16 @@ def test_first_values(student: Student) -> None:
 @pytest.mark.hint("Call model(*inputs) once; leave train() and eval() alone.")
 def test_first_runs_once(student: Student) -> None:
     """The model runs once, on all inputs, in its current mode, and everything else stays as it was."""
+    plan = parts("same", parts("same"), "same")
+    fine = [torch.rand(3, 4) for _ in range(3)]
+    # The model itself adds the second and third input to what its parts make of the first.
+    spoiled = [*fine[:2], fine[2] * NAN]
     for training in (True, False):
-        for plan, right in ((parts("same", parts("same"), "same"), None), (parts("nan"), "a")):
-            inputs = [torch.rand(3, 4) for _ in range(3)]
-            for given, name in ((inputs, right), ([*inputs[:2], inputs[2] * NAN], right or "")):
-                value = entry(check_first(student, plan, *given, training=training), "value")
-                told = f"With three inputs it gives {value!r}, where {name!r} is right."
-                assert (value is None) is (name is None), told
-            model = student.made("build", plan, training)
-            laws.check_changes_nothing(student, "first_non_finite", model, *inputs)
+        for inputs, right in ((fine, None), (spoiled, "")):
+            report = check_first(student, plan, *inputs, training=training)
+            assert_equal(entry(report, "value"), right, what="the first for three inputs")
+        model = student.made("build", plan, training)
+        laws.check_changes_nothing(student, "first_non_finite", model, *fine)
 
 
 @pytest.mark.points(6)
@@ -134,6 +132,9 @@ def test_first_leaves_no_hook(student: Student) -> None:
         check_hooks(report, "after an error of the model")
     report = check_first(student, parts("nan", "odd"), torch.rand(3, 4))
     check_hooks(report, "after a NaN and an error of the model")
+
+
+# --- watch_gradients -----------------------------------------------------------------------------
 
 
 @pytest.mark.points(7)
@@ -165,9 +166,10 @@ def test_watch_leaves_finite_gradients(student: Student) -> None:
         names = random.sample(NAMES, 4)
         report = student.run("watched", names, passes, x)
         told = f"With finite gradients there is an error: {str(entry(report, 'text'))[:80]}"
-        assert laws.same([*fields(report, "after", "done")], [True, len(passes)]), told
-        own, plain = entry(report, "gradients"), student.apart("watched", names, passes, x, "plain")
-        assert_close(own, entry(plain, "gradients"), what="the dict of gradients after the block")
+        assert laws.same(fields(report, "after", "done"), [True, len(passes)]), told
+        right = student.apart("unwatched", names, passes, x)
+        what = "the dict of gradients after the block"
+        assert_close(entry(report, "gradients"), right, what=what)
 
 
 @pytest.mark.points(4)
@@ -177,15 +179,17 @@ def test_watch_leaves_finite_gradients(student: Student) -> None:
 @pytest.mark.hint("try: yield finally: handle.remove() for each handle")
 def test_watch_leaves_no_hook(student: Student) -> None:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
-    for passes, when in (
-        ([""], "after the block"),
-        (["end"], "after the error of a backward pass"),
-    ):
-        check_hooks(student.run("watched", NAMES[:4], passes, torch.rand(1, 4)), when)
-    for passes, error in (([], "odd"), ([""], "odd"), ([""], "lookup")):
-        report = student.run("watched", NAMES[:4], passes, torch.rand(1, 4), error)
+    x = torch.rand(1, 4)
+    check_hooks(student.run("watched", NAMES[:4], [""], x), "after the block")
+    report = student.run("watched", NAMES[:4], ["end"], x)
+    check_hooks(report, "after the error of a backward pass")
+    for error in ("odd", "lookup"):
+        report = student.run("watched", NAMES[:4], [""], x, error)
         assert entry(report, "own") is True, "The block's error is lost: let it through."
         check_hooks(report, "after an error of the block")
+
+
+# --- backward_nan --------------------------------------------------------------------------------
 
 
 @pytest.mark.points(6)
@@ -193,15 +197,22 @@ def test_watch_leaves_no_hook(student: Student) -> None:
 @pytest.mark.hint("Run both under set_detect_anomaly(True); the error's message has the name.")
 def test_backward(student: Student) -> None:
     """The backward function that returned a NaN first is named; an inf alone does not count."""
-    every = {"sqrt": "SqrtBackward0", "pow": "PowBackward1", "custom": "SpoiledBackward",
-             "negative": "SqrtBackward0"}  # fmt: skip
-    kinds = {**every, "inf": None, "log": None, "fine": None}
-    # Of positive numbers only the backward function of its own has a NaN, wherever the graph is the same.
-    fine = {kind: "SpoiledBackward" if kind == "custom" else None for kind in kinds}
-    cases = [(kind, right, ZEROS) for kind, right in kinds.items()]
-    cases += [(kind, right, torch.rand(1, 4) + 0.5) for kind, right in fine.items()]
-    for kind, right, x in random.sample(cases, len(cases)):
-        report = check_backward(student, kind, (False, True), x)
+    functions = {
+        "sqrt": "SqrtBackward0",
+        "pow": "PowBackward1",
+        "custom": "SpoiledBackward",
+        "negative": "SqrtBackward0",
+        "inf": None,
+        "log": None,
+        "fine": None,
+    }
+    positive = torch.rand(1, 4) + 0.5
+    cases = [(kind, ZEROS, right) for kind, right in functions.items()]
+    # At positive numbers the graph is the same, and only the function of the probe's own gives a NaN.
+    cases += [(kind, positive, None) for kind in functions if kind != "custom"]
+    cases.append(("custom", positive, functions["custom"]))
+    for kind, x, right in random.sample(cases, len(cases)):
+        report = check_backward(student, kind, x=x)
         error = entry(report, "error")
         assert error is None, f"backward_nan raises {str(error)[:120]}: return the name."
         what = f"backward_nan of a loss ({kind}), at x = {x.tolist()},"
@@ -215,12 +226,14 @@ def test_backward(student: Student) -> None:
 @pytest.mark.hint("with torch.autograd.set_detect_anomaly(True) puts back what was before.")
 def test_backward_mode(student: Student) -> None:
     """Anomaly detection is afterwards what it was, also after an error."""
-    for anomaly in ((False, True), (True, True), (True, False)):
-        # What a NaN gives where anomaly detection is on already is free.
-        for kind in ("fine", "odd", "backward", *(() if anomaly[0] else ("sqrt",))):
+    for kind in ("fine", "odd", "backward", "sqrt"):
+        mode = entry(check_backward(student, kind, ANOMALY_OFF), "mode")
+        assert mode is False, "Anomaly detection was off before: put it back."
+    # What a NaN gives where anomaly detection is on already is free.
+    for anomaly in (ANOMALY_ON, ANOMALY_WITHOUT_CHECK):
+        for kind in ("fine", "odd", "backward"):
             mode = entry(check_backward(student, kind, anomaly), "mode")
-            was = "on" if anomaly[0] else "off"
-            assert mode is anomaly[0], f"Anomaly detection was {was} before: put it back."
+            assert mode is True, "Anomaly detection was on before: put it back."
 
 
 @pytest.mark.points(4)
@@ -238,24 +251,28 @@ def test_backward_errors(student: Student) -> None:
         "constant": "RuntimeError: element 0 of tensors does not require grad",
     }
     for kind, right in errors.items():
-        error = entry(check_backward(student, kind, (False, True)), "error")
+        error = entry(check_backward(student, kind), "error")
         came = "no error comes out" if error is None else f"{str(error)[:120]} comes out"
         assert str(error).startswith(right), f"The error {right!r} is raised, but {came}."
 
 
+# --- what models are made of, and what is asked of a report --------------------------------------
+
+
+def parts(*plans: Any, own: str = "same") -> dict[str, Any]:
+    """The plan of a container with the parts a, b and c, and arithmetic of its own behind them."""
+    return {**dict(zip("abc", plans, strict=False)), "own": own}
+
+
 def order(plan: Any) -> Iterator[str]:
-    """What runs in a model of the probe's, in order."""
+    """What runs in a model of this plan, in order."""
     if isinstance(plan, str):
         yield plan
         return
-    for name in plan:
-        yield from order(plan[name]) if name != "own" else ()
+    for name, part in plan.items():
+        if name != "own":
+            yield from order(part)
     yield f"box {plan['own']}"
-
-
-def drawn_names() -> dict[str, str]:
-    """Other names for the parts a, b and c."""
-    return dict(zip("abc", random.sample("defghijkmnpqrstuvwxyz", 3), strict=True))
 
 
 def renamed(plan: Any, names: dict[str, str]) -> Any:
@@ -265,55 +282,70 @@ def renamed(plan: Any, names: dict[str, str]) -> Any:
     return {names.get(name, name): renamed(part, names) for name, part in plan.items()}
 
 
-def named(path: str | None, names: dict[str, str]) -> str | None:
-    """The path of a part under these names."""
-    return path and ".".join(names[part] for part in path.split("."))
+def check_models(
+    student: Student, plan: Any, right: str | None, x: torch.Tensor | None = None
+) -> None:
+    """The module that is named is `right`, whatever the parts a, b and c are called."""
+    if x is None:
+        x = torch.rand(3, 4, dtype=torch.float64) + 1
+    names = dict(zip("abc", random.sample("defghijkmnpqrstuvwxyz", 3), strict=True))
+    drawn = renamed(plan, names)
+    if right:
+        right = ".".join(names[part] for part in right.split("."))
+    value = entry(check_first(student, drawn, x), "value")
+    assert_equal(value, right, what=f"first_non_finite of a model with the parts {drawn}")
 
 
 def check_first(student: Student, plan: Any, *inputs: torch.Tensor, training: bool = True) -> Any:
     """A report of the probe: the model ran once, in its mode."""
     report = student.run("first", student.made("build", plan, training), *inputs)
-    ran, whole = entry(report, "ran", kind=list), [[kind, training] for kind in order(plan)]
-    whole[-1][1] = not training  # the mode of the model itself
+    ran = entry(report, "ran", kind=list)
     assert ran, "The model does not run: call model(*inputs)."
-    assert laws.same(ran, whole[: len(ran)]), "The model runs twice, or in another mode."
+    once = [[kind, training] for kind in order(plan)]
+    once[-1][1] = not training  # The model itself is in the other mode than its parts.
+    told = "The model runs twice, or in another mode."
+    assert laws.same(ran, once[: len(ran)]), told
     return report
-
-
-def check_models(student: Student, models: list[Any]) -> None:
-    for plan, right in models:
-        names = drawn_names()
-        drawn = renamed(plan, names)
-        report = check_first(student, drawn, torch.rand(3, 4).double() + 1)
-        what = f"first_non_finite of a model with the parts {drawn}"
-        assert_equal(entry(report, "value"), named(right, names), what=what)
 
 
 def check_raised(student: Student, where: str, at: int, passes: list[str]) -> None:
     """The pass at `where` raises, and names a parameter of the layer at this place."""
     layers = random.sample(NAMES, 4)
-    layer = layers[at]
     report = student.run("watched", layers, passes, torch.rand(1, 4))
     text, done = str(entry(report, "text")), entry(report, "done", kind=int)
     assert done != -1, f"The block does not begin: {text[:120]}"
     bad = "A gradient of -inf" if where == "inf" else "A gradient of NaN"
     assert entry(report, "runtime") is True, f"{bad} raises no RuntimeError ({text[:80]})."
-    assert entry(report, "after") is False and done == passes.index(where), LATE
-    names = [n for n in layers for kind in ("weight", "bias") if f"{n}.{kind}" in text]
-    told = f"The message {text[:80]!r} should name one parameter, of the layer {layer}"
-    assert names == [layer], f"{told}, which the backward pass reaches first."
+    told = "The error comes after the backward pass: raise in a hook of the parameter."
+    assert entry(report, "after") is False and done == passes.index(where), told
+    named = [n for n in layers for kind in ("weight", "bias") if f"{n}.{kind}" in text]
+    assert named == [layers[at]], (
+        f"The message {text[:80]!r} should name one parameter, of the layer {layers[at]}, which the "
+        "backward pass reaches first."
+    )
 
 
 def check_hooks(report: Any, when: str) -> None:
-    before, after = (entry(report, "hooks", i, kind=list, count=4) for i in (0, 1))
-    assert laws.same(before.pop(0), after.pop(0)), f"A mode has changed {when}: put it back."
-    for owner, old, new in zip(OWNERS, before, after, strict=True):
+    """The report counts as many hooks after the call as before it, and the modes are the same."""
+    before, after = (entry(report, "hooks", i, kind=dict) for i in (0, 1))
+    told = f"A mode has changed {when}: put it back."
+    assert laws.same(entry(before, "modes"), entry(after, "modes")), told
+    owners = {
+        "modules": "The model's modules",
+        "parameters": "The model's parameters",
+        "global": "PyTorch's global tables",
+    }
+    for key, owner in owners.items():
+        old, new = entry(before, key), entry(after, key)
         told = f"{owner} have {new} hooks {when}, and had {old} before"
         assert laws.same(old, new), f"{told}: remove each of yours, in a finally, and no other."
 
 
 def check_backward(
-    student: Student, kind: str, anomaly: tuple[bool, bool], x: torch.Tensor = ZEROS
+    student: Student,
+    kind: str,
+    anomaly: tuple[bool, bool] = ANOMALY_OFF,
+    x: torch.Tensor = ZEROS,
 ) -> Any:
     """A report of the probe: the closure ran once."""
     report = student.run("backward", kind, x, anomaly)
