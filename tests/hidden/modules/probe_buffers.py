@@ -1,85 +1,137 @@
-"""The life of one layer, as raw data, and a module with every kind of tensor."""
+"""Lives of a layer, as raw data, and modules that hold tensors in every way."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 
-def facts(layer: nn.Module) -> dict[str, dict[str, Any]]:
-    """All tensors of the layer: how it holds them, where they are, and their values, if they have any."""
-    saved, tensors_of = layer.state_dict(), {}
+def tensors_of(layer: nn.Module) -> dict[str, Tensor]:
+    """All tensors of a layer, plain attributes included."""
     plain = {name: value for name, value in vars(layer).items() if isinstance(value, Tensor)}
-    for kind, tensors in (
-        ("parameter", dict(layer.named_parameters())),
-        ("buffer", dict(layer.named_buffers(remove_duplicate=False))),
-        ("plain attribute", plain),
-    ):
-        for name, tensor in tensors.items():
-            tensors_of[name] = {
-                "kind": "non-persistent buffer" if kind == "buffer" and name not in saved else kind,
-                "where": [str(tensor.device), str(tensor.dtype), list(tensor.shape)],
-                "requires_grad": tensor.requires_grad,
-                "graph": tensor.grad_fn is not None,
-                "values": None if tensor.is_meta else tensor.detach().clone(),
-            }
-    return tensors_of
+    return {**dict(layer.named_parameters()), **dict(layer.named_buffers()), **plain}
 
 
-def life(module: Any, steps: list[Any], features: int = 5, grad: bool = False) -> dict[str, Any]:
-    """A layer's tensors before and after each step, and its results: a step is a batch or what to do."""
-    layer, other = module.RunningCenter(features), None
-    results, seen = [], [facts(layer)]
-    for step in steps:
-        if isinstance(step, Tensor):
-            results.append(layer(step.requires_grad_(grad)).detach())
-        elif isinstance(step, dict):
-            layer.load_state_dict(step)
-        elif step == "reload":
-            other, layer = layer, module.RunningCenter(features)
-            layer.load_state_dict(other.state_dict())
-        elif step == "copy":
-            other, layer = layer, copy.deepcopy(layer)
-        else:
-            layer.to("meta") if step == "meta" else getattr(layer, step)()
-        seen.append(facts(layer))
-    after = None if other is None else facts(other)
-    return {"seen": seen, "results": results, "keys": list(layer.state_dict()), "other": after}
+def kinds_of(layer: nn.Module) -> dict[str, str]:
+    """How the layer holds each of them."""
+    kinds = dict.fromkeys(tensors_of(layer), "plain attribute")
+    kinds |= {name: "parameter" for name, _ in layer.named_parameters()}
+    saved = layer.state_dict()
+    for name, _ in layer.named_buffers():
+        kinds[name] = "buffer" if name in saved else "non-persistent buffer"
+    return kinds
 
 
-class Inner(nn.Module):
-    """Names as in the outer module, for other kinds."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(2), persistent=False)
-        self.register_buffer("mask", torch.ones(2))
-        self.scale = torch.ones(2, requires_grad=True) * 2
-        self._cache = torch.ones(2)
-        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+def values_of(layer: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in tensors_of(layer).items()}
 
 
-class Outer(nn.Module):
-    """Parameters, buffers and plain attributes, here and further inside, and what is no tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(3))
-        self.encoder = nn.Sequential(nn.Linear(2, 3), nn.Sequential(Inner(), nn.BatchNorm1d(3)))
-        self.weights = nn.ParameterList([torch.ones(1)])
-        self.register_parameter("bias", None)
-        self.register_buffer("mean", torch.zeros(3))
-        self.register_buffer("mask", torch.ones(3, dtype=torch.bool), persistent=False)
-        self.register_buffer("nothing", None)
-        self.table, self.step, self.log = torch.ones(2, 2), torch.tensor(7), torch.ones(0)
-        self.size, self.name, self.array, self.empty = 3, "outer", np.ones(2), None
-        self.several, self.by_name = [torch.ones(1)], {"a": torch.ones(1)}
+def places_of(layer: nn.Module) -> dict[str, list[Any]]:
+    """Device, dtype and shape of each tensor."""
+    return {
+        name: [str(tensor.device), str(tensor.dtype), list(tensor.shape)]
+        for name, tensor in tensors_of(layer).items()
+    }
 
 
-def module_of(module: Any, kind: str) -> nn.Module:
-    kinds: dict[str, type[nn.Module]] = {"Outer": Outer, "Inner": Inner, "Empty": nn.Sequential}
-    return kinds[kind]()
+def new(module: Any, features: int) -> dict[str, Any]:
+    """What a new layer holds, and what of it is learned."""
+    layer = module.RunningCenter(features)
+    learned = [name for name, tensor in tensors_of(layer).items() if tensor.requires_grad]
+    return {"values": values_of(layer), "learned": learned}
+
+
+def held(module: Any, x: Tensor) -> list[dict[str, str]]:
+    """How a layer holds its tensors, before a batch and after it."""
+    layer = module.RunningCenter(x.shape[-1])
+    before = kinds_of(layer)
+    layer(x)
+    return [before, kinds_of(layer)]
+
+
+def trained(module: Any, batches: list[Tensor]) -> dict[str, list[Any]]:
+    """A layer's tensors and results after each batch, and which of the tensors were in a graph."""
+    layer = module.RunningCenter(batches[0].shape[-1])
+    values, results, graph = [], [], []
+    for x in batches:
+        results.append(layer(x.requires_grad_()).detach())
+        values.append(values_of(layer))
+        graph += [n for n, t in tensors_of(layer).items() if t.requires_grad and n != "scale"]
+    return {"values": values, "results": results, "graph": graph}
+
+
+def resumed(module: Any, batches: list[Tensor]) -> dict[str, Any]:
+    """A layer goes on with the last batch from the state of another one."""
+    layer = module.RunningCenter(batches[0].shape[-1])
+    for x in batches[:-1]:
+        layer(x)
+    other = module.RunningCenter(batches[0].shape[-1])
+    other.load_state_dict(layer.state_dict())
+    return continued(layer, other, batches[-1])
+
+
+def copied(module: Any, batches: list[Tensor]) -> dict[str, Any]:
+    """A deep copy of a layer goes on with the last batch."""
+    layer = module.RunningCenter(batches[0].shape[-1])
+    for x in batches[:-1]:
+        layer(x)
+    return continued(layer, copy.deepcopy(layer), batches[-1])
+
+
+def continued(layer: nn.Module, other: nn.Module, x: Tensor) -> dict[str, Any]:
+    """The other layer after another batch, the layer before and after that, and then after the same batch."""
+    before = values_of(layer)
+    other(x)
+    after = values_of(layer)
+    layer(x)
+    return {"other": values_of(other), "before": before, "after": after, "same": values_of(layer)}
+
+
+def doubled(module: Any, x: Tensor) -> dict[str, list[Any]]:
+    """Where a layer's tensors are after double() and a batch in float64."""
+    layer = module.RunningCenter(x.shape[-1]).double()
+    layer(x.double())
+    return places_of(layer)
+
+
+def moved(module: Any, x: Tensor) -> dict[str, list[Any]]:
+    """Where a layer's tensors are after a batch and to("meta")."""
+    layer = module.RunningCenter(x.shape[-1])
+    layer(x)
+    return places_of(layer.to("meta"))
+
+
+def holding(module: Any, parts: dict[str, dict[str, str]]) -> nn.Module:
+    """A module with others inside, by their dotted paths, that hold tensors of these names in these ways."""
+    outer = nn.Module()
+    for path, tensors in parts.items():
+        part = outer
+        for name in path.split(".") if path else []:
+            part.add_module(name, nn.Module())
+            part = part.get_submodule(name)
+        for name, how in tensors.items():
+            hold(part, name, how)
+    return outer
+
+
+def hold(part: nn.Module, name: str, how: str) -> None:
+    match how:
+        case "parameter":
+            part.register_parameter(name, nn.Parameter(torch.ones(2)))
+        case "frozen parameter":
+            part.register_parameter(name, nn.Parameter(torch.ones(2), requires_grad=False))
+        case "buffer":
+            part.register_buffer(name, torch.ones(2))
+        case "non-persistent buffer":
+            part.register_buffer(name, torch.ones(2), persistent=False)
+        case "tensor":
+            setattr(part, name, torch.ones(2))
+        case "tensor that requires grad":
+            setattr(part, name, torch.ones(2, requires_grad=True))
+        case "integer tensor":
+            setattr(part, name, torch.tensor(7))
+        case "list of tensors":
+            setattr(part, name, [torch.ones(2)])

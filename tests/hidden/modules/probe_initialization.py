@@ -8,8 +8,22 @@ import torch
 from torch import Tensor, nn
 
 MARK = 7.0
-# Subclasses, each by its base. Each has a child of its own.
-BASES = {"Adapter": nn.Linear, "Picture": nn.Conv2d, "Table": nn.Embedding, "Norm": nn.BatchNorm1d}
+
+
+class Adapter(nn.Linear):
+    """A subclass."""
+
+
+class Picture(nn.Conv2d):
+    """A subclass."""
+
+
+class Table(nn.Embedding):
+    """A subclass."""
+
+
+class Norm(nn.BatchNorm1d):
+    """A subclass."""
 
 
 class Own(nn.Module):
@@ -19,22 +33,20 @@ class Own(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(4, 3))
         self.bias = nn.Parameter(torch.ones(3))
-        self.first = nn.Linear(3, 3)
 
 
-def layer(module: Any, kind: str, *sizes: Any, **options: Any) -> nn.Module:
-    """A module with this mark in all of its parameters, gradients and buffers."""
-    frozen, double = options.pop("frozen", False), options.pop("double", False)
-    own: dict[str, Any] = {"Own": Own}
-    own |= {name: type(name, (base,), {}) for name, base in BASES.items()}
-    made: nn.Module = (own.get(kind) or getattr(nn, kind))(*sizes, **options)
-    if kind in BASES:
+OWN = {made.__name__: made for made in (Adapter, Picture, Table, Norm, Own)}
+
+
+def layer(module: Any, kind: str, *sizes: Any, frozen: bool = False, **options: Any) -> nn.Module:
+    """A module with a mark in all of its parameters, gradients and buffers; one's own has a child."""
+    if kind in OWN:
+        made: nn.Module = OWN[kind](*sizes, **options)
         made.add_module("inner", nn.Linear(2, 3))
-    if double:
-        made.double()
-    with torch.no_grad():
-        for tensor in (*made.parameters(), *made.buffers()):
-            tensor.fill_(MARK)
+    else:
+        made = getattr(nn, kind)(*sizes, **options)
+    for tensor in (*made.parameters(), *made.buffers()):
+        tensor.data.fill_(MARK)
     for parameter in made.parameters():
         parameter.grad = torch.full_like(parameter, MARK)
         parameter.requires_grad_(not frozen)
@@ -45,32 +57,28 @@ def chain(module: Any, *layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def weight(module: Any, kind: str, shape: list[int], like: Tensor) -> Tensor:
-    """A weight of the dtype of `like`: a Parameter, frozen or not, or a view of every second column."""
-    if kind == "view":
-        view: Tensor = torch.zeros(shape[1], 2 * shape[0], dtype=like.dtype)[:, ::2].t()
-        return view
-    made = nn.Parameter(torch.zeros(shape, dtype=like.dtype), requires_grad=kind == "Parameter")
+def parameter(module: Any, shape: list[int], *, requires_grad: bool) -> nn.Parameter:
+    """A Parameter with a gradient."""
+    made = nn.Parameter(torch.zeros(shape), requires_grad=requires_grad)
     made.grad = torch.full_like(made, MARK)
     return made
 
 
-def filled(module: Any, name: str, weight: Tensor) -> dict[str, Any]:
-    """What a call leaves in the memory of a weight, and in the rest of it."""
-    memory, base = weight.detach(), (weight if weight._base is None else weight._base).detach()
+def view_filled(module: Any, name: str, rows: int, columns: int) -> dict[str, Any]:
+    """What a call leaves in a transposed view of every second column, and beside it in memory."""
+    memory = torch.zeros(columns, 2 * rows, dtype=torch.float64)
+    weight = memory[:, ::2].t()
     result = getattr(module, name)(weight)
-    facts = {"same": result is weight, "grad_fn": weight.grad_fn is not None}
-    values = memory.clone()
-    memory.zero_()
-    return {**facts, "values": values, "rest": base.abs().max().item()}
+    return {"values": memory[:, ::2].t(), "beside": memory[:, 1::2], "same": result is weight}
 
 
 def repeated(module: Any, name: str, weight: Tensor) -> list[Tensor]:
     """Two draws after a seed, and one after the same seed again."""
     draws = []
-    for seed in (3, None, 3):
-        if seed is not None:
-            torch.manual_seed(seed)
+    torch.manual_seed(3)
+    for _ in range(2):
         getattr(module, name)(weight)
         draws.append(weight.detach().clone())
-    return draws
+    torch.manual_seed(3)
+    getattr(module, name)(weight)
+    return [*draws, weight.detach().clone()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,11 +13,29 @@ from torch import Tensor
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, entry, laws
 from grader.judge.student import Student
 
-NOT_SAVED = "non-persistent buffer"
-KINDS = {"scale": "parameter", "running_mean": "buffer", "num_samples": "buffer"}
-KINDS["batch_mean"] = NOT_SAVED
 STATISTICS = ("batch_mean", "num_samples", "running_mean")
-LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
+KINDS = {
+    "scale": "parameter",
+    "running_mean": "buffer",
+    "num_samples": "buffer",
+    "batch_mean": "non-persistent buffer",
+}
+LOOSE: Any = {"rtol": 1e-5, "atol": 1e-5}
+# The ways in which the probe's modules hold tensors.
+PLAIN = ["tensor", "tensor that requires grad", "integer tensor"]
+WAYS = [
+    "parameter",
+    "frozen parameter",
+    "buffer",
+    "non-persistent buffer",
+    "list of tensors",
+    *PLAIN,
+]
+WORDS = ["mean", "mask", "scale", "table", "step", "offset", "weight", "bias", "total", "size"]
+PARTS = ["encoder", "decoder", "block", "norm", "head"]
+
+
+# --- the state -----------------------------------------------------------------------------------
 
 
 @pytest.mark.points(12)
@@ -28,17 +46,10 @@ LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 )
 def test_kinds_of_state(student: Student) -> None:
     """scale is a parameter; the others are buffers, of which batch_mean is not saved."""
-    for steps in ([], [torch.randn(4, 5), "double", torch.randn(2, 5).double()]):
-        report = life(student, steps)
-        seen = entry(report.seen[-1], kind=dict)
-        for name, kind in KINDS.items():
-            own = str(entry(seen, name, "kind", default="missing"))[:40]
-            told = f"{name} has to be a {kind}, and is {'a ' * (own in ADVICE)}{own}"
-            assert own == kind, f"{told}{' after a batch' if steps else ''}: {ADVICE.get(own, '')}"
-        extra = [name for name in seen if name not in KINDS]
-        assert not extra, f"The layer has one tensor too many: {extra[0]}."
-        keys = ["num_samples", "running_mean", "scale"]
-        assert_equal(sorted(map(str, report.keys)), keys, what="the list of the state dict's keys")
+    before, after = entry(student.run("held", torch.randn(4, 5)), kind=list, count=2)
+    what = "the dict from the tensors of a layer to their kinds"
+    assert_equal(before, KINDS, what=what, ordered=False)
+    assert_equal(after, KINDS, what=f"{what}, after a batch,", ordered=False)
 
 
 @pytest.mark.points(2)
@@ -50,15 +61,21 @@ def test_start(student: Student) -> None:
     """A new layer has a scale of ones, means of zeros, and 0 samples."""
     laws.check_filled(student, "RunningCenter", 5)
     laws.check_changes_nothing(student, "RunningCenter", 5)
-    for n in (5, 1):
-        seen = life(student, [], features=n).seen[0]
-        right = {"scale": torch.ones(n), "num_samples": torch.tensor(0)}
-        for name in KINDS:
-            value, start = entry(seen, name, "values"), right.get(name, torch.zeros(n))
-            assert_equal(value, start, what=f"the {name} of a new layer")
-        assert entry(seen, "scale", "requires_grad") is True, (
-            "scale is learned: it has to require grad."
-        )
+    features = random.randint(2, 40)
+    report = student.run("new", features)
+    values = {name: entry(report, "values", name) for name in KINDS}
+    right = {
+        "scale": torch.ones(features),
+        "running_mean": torch.zeros(features),
+        "num_samples": torch.tensor(0),
+        "batch_mean": torch.zeros(features),
+    }
+    assert_equal(values, right, what="the dict of a new layer's tensors")
+    learned = entry(report, "learned", kind=list)
+    assert_equal(learned, ["scale"], what="the list of the tensors that require grad")
+
+
+# --- forward -------------------------------------------------------------------------------------
 
 
 @pytest.mark.points(2)
@@ -91,24 +108,14 @@ def test_running_mean(student: Student) -> None:
 @pytest.mark.hint("Count with the buffer num_samples: only buffers are saved and loaded.")
 def test_going_on(student: Student) -> None:
     """A layer goes on from a loaded state, which need not have batch_mean; so does a deep copy."""
-    batches = [torch.randn(n, 5) + 1 for n in (4, 3, 2)]
-    straight = life(student, batches).seen[-1]
-    for way, when in (("reload", "from a loaded state"), ("copy", "of a deep copy")):
-        report = life(student, [*batches[:2], way, batches[2]])
+    for probe, who in [("resumed", "a layer with a loaded state"), ("copied", "a deep copy")]:
+        report = student.run(probe, new_batches())
         for name in STATISTICS:
-            right, value = (entry(seen, name, "values") for seen in (straight, report.seen[-1]))
-            assert_close(value, right, what=f"{name} {when}, after another batch,", **LOOSE)
-            old, now = (entry(seen, name, "values") for seen in (report.seen[2], report.other))
-            assert_equal(now, old, what=f"{name} of a layer after a batch for its copy")
-    _, state = loaded(student)
-    given = {name: state[name] for name in ("scale", "running_mean", "num_samples")}
-    new, used = (
-        life(student, [*before, given, batches[0]]).seen[-1] for before in ([], [torch.randn(9, 5)])
-    )
-    for name in STATISTICS:
-        right, value = (entry(seen, name, "values") for seen in (new, used))
-        what = f"{name} of a layer with other batches before the state was loaded"
-        assert_close(value, right, what=what, **LOOSE)
+            other, same = entry(report, "other", name), entry(report, "same", name)
+            assert_close(other, same, what=f"{name} of {who} after another batch", **LOOSE)
+            before, after = entry(report, "before", name), entry(report, "after", name)
+            what = f"{name} of the first layer after a batch for {who}"
+            assert_equal(after, before, what=what)
 
 
 @pytest.mark.points(4)
@@ -116,14 +123,14 @@ def test_going_on(student: Student) -> None:
 @pytest.mark.hint("Update first, then (x - self.running_mean) * self.scale.")
 def test_training_result(student: Student) -> None:
     """In training mode the updated running_mean is subtracted."""
-    batches = [torch.randn(shape) * 3 + 2 for shape in ((4, 5), (5,), (2, 3, 5))]
-    report = life(student, batches)
-    results = entry(report.results, kind=list, count=len(batches))
-    for i, (x, result) in enumerate(zip(batches, results, strict=True)):
-        _old, mean = (entry(seen, "running_mean", "values") for seen in report.seen[i : i + 2])
-        what = f"running_mean after batch {i + 1}"
-        mean = assert_tensor(mean, shape=(5,), what=what)
-        assert_close(result, x - mean, what="the result in training mode", **LOOSE)
+    batches = new_batches()
+    report = student.run("trained", batches)
+    for i, x in enumerate(batches):
+        # The layer's own: whether it is right is another test.
+        mean = entry(report, "values", i, "running_mean")
+        mean = assert_tensor(mean, shape=(5,), what=f"running_mean after batch {i + 1}")
+        result = entry(report, "results", i)
+        assert_close(result, x - mean, what=f"the result for batch {i + 1}", **LOOSE)
 
 
 @pytest.mark.points(4)
@@ -131,35 +138,10 @@ def test_training_result(student: Student) -> None:
 @pytest.mark.hint("In both modes the result is (x - self.running_mean) * self.scale.")
 def test_result(student: Student) -> None:
     """In evaluation mode the result is (x - running_mean) * scale."""
-    for shape in ((4, 5), (5,), (2, 3, 5)):
-        layer, state = loaded(student, training=False)
-        x = torch.randn(shape) * 3
-        mean, scale = state["running_mean"], state["scale"]
-        what = "the result in evaluation mode"
-        assert_close(layer(x), (x - mean) * scale, what=what, **LOOSE)
-
-
-@pytest.mark.points(4)
-@pytest.mark.place("RunningCenter.forward")
-@pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
-def test_statistics_are_constants(student: Student) -> None:
-    """Buffers have no graph, and the gradient of x is that of x * scale."""
-    for seen in life(student, [torch.randn(n, 5) for n in (4, 3)], grad=True).seen:
-        for name in held(seen):
-            flags = [entry(seen, name, key) is False for key in ("requires_grad", "graph")]
-            assert all(flags), f"{name} has a graph: make the statistics of x.detach()."
     layer, state = loaded(student)
-
-    def formula(x: Tensor, cut: bool = True) -> Tensor:
-        mean = centered(state, x.detach() if cut else x)["running_mean"]
-        return (x - mean) * state["scale"]
-
-    x = torch.randn(4, 5, requires_grad=True)
-    laws.check_gradients(layer(x), {"x": x}, formula, what="the result")
-    layer, state = loaded(student, training=False)
-    leaves = {"x": x, "scale": entry(dict(layer.named_parameters()), "scale")}
-    x.grad = None
-    laws.check_gradients(layer(x), leaves, lambda x, scale: (x - state["running_mean"]) * scale)
+    x = torch.randn(2, 3, 5) * 3
+    right = (x - state["running_mean"]) * state["scale"]
+    assert_close(layer.eval()(x), right, what="the result in evaluation mode", **LOOSE)
 
 
 @pytest.mark.points(3)
@@ -168,10 +150,10 @@ def test_statistics_are_constants(student: Student) -> None:
 @pytest.mark.hint("if self.training: ...")
 def test_evaluation_updates_nothing(student: Student) -> None:
     """In evaluation mode nothing is updated."""
-    seen = life(student, [torch.randn(4, 5), "eval", torch.randn(3, 5)]).seen
-    for name in held(seen[0]):
-        old, new = (entry(seen[i], name, "values") for i in (1, 3))
-        assert_equal(new, old, what=f"{name} after evaluation mode")
+    layer, _ = loaded(student)
+    call = "forward in evaluation mode"
+    x = torch.randn(3, 5)
+    laws.check_changes_nothing(student, layer.eval(), x, call=call, only=("module.buffers",))
 
 
 @pytest.mark.points(2)
@@ -180,34 +162,48 @@ def test_evaluation_updates_nothing(student: Student) -> None:
 @pytest.mark.hint("The mean of no rows is NaN: update only if there are rows.")
 def test_no_rows(student: Student) -> None:
     """An x without rows updates nothing, and gives a result of its shape."""
-    for shape in ((0, 5), (3, 0, 5)):
-        for batches in ([torch.zeros(shape)], [torch.randn(4, 5), torch.zeros(shape)]):
-            report = life(student, batches)
-            for name in held(report.seen[-1]):
-                old, new = (entry(seen, name, "values") for seen in report.seen[-2:])
-                assert_equal(new, old, what=f"{name} after a batch without rows")
-            assert_tensor(entry(report.results, -1), shape=shape, what="the result for no rows")
+    x = torch.zeros(0, 5)
+    for layer in (student.module("RunningCenter", 5), loaded(student)[0]):
+        result = laws.check_changes_nothing(student, layer, x, call="forward for an x without rows")
+        assert_tensor(result, shape=x.shape, what="the result for an x without rows")
+
+
+@pytest.mark.points(4)
+@pytest.mark.place("RunningCenter.forward")
+@pytest.mark.hint("Make the statistics of x.detach(), or under torch.no_grad().")
+def test_statistics_are_constants(student: Student) -> None:
+    """Buffers have no graph, and the gradient of x is that of x * scale."""
+    graph = entry(student.run("trained", new_batches()), "graph", kind=list)
+    assert_equal(graph, [], what="the list of the statistics that require a gradient")
+    x = torch.randn(4, 5, requires_grad=True)
+    layer, state = loaded(student)
+    laws.check_gradients(layer(x), {"x": x}, lambda x: x * state["scale"])
+    x.grad = None
+    layer, state = loaded(student)
+    leaves = {"x": x, "scale": entry(dict(layer.named_parameters()), "scale")}
+    mean = state["running_mean"]
+    laws.check_gradients(layer.eval()(x), leaves, lambda x, scale: (x - mean) * scale)
 
 
 @pytest.mark.points(10)
 @pytest.mark.place("RunningCenter.forward")
 @pytest.mark.hint("Assign a buffer under its own name, in the dtype of x, and without a graph.")
 def test_state_follows(student: Student) -> None:
-    """All state follows double(), to(device) and deepcopy, before and after a forward pass."""
+    """All state follows double() and to(device)."""
     features = random.randint(2, 40)
     x = torch.randn(4, features)
-    doubled: list[Any] = ["copy", x, "double", "copy"]
-    for before in ([], [x, "eval", x, "train"]):
-        for steps in (["double"], ["double", x.double()], doubled, ["meta"], ["copy", "meta"]):
-            seen = life(student, [*before, *steps], features=features, grad=True).seen[-1]
-            device = "meta" if "meta" in steps[-1:] else "cpu"
-            dtype = "torch.float32" if device == "meta" else "torch.float64"
-            words = ["a batch" if isinstance(s, Tensor) else s for s in [*before, *steps]]
-            for name in ("scale", *held(seen)):
-                right = [device, dtype, [features]]
-                right = [device, "torch.int64", []] if name == "num_samples" else right
-                what = f"the list of device, dtype and shape of {name} after {', '.join(words)}"
-                assert_equal(entry(seen, name, "where"), right, what=what)
+    for probe, device, dtype, after in [
+        ("doubled", "cpu", "torch.float64", "double() and a batch"),
+        ("moved", "meta", "torch.float32", "a batch and to('meta')"),
+    ]:
+        places = entry(student.run(probe, x), kind=dict)
+        right = {name: [device, dtype, [features]] for name in KINDS}
+        right["num_samples"] = [device, "torch.int64", []]
+        # Which tensors a layer holds is another test; none of those it has stays behind.
+        own = {name: place for name, place in places.items() if name in KINDS}
+        what = f"the dict of device, dtype and shape of a layer's tensors after {after}"
+        assert_equal(own, {name: right[name] for name in own}, what=what)
+        assert "running_mean" in own, "The layer has no tensor named running_mean."
 
 
 @pytest.mark.points(2)
@@ -215,14 +211,15 @@ def test_state_follows(student: Student) -> None:
 @pytest.mark.hint("Only buffers change. Use reshape where you use view; name no dtype.")
 def test_forward_leaves_the_rest(student: Student) -> None:
     """x may have any strides, in float32 and float64; it, scale and the mode stay as they were."""
-    for training in (True, False):
-        for x in (*laws.kinds_of(torch.randn(3, 5)), torch.zeros(0, 5)):
-            allow = ("module.buffers",) if training and len(x) else ()
-            layer, _ = loaded(student, training)
-            laws.check_changes_nothing(student, layer, x, call="forward", allow=allow)
-    laws.check_layouts(student, loaded(student)[0], torch.randn(3, 2, 5))
-    value = entry(life(student, ["double", torch.randn(4, 5).double()]).results, 0)
-    assert_tensor(value, shape=(4, 5), dtype=torch.float64, what="the result in float64")
+    layer, _ = loaded(student)
+    for x in laws.kinds_of(torch.randn(3, 5)):
+        laws.check_changes_nothing(student, layer, x, call="forward", allow=("module.buffers",))
+    laws.check_layouts(student, layer, torch.randn(3, 2, 5))
+    result = layer.double()(torch.randn(4, 5).double())
+    assert_tensor(result, shape=(4, 5), dtype=torch.float64, what="the result in float64")
+
+
+# --- state_kinds and forgotten_tensors -----------------------------------------------------------
 
 
 @pytest.mark.points(12)
@@ -232,10 +229,15 @@ def test_forward_leaves_the_rest(student: Student) -> None:
 )
 def test_kinds(student: Student) -> None:
     """Every parameter and buffer has its kind, under its dotted name; the module stays as it was."""
-    for kind, right in (("Outer", OUTER), ("Inner", INNER), ("Empty", {})):
-        module = student.made("module_of", kind)
-        value = laws.check_changes_nothing(student, "state_kinds", module)
-        assert_equal(value, right, what="the answer of state_kinds", ordered=False)
+    parts = new_parts()
+    right = {}
+    for name, way in dotted(parts).items():
+        if way.endswith("parameter"):
+            right[name] = "parameter"
+        elif way.endswith("buffer"):
+            right[name] = way
+    kinds = laws.check_changes_nothing(student, "state_kinds", student.made("holding", parts))
+    assert_equal(kinds, right, what="the answer of state_kinds", ordered=False)
 
 
 @pytest.mark.points(12)
@@ -243,102 +245,75 @@ def test_kinds(student: Student) -> None:
 @pytest.mark.hint("vars(submodule).items() for each prefix, submodule of named_modules().")
 def test_forgotten(student: Student) -> None:
     """All tensors that are plain attributes are named, dotted; the module stays as it was."""
-    inner = ["_cache", "scale"]
-    outer = ["encoder.1.0._cache", "encoder.1.0.scale", "log", "step", "table"]
-    for kind, right in (("Outer", outer), ("Inner", inner), ("Empty", [])):
-        module = student.made("module_of", kind)
-        value = laws.check_changes_nothing(student, "forgotten_tensors", module)
-        told = "forgotten_tensors has to return a list of names."
-        names = sorted(map(str, entry(value, kind=(list, tuple), told=told)))
-        assert_equal(names, right, what="the sorted answer")
+    parts = new_parts()
+    right = [name for name, way in dotted(parts).items() if way in PLAIN]
+    module = student.made("holding", parts)
+    names = laws.check_changes_nothing(student, "forgotten_tensors", module)
+    told = "forgotten_tensors has to return a list of names."
+    names = [str(name) for name in entry(names, kind=(list, tuple), told=told)]
+    what = "the sorted list of the forgotten tensors"
+    assert_equal(" ".join(sorted(names)), " ".join(sorted(right)), what=what)
 
 
 # --- locally -------------------------------------------------------------------------------------
 
-ADVICE = {
-    "plain attribute": "it is neither saved nor moved: register_buffer.",
-    "parameter": "an optimizer sees it, even with requires_grad=False: register_buffer.",
-    "buffer": "it is saved with the layer; for what is not: persistent=False.",
-    NOT_SAVED: "it is not saved with the layer: leave persistent=False out.",
-}
-INNER = {"frozen": "parameter", "mean": NOT_SAVED, "mask": "buffer"}
-OUTER = {
-    "scale": "parameter",
-    **{f"encoder.{n}.{name}": "parameter" for n in ("0", "1.1") for name in ("weight", "bias")},
-    "weights.0": "parameter",
-    "mean": "buffer",
-    "mask": NOT_SAVED,
-    **{f"encoder.1.0.{name}": kind for name, kind in INNER.items()},
-    **{f"encoder.1.1.{name}": "buffer" for name in ("running_mean", "running_var")},
-    "encoder.1.1.num_batches_tracked": "buffer",
-}
 
-
-class Life:
-    """A layer's tensors after each step, its results, and at the end those that it was copied from."""
-
-    def __init__(self, report: Any, steps: int) -> None:
-        self.seen = entry(report, "seen", kind=list, count=steps + 1)
-        self.results, self.keys = (entry(report, key, kind=list) for key in ("results", "keys"))
-        self.other = entry(report, "other")
-
-
-def life(student: Student, steps: Sequence[Any], **options: Any) -> Life:
-    return Life(student.run("life", list(steps), **options), len(steps))
-
-
-def held(seen: Any) -> list[str]:
-    """The statistics that a layer holds in tensors; test_kinds_of_state says which are missing."""
-    names = [name for name in STATISTICS if name in entry(seen, kind=dict)]
-    assert "running_mean" in names, "The layer has no tensor named running_mean."
-    return names
-
-
-def without(kinds: dict[str, str], *parts: str) -> dict[str, str]:
-    return {name: kind for name, kind in kinds.items() if not any(part in name for part in parts)}
-
-
-def centered(state: dict[str, Tensor], x: Tensor) -> dict[str, Tensor]:
-    """The statistics of a layer of this state after a batch in training mode."""
-    rows = x.reshape(-1, x.shape[-1])
-    count = state["num_samples"] + len(rows)
-    total = state["running_mean"] * state["num_samples"] + rows.sum(0)
-    return {"batch_mean": rows.mean(0), "num_samples": count, "running_mean": total / count}
+def new_batches() -> list[Tensor]:
+    """Batches of different sizes, with one row and with several dimensions among them."""
+    shapes = [(random.randint(2, 9), 5), (5,), (3, 2, 5), (1, 5)]
+    return [torch.randn(shape) * 3 + 2 for shape in shapes]
 
 
 def check_statistic(student: Student, name: str) -> None:
     """One statistic after each batch is right."""
-    n, m = random.randint(2, 9), random.randint(50, 90)
-    for shapes in ([(n, 5), (1, 5), (m, 5), (2, 5)], [(5,), (3, n, 5), (2, 1, 2, 5), (5,)]):
-        batches = [torch.randn(shape) * 3 + 2 for shape in shapes]
-        rows = [batch.reshape(-1, 5) for batch in batches]
-        means, average = [batch.mean(0) for batch in rows], torch.zeros(5)
-        seen = life(student, batches).seen
-        for i in range(len(batches)):
-            average = 0.9 * average + 0.1 * means[i]
-            past = torch.cat(rows[: i + 1])
-            right = {
-                "batch_mean": means[i],
-                "num_samples": torch.tensor(len(past)),
-                "running_mean": past.mean(0),
-            }
-            value = entry(seen[i + 1], name, "values")
-            what, rule = f"{name} after batch {i + 1}", {} if name == "num_samples" else LOOSE
-            assert_close(value, right[name], what=what, **rule)
+    batches = new_batches()
+    values = entry(student.run("trained", batches), "values", kind=list, count=len(batches))
+    rows = [batch.reshape(-1, 5) for batch in batches]
+    for i, value in enumerate(values):
+        so_far = torch.cat(rows[: i + 1])
+        right = {
+            "batch_mean": rows[i].mean(0),
+            "num_samples": torch.tensor(len(so_far)),
+            "running_mean": so_far.mean(0),
+        }
+        assert_close(entry(value, name), right[name], what=f"{name} after batch {i + 1}", **LOOSE)
 
 
-def loaded(student: Student, training: bool = True) -> tuple[Any, dict[str, Tensor]]:
-    """A layer of 5 features that has seen 6 rows, and its state; what it lacks is as in a new one."""
+def loaded(student: Student) -> tuple[Any, dict[str, Tensor]]:
+    """A layer of 5 features that has seen 6 rows, and its state."""
     layer = student.module("RunningCenter", 5)
-    state = {"scale": torch.ones(5), "num_samples": torch.tensor(0)}
-    state |= {"running_mean": torch.zeros(5), "batch_mean": torch.zeros(5)}
-    new = {name: torch.randn(5) for name in ("scale", "running_mean", "batch_mean")}
-    new["num_samples"] = torch.tensor(6)
-    named = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    assert_tensor(named.get("scale"), shape=(5,), what="the layer's scale")
-    with torch.no_grad():
-        for name, values in new.items():
-            if name in named and named[name].shape == values.shape:
-                named[name].copy_(values)
-                state[name] = values
-    return layer.train(training), state
+    own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    assert_tensor(own.get("scale"), shape=(5,), what="the layer's scale")
+    # What a layer lacks is another test: here it is as in a new one.
+    state = {"scale": torch.ones(5), "running_mean": torch.zeros(5)}
+    values = {name: torch.randn(5) for name in ("scale", "running_mean", "batch_mean")}
+    values["num_samples"] = torch.tensor(6)
+    for name, value in values.items():
+        if name in own and own[name].shape == value.shape:
+            own[name].data.copy_(value)
+            state[name] = value
+    if "num_samples" not in state:
+        state["num_samples"] = torch.tensor(0)
+    return layer, state
+
+
+def new_parts() -> dict[str, dict[str, str]]:
+    """For a module, and for one inside of another, how tensors of drawn names are held.
+
+    Each name stands in both, for two ways. A plain tensor has a name that begins with an underscore.
+    """
+    names = random.sample(WORDS, len(WAYS))
+    outer = dict(zip(names, WAYS, strict=True))
+    inner = dict(zip(names[1:] + names[:1], WAYS, strict=True))
+    outer["_cache"] = "tensor"
+    path = ".".join(random.sample(PARTS, 2))
+    return {"": outer, path: inner}
+
+
+def dotted(parts: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """All of them by their dotted names."""
+    return {
+        f"{path}.{name}".lstrip("."): way
+        for path, tensors in parts.items()
+        for name, way in tensors.items()
+    }
