@@ -25,10 +25,14 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.body(x).tanh()
-        seen = {"inputs": x.detach().clone(), "logits": 2 * logits.detach().clone()}
-        modes = [part.training for part in self.modules()]
-        draw, grad = torch.rand(3).tolist(), torch.is_grad_enabled()
-        LOG.append({"modes": modes, "grad": grad, "draw": draw, **seen})
+        call = {
+            "inputs": x.detach().clone(),
+            "logits": 2 * logits.detach().clone(),
+            "modes": [part.training for part in self.modules()],
+            "grad": torch.is_grad_enabled(),
+            "draw": torch.rand(3).tolist(),
+        }
+        LOG.append(call)
         return logits
 
 
@@ -75,40 +79,48 @@ def trained(module: Any, weights: Tensor, batches: list[Any], training: Any) -> 
 
 
 def evaluated(
-    module: Any, weights: Tensor, batches: list[Any], training: Any, norm: bool = True
+    module: Any, weights: Tensor, batches: list[Any], training: Any, norm: bool
 ) -> dict[str, Any]:
-    """What a call of evaluate gives and leaves."""
+    """What a call of evaluate gives and leaves; the running statistics are not those of a new model."""
     model, loader = network(weights, training, norm), Batches(batches)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
-
-    def state() -> dict[str, Any]:
-        told = dict(model.state_dict())
-        for name, one in model.named_parameters():
-            told |= {f"{name} (gradient)": one.grad, f"{name} (requires_grad)": one.requires_grad}
-        return copy.deepcopy(told)
-
     for buffer in model.buffers():
         buffer += 2
-    before = state()
-    value, enabled = module.evaluate(model, loader, loss_fn), torch.is_grad_enabled()
+    before = state(model)
+    value = module.evaluate(model, loader, loss_fn)
+    enabled = torch.is_grad_enabled()
     torch.set_grad_enabled(True)
-    grads = {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)}
-    value = tuple(value) if isinstance(value, tuple) else value  # a named tuple will do
-    left = {"enabled": enabled, "before": before, "after": state()}
-    return {"value": value, "log": list(LOG), "grads": grads, **left}
+    return {
+        "value": tuple(value) if isinstance(value, tuple) else value,  # a named tuple will do
+        "log": list(LOG),
+        "grads": {"model": [call["grad"] for call in LOG], "loss_fn": list(LOSS_MODES)},
+        "enabled": enabled,
+        "before": before,
+        "after": state(model),
+    }
+
+
+def state(model: nn.Module) -> dict[str, Any]:
+    """Copies of all parameters, buffers and gradients, and what requires a gradient."""
+    values = dict(model.state_dict())
+    for name, parameter in model.named_parameters():
+        values[f"{name} (gradient)"] = parameter.grad
+        values[f"{name} (requires_grad)"] = parameter.requires_grad
+    return copy.deepcopy(values)
 
 
 def passes(module: Any, numbers: list[list[int]], plan: str, **options: int) -> dict[str, Any]:
     """The batches of passes over new loaders, "t" for training, and lengths; make_loaders seeds nothing."""
-    datasets, noise = (items(numbers[0], 0), items(numbers[1], 2)), torch.get_rng_state()
+    datasets = items(numbers[0], 0), items(numbers[1], 2)
+    noise = torch.get_rng_state()
     loaders = dict(zip("tv", module.make_loaders(*datasets, **options), strict=True))
     torch.set_rng_state(noise)
-    if any(getattr(one, "num_workers", 0) for one in loaders.values()):
+    if any(getattr(loader, "num_workers", 0) for loader in loaders.values()):
         return {"workers": True}
-    batches = list[Any]()
+    batches: list[Any] = []
     for step in plan:
-        torch.rand(len(batches) + 1)
+        torch.rand(len(batches) + 1)  # what others draw in between
         batches.append([(numbers_of(x), y.tolist()) for x, y in loaders[step]])
     return {"batches": batches, "lengths": [len(loaders[step]) for step in plan]}
 
@@ -126,7 +138,7 @@ def optimized(module: Any, names: list[str], frozen: list[str]) -> dict[str, Any
         parameter.requires_grad_(name.partition(".")[0] not in frozen)
     before = [parameter.requires_grad for parameter in parameters.values()]
     optimizer = module.make_optimizer(model)
-    trained = [id(one) for group in optimizer.param_groups for one in group["params"]]
+    trained = [id(p) for group in optimizer.param_groups for p in group["params"]]
     lacking = {name.partition(".")[0] for name, p in parameters.items() if id(p) not in trained}
     return {
         "of torch.optim": isinstance(optimizer, torch.optim.Optimizer),
@@ -144,18 +156,22 @@ def fitted(
     model, datasets = network(weights, ("",)), (items(samples[0], 0), items(samples[1], 2))
     history, log = module.fit(model, *datasets, **more), list(LOG)
     left = nn.utils.parameters_to_vector(model.parameters()).detach()
-    label_of = {
-        number: label
-        for side, data in zip(samples, datasets, strict=True)
-        for number, (_, label) in zip(side, data, strict=True)
-    }
+    label_of = {}
+    for side, data in zip(samples, datasets, strict=True):
+        for number, (_, label) in zip(side, data, strict=True):
+            label_of[number] = label
     for call in log:
         numbers = numbers_of(call.pop("inputs"))
-        labels = [label_of[number] for number in numbers]
-        loss = module.classification_loss(call["logits"], torch.tensor(labels)).item()
-        call |= {"numbers": numbers, "loss": loss, "validating": numbers[0] >= 1000}
-        call["predicted"] = call.pop("logits").argmax(1).tolist()
+        logits = call.pop("logits")
+        labels = torch.tensor([label_of[number] for number in numbers])
+        call["numbers"] = numbers
+        call["validating"] = numbers[0] >= 1000
+        call["loss"] = module.classification_loss(logits, labels).item()
+        call["predicted"] = logits.argmax(1).tolist()
     loader = module.make_loaders(*datasets, 4)[0]
-    orders = [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)]
-    moved = not torch.equal(left, weights)
-    return {"history": history, "log": log, "orders": orders, "moved": moved}
+    return {
+        "history": history,
+        "log": log,
+        "orders": [[x[:, 0].tolist() for x, _ in loader] for _ in range(2)],
+        "moved": not torch.equal(left, weights),
+    }

@@ -188,7 +188,7 @@ def test_kind(student: Student) -> None:
     assert (table[:, 1] == -1).all(), told
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(7)
 @pytest.mark.place("seeded_loader")
 @pytest.mark.hint("torch.Generator().manual_seed(seed), one for each loader and nothing else.")
 def test_orders(student: Student) -> None:
