@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 import threading
+import types
 from pathlib import Path
 
 import torch
@@ -108,8 +109,8 @@ def _sum(left: int, right: int) -> int:
 
 
 def _identity(function: object) -> str:
-    code = getattr(function, "__code__", None)
-    body = hashlib.sha256(code.co_code).hexdigest() if code is not None else ""
+    is_python = isinstance(function, types.FunctionType)
+    body = hashlib.sha256(function.__code__.co_code).hexdigest() if is_python else ""
     return f"{type(function).__name__} {getattr(function, '__qualname__', '')} {body}"
 
 

@@ -3,8 +3,8 @@
 With public suites alone, other tests decide about marks elsewhere. For self-study there is a release with all
 suites, and with solutions that open once they are not needed any more; that is for no secrets and no marks.
 
-What the suites that go out see of the course's wrong answers goes with them, as data, so that students read the
-name of a mistake without holding any answer.
+What the suites that go out see of the course's wrong answers can go with them, as data, so that students read
+the name of a mistake without holding any answer.
 
 A release is built from a list of what may go out, never by leaving out what may not. The manifest is
 written anew from its keys, all of which students may see; an author's comments stay at home. The grader
@@ -82,6 +82,7 @@ def release(
     action: str = "",
     fail_under: float = 0,
     force: bool = False,
+    observe: bool = False,
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Released:
@@ -97,7 +98,9 @@ def release(
         fail_under: below this percentage of the points the workflow's check is red; with 0 it is green
             once everything was judged.
         force: replace an earlier release.
-        jobs: so many judges run the wrong answers (see `observations`).
+        observe: run the wrong answers in the suites that go out, so that mistakes get their names from what
+            these saw (see `observations`): a minute or more for a large course.
+        jobs: so many judges run them.
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
@@ -108,7 +111,8 @@ def release(
     requirement = requirement or f"./{next(iter(contents))}"
     contents |= _contents(course, suites, requirement, action, fail_under)
     before = _before(folder, force=force)
-    contents |= _observations(course, suites, contents, jobs, done)
+    if observe:
+        contents |= _observations(course, suites, contents, jobs, done)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     listing = msgspec.json.format(msgspec.json.encode(_ReleaseListing(digests)), indent=1) + b"\n"
     contents[LISTING] = listing

@@ -171,6 +171,12 @@ def _check(course: Course, exercise: Exercise) -> bool:
     show_default=True,
     help="The suites that students get. 'all' is for self-study: with hidden suites and sealed solutions.",
 )
+@click.option(
+    "--mistakes",
+    is_flag=True,
+    help="Run the wrong answers in the suites that go out, and name mistakes by what these saw: a minute "
+    "or more.",
+)
 @click.option("--force", is_flag=True, help="Replace the files of an earlier release, no others.")
 def release(
     folder: Path,
@@ -179,13 +185,14 @@ def release(
     action: str,
     fail_under: float,
     suites: str,
+    mistakes: bool,
     force: bool,
 ) -> None:
     """Write what students get to a FOLDER: stubs, public suites, README, workflow, the grader.
 
     Hidden suites, their probes, solutions, right and wrong answers stay at home, and so do the
-    comments of the manifest. What public tests see of wrong answers goes out as data, so that mistakes have
-    names there. The same course makes the same release. Students are told "public tests
+    comments of the manifest. With --mistakes what public tests see of wrong answers goes out as data, so that
+    mistakes have names there. The same course makes the same release. Students are told "public tests
     passed", never "done", since tests that they do not have decide about marks.
 
     With --suites all, for who learns alone, hidden suites and their probes go out too, and solutions that
@@ -197,6 +204,7 @@ def release(
       grade release ../students
       grade release ../self-study --suites all
       grade release ../students --force        replace the one from last week
+      grade release ../students --mistakes     name more mistakes than the public suites do
       grade release ../students --fail-under 100    pushes are red until full marks
     """
     course = _folder_of(course_path)
@@ -205,7 +213,8 @@ def release(
     from grader.cli.terminal.progress import ProgressBar
 
     with ProgressBar("exercises") as bar:
-        bar.start("Observing wrong answers", len(course.exercises))
+        if mistakes:
+            bar.start("Observing wrong answers", len(course.exercises))
         released = write(
             course,
             folder,
@@ -214,6 +223,7 @@ def release(
             action=action,
             fail_under=fail_under,
             force=force,
+            observe=mistakes,
             jobs=os.cpu_count() or 1,
             done=lambda _: bar.advance(),
         )
