@@ -109,8 +109,9 @@ def _sum(left: int, right: int) -> int:
 
 
 def _identity(function: object) -> str:
-    is_python = isinstance(function, types.FunctionType)
-    body = hashlib.sha256(function.__code__.co_code).hexdigest() if is_python else ""
+    body = ""
+    if isinstance(function, types.FunctionType):
+        body = hashlib.sha256(function.__code__.co_code).hexdigest()
     return f"{type(function).__name__} {getattr(function, '__qualname__', '')} {body}"
 
 
