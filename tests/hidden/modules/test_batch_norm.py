@@ -143,6 +143,7 @@ def test_running_statistics(student: Student) -> None:
 
 
 @pytest.mark.points(6)
+@pytest.mark.requires("test_training")
 @pytest.mark.place("BatchNorm1d.forward")
 @pytest.mark.hint("if self.training: the batch's statistics, and an update; else the running ones.")
 def test_evaluation(student: Student) -> None:

@@ -137,6 +137,7 @@ def test_freeze_gradients(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("freeze")
+@pytest.mark.word("the sandbox says what was left alone")
 @pytest.mark.hint("Touch covered parameters only: no model.zero_grad(), no requires_grad_(True).")
 def test_freeze_leaves_the_others(student: Student) -> None:
     """Parameters that no name covers keep their .grad, and stay frozen if they were."""
@@ -169,6 +170,7 @@ def test_freeze_unknown(student: Student) -> None:
 
 
 @pytest.mark.place("freeze")
+@pytest.mark.word("the sandbox says what was left alone")
 @pytest.mark.hint("Only .requires_grad and .grad change: no eval(), no new Parameter or value.")
 def test_freeze_changes_nothing_else(student: Student) -> None:
     """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""

@@ -130,7 +130,7 @@ def test_init_linear(student: Student) -> None:
     for kind, bias in (("Linear", True), ("Linear", False), ("Adapter", True)):
         n, m = near(300), near(80)
         after = initialized(student, kind, n, m, bias=bias)
-        check_by(student, "xavier_uniform_", after["weight"], (m, n))
+        check_by(student, "xavier_uniform_", entry(after, "weight"), (m, n))
         if bias:
             check_constant(after, "bias", 0.0, m)
 
@@ -142,12 +142,12 @@ def test_init_convolutions(student: Student) -> None:
     """Conv1d and Conv2d: Kaiming for the weight, zero for the bias; subclasses too."""
     n = near(60)
     after = initialized(student, "Conv1d", n, 45, 8)
-    check_by(student, "kaiming_normal_", after["weight"], (45, n, 8))
+    check_by(student, "kaiming_normal_", entry(after, "weight"), (45, n, 8))
     check_constant(after, "bias", 0.0, 45)
     after = initialized(student, "Conv2d", 5 * n, 25, (4, 5), groups=5, bias=False)
-    check_by(student, "kaiming_normal_", after["weight"], (25, n, 4, 5))
+    check_by(student, "kaiming_normal_", entry(after, "weight"), (25, n, 4, 5))
     after = initialized(student, "Picture", n, 25, 4)
-    check_by(student, "kaiming_normal_", after["weight"], (25, n, 4, 4))
+    check_by(student, "kaiming_normal_", entry(after, "weight"), (25, n, 4, 4))
     check_constant(after, "bias", 0.0, 25)
 
 
@@ -159,7 +159,9 @@ def test_init_embedding(student: Student) -> None:
     for kind, index, zeros in (("Embedding", None, []), ("Table", 5, [5]), ("Embedding", 0, [0])):
         rows = near(700)
         after = initialized(student, kind, rows, 40, padding_idx=index)
-        weight = assert_tensor(after["weight"], shape=(rows, 40), what="the Embedding's weight")
+        weight = assert_tensor(
+            entry(after, "weight"), shape=(rows, 40), what="the Embedding's weight"
+        )
         others = [i for i in range(rows) if i not in zeros]
         check_normal(weight[others], EMBEDDING_STD)
         empty = [i for i in range(rows) if not weight[i].any()]

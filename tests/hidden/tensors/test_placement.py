@@ -92,6 +92,7 @@ def test_dtype(student: Student) -> None:
         assert_close(moved, right, what=f"the batch cast to {dtype}")
 
 
+@pytest.mark.requires("test_moves")
 @pytest.mark.place("to_device")
 @pytest.mark.hint("Without a dtype only the device changes.")
 def test_no_dtype(student: Student) -> None:

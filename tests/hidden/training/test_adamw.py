@@ -38,6 +38,7 @@ FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten
 
 @pytest.mark.points(2)
 @pytest.mark.place("AdamW")
+@pytest.mark.word("the sandbox says what ran")
 @pytest.mark.hint("class AdamW(torch.optim.Optimizer), with a step of your own.")
 def test_own_work(student: Student) -> None:
     """AdamW is a torch.optim.Optimizer, and nothing of PyTorch's own Adam and AdamW runs in it."""

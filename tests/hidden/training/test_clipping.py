@@ -67,6 +67,7 @@ def test_kind_of_norm(student: Student) -> None:
         assert_tensor(norm, shape=(), dtype=dtype, what="the norm")
 
 
+@pytest.mark.requires("test_norm")
 @pytest.mark.place("total_norm")
 @pytest.mark.hint("Where there is no gradient return torch.zeros(()).")
 def test_norm_without_gradients(student: Student) -> None:
@@ -89,6 +90,7 @@ def test_norm_of_anything(student: Student) -> None:
 
 
 @pytest.mark.place("total_norm")
+@pytest.mark.word("the sandbox says what was left alone")
 @pytest.mark.hint("Look at the gradients, and leave them: a .grad of None stays None.")
 def test_norm_changes_nothing(student: Student) -> None:
     """Measuring changes nothing."""

@@ -56,6 +56,7 @@ def test_train_loss(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("train_epoch")
+@pytest.mark.word("the sandbox says in which mode the model ran")
 @pytest.mark.hint("model.train() is the first line, and model(inputs) the only call of the model.")
 def test_train_mode(student: Student) -> None:
     """Each call sets training mode, for all parts of the model."""
@@ -102,6 +103,7 @@ def test_accuracy(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("evaluate")
+@pytest.mark.word("the sandbox says in which mode the model ran")
 @pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop.")
 def test_eval_mode(student: Student) -> None:
     """The model and all of its parts run in evaluation mode, and without autograd."""
@@ -113,6 +115,7 @@ def test_eval_mode(student: Student) -> None:
 
 @pytest.mark.points(2)
 @pytest.mark.place("evaluate")
+@pytest.mark.word("the sandbox says what was left alone")
 @pytest.mark.hint("model.eval(), and with torch.no_grad(): around the loop; nothing else is set.")
 def test_changes_nothing(student: Student) -> None:
     """Nothing but the model's mode is changed, and autograd is on again."""
