@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections import Counter
@@ -136,12 +137,12 @@ def errors_in_a_block(module: Any, x: Tensor) -> list[dict[str, Any]]:
         with module.OperatorLogger():
             work()
 
-    return [ended(lambda work=work: in_a_block(work)) for work in failing(x)]
+    return [ended(functools.partial(in_a_block, work)) for work in failing(x)]
 
 
 def errors_in_log_operators(module: Any, x: Tensor) -> list[dict[str, Any]]:
     """What comes out of log_operators."""
-    return [ended(lambda work=work: module.log_operators(work)) for work in failing(x)]
+    return [ended(functools.partial(module.log_operators, work)) for work in failing(x)]
 
 
 def logged(module: Any, x: Tensor, shift: float) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def network(module: Any, parameters: list[Any], buffers: list[Any], device: str)
         part.register_buffer(f"buffer{i}", spaced(shape, dtype, device), persistent=persistent)
     whole = nn.Module()
     whole.add_module("part", part)
-    whole.register_parameter("shared", part.parameter0)
+    whole.register_parameter("shared", part.get_parameter("parameter0"))
     return whole
 
 

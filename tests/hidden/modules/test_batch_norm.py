@@ -345,7 +345,7 @@ def network_gap(state: dict[str, Tensor], x: Tensor, size: int, training: list[s
     for batch in (x, *x.split(size)):
         network.load_state_dict(state)
         outputs.append(network(batch).detach())
-    return (outputs[0] - torch.cat(outputs[1:])).abs().max().item()
+    return float((outputs[0] - torch.cat(outputs[1:])).abs().max())
 
 
 def centered(x: Tensor) -> Tensor:

@@ -30,7 +30,10 @@ def generator(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parame
 
 
 def frozen(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter]:
-    return [parameter.requires_grad_(False) for parameter in parameters(module, gradients)]
+    made = parameters(module, gradients)
+    for parameter in made:
+        parameter.requires_grad = False
+    return made
 
 
 # --- initialize ----------------------------------------------------------------------------------
