@@ -272,8 +272,11 @@ def test_make_loaders_leaves_the_rest(student: Student) -> None:
 def test_batch_size(student: Student) -> None:
     """A batch_size below 1, or above the number of training rows, is a ValueError that names it."""
     X, y = new_table(ROWS), np.arange(ROWS)
-    *calls, fine = [(X, y, size, VAL, TEST) for size in (0, -1, TRAIN + 1, TRAIN)]
-    laws.check_errors(student, "make_loaders", {"batch_size": calls}, fine=fine)
+    calls = [(X, y, size, VAL, TEST) for size in (0, -1, TRAIN + 1)]
+    for fine in (1, TRAIN):
+        laws.check_errors(
+            student, "make_loaders", {"batch_size": calls}, fine=(X, y, fine, VAL, TEST)
+        )
 
 
 # --- locally -------------------------------------------------------------------------------------

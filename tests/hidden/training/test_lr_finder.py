@@ -338,6 +338,11 @@ def test_result(student: Student) -> None:
         what="the list of learning_rates and losses of a test of 5 steps that stops early",
         atol=0.0,
     )
+    report = scripted_by(student, [[1.0] * 120])
+    right = geometric(1e-6, 10.0, 100)
+    assert_close(
+        entry(report, "learning_rates"), right, what="the rates of a test by default", atol=0.0
+    )
     assert entry(report, "attached") is False, (
         "The losses require a gradient: detach each one (loss.item()), so that it does not keep "
         "its graph alive."
@@ -570,13 +575,18 @@ def scripted(
     steps: int,
 ) -> Any:
     """What a range test reports whose k-th pass over the loader has batches of these losses."""
+    return scripted_by(student, passes, lr_min, lr_max, steps)
+
+
+def scripted_by(student: Student, passes: list[list[float]], *span: float) -> Any:
+    """The same with this span of rates, or with the defaults."""
     zeros = {"weight": torch.zeros(1, 1).double(), "bias": torch.zeros(1).double()}
     model = student.made("line", zeros, {})
     optimizer = student.made("sgd", model, [{"params": ["weight"], "lr": 0.1}], {})
     x = torch.zeros(1, 1, dtype=torch.float64)
     batches = [[(x, torch.full_like(x, loss)) for loss in losses] for losses in passes]
     loader, loss = student.made("loader", batches), student.made("distance")
-    return student.run("range_test", model, optimizer, loss, loader, lr_min, lr_max, steps)
+    return student.run("range_test", model, optimizer, loss, loader, *span)
 
 
 def check_stops(student: Student, cases: list[Case]) -> None:
