@@ -129,8 +129,8 @@ class Worker:
         self._student = types.ModuleType(request.name)
         self._student.__file__ = str(path)
         sys.modules[request.name] = self._student
-        vars(self._student)["__builtins__"] = own_builtins(request.name)
         tell_endings(request.source)
+        vars(self._student)["__builtins__"] = own_builtins(request.name)
         exec(compile(request.source, request.file, "exec"), self._student.__dict__)  # noqa: S102
         self._settings = observation.settings()
         return Loaded()
