@@ -81,7 +81,7 @@ def similar(
         )
         names = book.names()
         if files is not None and not anonymous:
-            write_files(files, book, book.sources, stubs)
+            write_files(files, book.entries(), book.sources, stubs)
     path = write_similar(results, similarity)
     if anonymous:
         from grader.gradebook.anonymous import AnonymousBook
@@ -90,5 +90,5 @@ def similar(
         with AnonymousBook.open(results) as hidden:
             similarity, names = hidden.similarity(similarity), hidden.names()
             if files is not None:
-                write_files(files, hidden, hidden.sources, stubs)
+                write_files(files, hidden.entries(), hidden.sources, stubs)
     show_similarity(open_console(sys.stdout), similarity, path, names)
