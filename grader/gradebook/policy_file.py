@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
 from grader.gradebook.policy import Policy
-from grader.gradebook.policy_words import EXAMPLES, explained, no_toml
+from grader.gradebook.policy_words import EXAMPLES, explained
 from grader.gradebook.rules import Due, Extension, Late, Rules
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.results import StudentInfo
 from grader.text import nearest
+from grader.toml import TomlMistake, read_toml
 
 POLICY_FILE = "policy.toml"
 
@@ -33,14 +31,12 @@ def read_policy(
 ) -> Policy:
     """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
 
-    Raises PolicyError with the file, the key, and what to write.
+    Raises PolicyError with the file, the line, the key, and what to write.
     """
     try:
-        rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{file}: {no_toml(str(error), text)}") from error
-    except msgspec.ValidationError as error:
-        raise PolicyError(f"{file}: {explained(str(error))}") from error
+        rules = read_toml(text, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        raise PolicyError(f"{file}{error.place}: {explained(error, text)}") from error
     for complaint in _complaints(rules):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import msgspec
 
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.text import nearest
+from grader.toml import TomlMistake
 
 # What to write, by key; of the keys of `steps` as a whole.
 EXAMPLES = {
@@ -41,28 +43,24 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "due": Due,
     "extension": Extension,
 }
-_AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
-_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
-def no_toml(error: str, text: str) -> str:
-    """The parser's words, with the line, and what a time needs."""
-    place = _TOML_PLACE.search(error)
-    if place is None:
-        return f"this is no TOML: {error}."
-    line = text.splitlines()[int(place[1]) - 1].strip() if text.splitlines() else ""
+def _no_toml(mistake: TomlMistake, text: str) -> str:
+    """The parser's words, with what stands in the line, and what a time needs."""
+    lines = text.splitlines()
+    line = lines[mistake.line - 1].strip() if 0 < mistake.line <= len(lines) else ""
     advice = ""
     if re.search(r"\d{4}-\d\d?-\d\d?", line):
         advice = " A time has seconds and no quotes: 2026-10-12T23:59:00."
-    reason = error[: place.start()].rstrip(" (")
-    return f"line {place[1]} is no TOML: {reason}, in `{line}`.{advice}"
+    return f"this is no TOML: {mistake.reason}{f', in `{line}`' if line else ''}.{advice}"
 
 
-def explained(error: str) -> str:
-    """The decoder's words with the table and the key in the place of a path, and what to write."""
-    found = _AT.search(error)
-    what, path = (error[: found.start()], found["path"]) if found else (error, "")
+def explained(mistake: TomlMistake, text: str) -> str:
+    """What is wrong in the `text` of a policy: the table, the key, and what to write."""
+    if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
+        return _no_toml(mistake, text)
+    what, path = mistake.reason, mistake.path
     if (unknown := _UNKNOWN.fullmatch(what)) is not None:
         where = f" of {_where(path)}" if path else ""
         advice = _key_advice(unknown["key"], _table_of(path))

@@ -21,7 +21,7 @@ PACKAGES = [module for module in MODULES if module.name == "__init__"]
 
 # From the ground up: a room imports from its own line and the lines above it.
 LAYERS = (
-    {"errors", "results", "text"},
+    {"errors", "results", "text", "toml"},
     {"course", "sandbox"},
     {"submissions"},
     {"judge"},
@@ -51,7 +51,17 @@ def imported(module: Path) -> set[str]:
 
 
 # What judges a submission, on its own or at each save, and the rooms that hang on it.
-KERNEL_ROOMS = {"course", "errors", "grading", "judge", "results", "sandbox", "submissions", "text"}
+KERNEL_ROOMS = {
+    "course",
+    "errors",
+    "grading",
+    "judge",
+    "results",
+    "sandbox",
+    "submissions",
+    "text",
+    "toml",
+}
 KERNEL_COMMANDS = ("cli.run", "cli.watch.command")
 ROOMS_BESIDE = ("audit", "authoring", "gradebook", "notebook", "student.plots")
 
