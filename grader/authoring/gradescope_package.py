@@ -62,7 +62,7 @@ def write_gradescope(
             "Make it from the course, not from its release."
         )
     named = options.exercises
-    graded = [each for each in course.exercises if not named or each.id in named]
+    graded = [e for e in course.exercises if not named or e.id in named]
     contents = {
         "setup.sh": _script("setup.sh", PIP_OPTIONS=shlex.join(options.pip_options)),
         "run_autograder": _script(

@@ -298,12 +298,12 @@ class _Prover:
             "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
             for test in self._tests
             if test.hint and (test.visibility, test.name) not in hinted
-            if any((test.visibility, test.name) == (each.visibility, each.name) for each in failed)
+            if any((test.visibility, test.name) == (t.visibility, t.name) for t in failed)
         ]
         messages = [test.message for test in failed] + list(sentences)
         complaints += [
             f"{self._course.name_of(suite)}, line {sentence.line}, in {sentence.function or 'the module'}: no "
-            f"wrong answer is told {sentence.text!r}, not even one that gives what stands beside it: add a "
+            f"wrong answer gets {sentence.text!r}, not even one that gives the value beside it: add a "
             "wrong answer that reads it, or remove it."
             for suite in suites.values()
             for sentence in sentences_of(suite)
@@ -319,7 +319,7 @@ def _fault(fault: str, names: Sequence[str]) -> str:
 
 def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
     """Tests that a right answer does not pass, by seed."""
-    # A message may have numbers in it that every seed makes others: the first stands for all.
+    # A message may have numbers in it that every seed makes others: the first one is shown.
     seeds: dict[tuple[str, str], list[int]] = {}
     messages: dict[tuple[str, str], str] = {}
     for seed, result in results.items():

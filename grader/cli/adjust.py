@@ -155,7 +155,9 @@ def _target(
 
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank
-    exercises = {each.name: each for each in blank.exercises} if blank is not None else {}
+    exercises = (
+        {exercise.name: exercise for exercise in blank.exercises} if blank is not None else {}
+    )
     # As a shell completes it, or a person writes it: chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
@@ -202,7 +204,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(each.name == exercise and each.held for each in exercises):
+    if entry is None or not any(e.name == exercise and e.held for e in exercises):
         raise SubmissionError(f"No points of {student} for {exercise} are held.")
     return sha256(book.sources(entry)[exercise]).hexdigest()
 
@@ -212,9 +214,9 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     from grader.results import Status
 
     entry = book.entry_of(student) if student else None
-    for each in entry.result.exercises if entry is not None else ():
-        if each.name == exercise and each.status is not Status.UNJUDGED:
-            return each.score if each.mark is None else each.mark.judged
+    for result in entry.result.exercises if entry is not None else ():
+        if result.name == exercise and result.status is not Status.UNJUDGED:
+            return result.score if result.mark is None else result.mark.judged
     return None
 
 
@@ -223,24 +225,24 @@ def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], autho
 
     holding = [each for each in keeper.corrections() if not each.undone_at]
     if options["number"] is not None:
-        matches = [each for each in holding if each.id == options["number"]]
+        matches = [correction for correction in holding if correction.id == options["number"]]
         where = f"with the number {options['number']}"
     else:
         student, exercise = _target(keeper, names, options)
         test = options["drop"] or options["give"]
         matches = [
-            each
-            for each in holding
-            if each.student == student
-            and each.exercise == exercise.name
-            and (test is None or each.test == test)
+            correction
+            for correction in holding
+            if correction.student == student
+            and correction.exercise == exercise.name
+            and (test is None or correction.test == test)
         ]
         where = f"of {student or 'all'} for {exercise.name}"
     if not matches:
         raise SubmissionError(f"No correction {where} holds; --list shows all.")
     undone = matches[-1]
     _show_change(keeper, undone, lambda: keeper.undo(undone, _one_line(author)), undone=True)
-    if others := [str(each.id) for each in matches[:-1]]:
+    if others := [str(correction.id) for correction in matches[:-1]]:
         click.echo(f"There still holds: {', '.join(others)} of --list.", err=True)
 
 

@@ -198,7 +198,7 @@ def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Cour
 def _policy_from(file: Path, course: Course) -> Policy:
     from grader.gradebook.policy_file import policy_from
 
-    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
+    return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
@@ -263,7 +263,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     if options["anonymous"]:
         with AnonymousBook.open(results) as hidden:
             shown = hidden.summary(summary)
-            differences = [hidden.change(each) for each in differences]
+            differences = [hidden.change(change) for change in differences]
             _show(hidden, shown)
             show_changes(console, differences, {})
             show_attention(console, shown.attention, {})
@@ -284,7 +284,7 @@ def _grading_options(results: Path, options: dict[str, Any]) -> GradingOptions:
 
 
 def _remembered_seed(results: Path) -> int:
-    """The seed of the newest verdict of a gradebook, which is told; 0 where there is none."""
+    """The seed of the newest verdict of a gradebook, which is printed; 0 where there is none."""
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
 

@@ -37,7 +37,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
         tell_unfinished(book)
         students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
         if pseudonyms is not None:
-            ids = {pseudonyms.of(each.id): each.id for each in students}
+            ids = {pseudonyms.of(s.id): s.id for s in students}
             student = ids.get(student, student)
         owner = find_student(students, student)
         entry = book.entry_of(owner.id)

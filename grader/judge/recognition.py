@@ -2,8 +2,8 @@
 
 A wrong answer of the course (`grader.course.mutants`) is a change to a right one, with the sentence that a
 student reads. Where a submission fails a test, the wrong answers that this test catches are run in it with the
-same seed. If the test sees the same of one, it is the same mistake, and its sentence is told. What a test saw
-is its observation: how it ended, and the check's own message with the numbers in it.
+same seed. If the test sees the same of one, it is the same mistake, and the student reads its sentence. What a
+test saw is its observation: how it ended, and the check's own message with the numbers in it.
 
 Nothing here changes a point, and a right answer pays nothing for it.
 """
@@ -95,7 +95,9 @@ def recognize(
         for test in failed
         if (what := observation(test.outcome, test.message, refused=test.refused))
     }
-    possible = [each for each in answers if each.caught_by and names.issuperset(each.caught_by)]
+    possible = [
+        answer for answer in answers if answer.caught_by and names.issuperset(answer.caught_by)
+    ]
     # Those whose tests are the most of what failed.
     possible.sort(key=lambda each: (-len(each.caught_by), each.id))
     end = time.monotonic() + seconds
@@ -156,9 +158,9 @@ def told(
     """
     by_key = {(test.visibility, test.name): test for test in results}
     sentences: dict[Key, str] = {}
-    for each in found:
-        sentence = _sentence(each.answer, [by_key[key] for key in each.tests])
-        sentences |= dict.fromkeys(each.tests, sentence)
+    for mistake in found:
+        sentence = _sentence(mistake.answer, [by_key[key] for key in mistake.tests])
+        sentences |= dict.fromkeys(mistake.tests, sentence)
     hints = {(test.visibility, test.name): test.hint for test in tests}
     return [
         with_sentence(test, sentences[key], hints[key])
@@ -298,10 +300,10 @@ def _read(path: Path) -> ObservedMistakes | None:
 
 def _kept(known: ObservedMistakes) -> tuple[list[WrongAnswer], Observe]:
     answers = [
-        WrongAnswer(each.id, each.id, b"", caught_by=each.caught_by, says=each.sentence)
-        for each in known.mistakes
+        WrongAnswer(mistake.id, mistake.id, b"", caught_by=mistake.caught_by, says=mistake.sentence)
+        for mistake in known.mistakes
     ]
-    seen = {each.id: each.seen for each in known.mistakes}
+    seen = {mistake.id: mistake.seen for mistake in known.mistakes}
 
     def observe(answer: WrongAnswer, keys: Sequence[Key]) -> dict[Key, str]:
         return {key: seen[answer.id].get(f"{key[0].value}/{key[1]}", "") for key in keys}

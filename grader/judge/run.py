@@ -146,7 +146,7 @@ def late_imports(
             run.end(test, _error_of(run, test, path, function))
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
-        return None  # a solution that fails is told of when it is judged
+        return None  # a solution that fails is a complaint of `grade verify`
     finally:
         session.close()
 
@@ -202,8 +202,8 @@ def _observed(
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
     declared = declared_tests(course, exercise, visibilities)
     functions = _functions(course, exercise, declared, visibilities, suites)
-    tests = [each for each in declared if (each.visibility, each.name) in keys]
-    alone = [msgspec.structs.replace(each, requires=()) for each in tests]
+    tests = [test for test in declared if (test.visibility, test.name) in keys]
+    alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen = dict.fromkeys(keys, "")
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
     try:

@@ -51,7 +51,7 @@ class Guide(msgspec.Struct, frozen=True):
     """Knows where the files lie, and the commands with the options that the caller gave.
 
     `standings`, how far every exercise of the course is, are those of the student's own folder;
-    somebody else's submission has none.
+    another student's submission has none.
     """
 
     course: Course

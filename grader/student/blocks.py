@@ -115,7 +115,7 @@ class Summary(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """Tests that end alike at the same place; the first of them speaks for all.
 
-    The `others` fail there, too, with other numbers, and are told with it.
+    The `others` fail there, too, with other numbers, and are shown with it.
     """
 
     tests: tuple[TestResult, ...]
@@ -166,7 +166,7 @@ def _rank(finding: Finding) -> int:
 
 
 def _tells(told: TestResult, test: TestResult) -> bool:
-    """Whether what is told of one test is all that there is to say of another."""
+    """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
     sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]

@@ -1,4 +1,4 @@
-"""One submission that somebody points at: a folder, the file of one exercise, or an archive.
+"""One submission, for `grade run` and `grading.grade`: a folder, the file of one exercise, or an archive.
 
 Nothing of a submission is imported, linked to or left in place: only the bytes of regular files
 travel further. What cannot be read is a sentence for the student, not an exception.

@@ -49,10 +49,10 @@ def show_corrections(
     zone: datetime.tzinfo | None,
 ) -> None:
     """Print every correction with its number, also those that were undone."""
-    for each in corrections:
-        who = called(each.student, names) if each.student else "all"
-        prefix = Text.assemble((f"{each.id:>4}", "bold"), "  ")
-        body = Text.assemble(f"{who} {each.exercise}: ", correction_line(each, zone))
+    for correction in corrections:
+        who = called(correction.student, names) if correction.student else "all"
+        prefix = Text.assemble((f"{correction.id:>4}", "bold"), "  ")
+        body = Text.assemble(f"{who} {correction.exercise}: ", correction_line(correction, zone))
         print_lines(console, hang(console, prefix, body))
     if not corrections:
         print_lines(console, iter([Text("No points were adjusted.")]))
@@ -78,8 +78,8 @@ def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]
     """The points of each student, of one exercise or in all."""
     points = {}
     for entry in entries:
-        about = [each for each in entry.result.exercises if exercise in ("", each.name)]
-        is_open = any(each.status is Status.UNJUDGED for each in about)
+        about = [result for result in entry.result.exercises if exercise in ("", result.name)]
+        is_open = any(result.status is Status.UNJUDGED for result in about)
         points[entry.student.id] = Points(*sum_of(about), is_open)
     return points
 
@@ -112,8 +112,10 @@ def show_effect(
 def show_outdated(console: Console, book: Gradebook) -> None:
     """Print the corrections of what is judged otherwise by now, and those of tests that are gone."""
     corrections = book.corrections()
-    of_students = [each for each in corrections if each.judged is not None]
-    students = sorted({each.student for each in of_students if not each.undone_at})
+    of_students = [correction for correction in corrections if correction.judged is not None]
+    students = sorted(
+        {correction.student for correction in of_students if not correction.undone_at}
+    )
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]
     names = book.names()
     changed = [
@@ -123,9 +125,9 @@ def show_outdated(console: Console, book: Gradebook) -> None:
         for correction, judged in outdated(of_students, entries)
     ]
     gone = [
-        f"{called(each.student, names) if each.student else 'the class'} {each.exercise}: "
-        f"{correction_words(each)}"
-        for each in of_gone_tests(corrections, book.blank)
+        f"{called(gone.student, names) if gone.student else 'the class'} {gone.exercise}: "
+        f"{correction_words(gone)}"
+        for gone in of_gone_tests(corrections, book.blank)
     ]
     _show_list(console, "Adjusted before, and judged otherwise by now:", changed)
     _show_list(console, "Adjusted before, of tests that are gone, so that nothing changes:", gone)

@@ -40,7 +40,7 @@ def show_groups(
 
 def _group(console: Console, group: UnnamedGroup, difference: Sequence[str]) -> Iterator[Text]:
     where = f"{group.exercise}, {group.function}" if group.function else group.exercise
-    students = ", ".join(clean(each, 40) for each in group.students[:_SHOWN_STUDENTS])
+    students = ", ".join(clean(student, 40) for student in group.students[:_SHOWN_STUDENTS])
     if (more := len(group.students) - _SHOWN_STUDENTS) > 0:
         students += f" and {more} more"
     head = Text.assemble(

@@ -121,9 +121,9 @@ def worries(
         if row.id in before and not row.unjudged and row.score < before[row.id]:
             lost = number(before[row.id] - row.score)
             reasons.append(f"lost {lost} points since the last grading")
-        for each in stuck.get(row.id, ()):
-            tries = counted(each.tries, "try", "tries")
-            reasons.append(f"stuck in {each.exercise}: {tries} failed at: {each.title}")
+        for failure in stuck.get(row.id, ()):
+            tries = counted(failure.tries, "try", "tries")
+            reasons.append(f"stuck in {failure.exercise}: {tries} failed at: {failure.title}")
         if reasons:
             found.append(Worry(row, tuple(reasons)))
     return sorted(found, key=lambda worry: (-len(worry.reasons), worry.row.share, worry.row.id))

@@ -50,7 +50,7 @@ def find_similar(
 
     Args:
         entries: the attempts, one a student. sources: gives the files of an entry, by exercise. stubs: by
-        exercise, in the order of the course, what every student was given. threshold: a pair is told from
+        exercise, in the order of the course, what every student was given. threshold: a pair is reported from
         this similarity on, 0 to 1; by default each exercise has its own, learned from
             the class.
         most_pairs: so many pairs of each exercise are kept, the most alike.
@@ -111,7 +111,7 @@ class _Exercise:
         self._equal = _equal(self.similarities, len(numbers)) if self.basis is Basis.NONE else set()
 
     def tells(self, pair: Pair) -> bool:
-        """Whether a pair is told by this exercise alone."""
+        """Whether this exercise alone reports a pair."""
         if self.basis is Basis.NONE:
             return pair in self._equal
         return self.similarities[pair] >= max(self._threshold, 1e-9)
@@ -124,7 +124,9 @@ class _Exercise:
             short=len(self.files) - len(self.compared),
             alike=sum(map(self.tells, self.similarities)),
             at_other_thresholds={
-                f"{percent} %": sum(100 * each >= percent for each in self.similarities.values())
+                f"{percent} %": sum(
+                    100 * similarity >= percent for similarity in self.similarities.values()
+                )
                 for percent in OTHER_THRESHOLDS
             },
             basis=self.basis,
@@ -212,7 +214,7 @@ def _groups(
             if members.issuperset(pair):
                 for exercise, similarity in similarities.items():
                     found[exercise].append(similarity)
-                alone |= {each for each in similarities if exercises[each].tells(pair)}
+                alone |= {name for name in similarities if exercises[name].tells(pair)}
         listed = [
             GroupExercise(
                 exercise=exercise,
@@ -230,7 +232,7 @@ def _groups(
     return iter([group for _, group in groups])
 
 
-# --- pairs gathered into groups: five who share one file are told once and not as ten pairs ---------
+# --- pairs gathered into groups: five who share one file are one group and not ten pairs ---------
 
 # Two groups become one if so many of the pairs between them are alike: a chain of pairs is no group.
 LINKED_SHARE = 0.5

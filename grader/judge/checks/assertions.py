@@ -40,7 +40,7 @@ def assert_close(
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
     `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize; one is told only
+    a tuple and an int a float. `mistakes` name the misconceptions to recognize; the student reads one only
     where it explains the whole value and the right answer would not look the same:
 
         assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {

@@ -68,7 +68,7 @@ class Worker:
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
         """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
         packing = Packing()
-        watches = [watch for each in self._watches.values() for watch in each]
+        watches = [watch for group in self._watches.values() for watch in group]
         for watch in watches:
             watch.seen = None
         try:
@@ -290,9 +290,9 @@ class Worker:
             for name, parameter in module.named_parameters():
                 parameter.grad = gradients.get(name)
             return self._observed(module, arguments, keywords, request.observe, watches, packing)
-        own = [each for each in module.parameters() if each.requires_grad]
+        own = [parameter for parameter in module.parameters() if parameter.requires_grad]
         inputs = own + [unpacking.tensors[index].requires_grad_() for index in request.wants]
-        before = {name: state_of(each) for name, each in module.named_parameters()}
+        before = {name: state_of(parameter) for name, parameter in module.named_parameters()}
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
         changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
@@ -412,7 +412,7 @@ def names_of(
     except (TypeError, ValueError):
         bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
     return tuple(
-        name for name, value in bound.items() if any(_holds(value, each) for each in changed)
+        name for name, value in bound.items() if any(_holds(value, tensor) for tensor in changed)
     )
 
 
@@ -432,7 +432,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _holds(value: Any, tensor: torch.Tensor) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(_holds(each, tensor) for each in value)
+        return any(_holds(item, tensor) for item in value)
     if isinstance(value, dict):
-        return any(_holds(each, tensor) for each in value.values())
+        return any(_holds(item, tensor) for item in value.values())
     return value is tensor

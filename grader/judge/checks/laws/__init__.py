@@ -54,7 +54,6 @@ from grader.judge.checks.laws.numerics import (
     check_float64,
     check_gradients,
     check_large_inputs,
-    check_smooth,
     gradient_at,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
@@ -89,7 +88,6 @@ __all__ = [
     "check_seeded",
     "check_shapes",
     "check_shares_no_memory",
-    "check_smooth",
     "check_starts_random",
     "check_starts_within",
     "check_state_dict",

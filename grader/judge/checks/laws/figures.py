@@ -52,15 +52,15 @@ def check_axes(
 ) -> None:
     """The Axes have these scales and labels, and a legend on them or the figure names all of `legend`."""
     axes = axes_of(figure, count)
-    for each in [axes] if count == 1 else axes:
+    for drawn in [axes] if count == 1 else axes:
         for axis, scale in (("x", x_scale), ("y", y_scale)):
-            found = str(entry(each, f"{axis} scale"))
+            found = str(entry(drawn, f"{axis} scale"))
             if scale is not None and found != scale:
                 how = f'ax.set_{axis}scale("{scale}")'
                 raise CheckFailed(
                     message([f"The {axis} axis is {element(found)}, it should be {scale}: {how}."])
                 )
-            if labels and not str(entry(each, f"{axis} label")).strip():
+            if labels and not str(entry(drawn, f"{axis} label")).strip():
                 raise CheckFailed(f"The {axis} axis has no label: ax.set_{axis}label.")
     if not legend:
         return

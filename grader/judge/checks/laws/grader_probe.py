@@ -381,11 +381,11 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
 
     plt.close("all")
     callers = [plt.figure(), plt.figure()]
-    for each in callers:
-        each.text(0.5, 0.5, "mine")
+    for caller in callers:
+        caller.text(0.5, 0.5, "mine")
 
     def state() -> dict[str, Any]:
-        contents = [[type(child).__name__ for child in each.get_children()] for each in callers]
+        contents = [[type(child).__name__ for child in caller.get_children()] for caller in callers]
         return {"open": plt.get_fignums(), "contents": contents}
 
     before, shown = state(), []
@@ -403,6 +403,6 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
             owner.show = show
     # Where the function show itself was imported, the backend warns that it cannot show.
     shown += ["show" for warning in caught if "cannot be shown" in str(warning.message)]
-    after = {**state(), "callers": [each is drawn for each in callers]}
+    after = {**state(), "callers": [caller is drawn for caller in callers]}
     plt.close("all")
     return {"before": before, "after": after, "shown": len(shown)}

@@ -104,7 +104,7 @@ def check_starts_random(
         )
         raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
-    if same(seen[0].draws, seen[1].draws) or any(each.was_seeded() for each in seen):
+    if same(seen[0].draws, seen[1].draws) or any(call.was_seeded() for call in seen):
         line = f"Making a {class_name} sets the seed of the global random state"
         raise failed([f"{line}: leave the seed alone."])
 
