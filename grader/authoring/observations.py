@@ -35,8 +35,8 @@ def observations(
     begins.
     """
     chosen = [e for e in exercises if any(s in course.suites(e) for s in suites)]
-    known = {e.id: wrong_answers(course, e).answers for e in chosen}
-    chosen = [e for e in chosen if known[e.id]]
+    answers_of = {e.id: wrong_answers(course, e).answers for e in chosen}
+    chosen = [e for e in chosen if answers_of[e.id]]
     if not chosen:
         return
     options = GradingOptions(seed, tuple(suites))
@@ -54,9 +54,9 @@ def observations(
                     return None  # `grade verify` says so
                 return observed(answer, judgment.result)
 
-            seen = [o for o in threads.map(judged, known[exercise.id]) if o is not None]
+            seen = [o for o in threads.map(judged, answers_of[exercise.id]) if o is not None]
             mistakes = tuple(mistake for mistake in seen if mistake.seen)
             if mistakes:
                 of_whole = digest(exercise) if digest else exercise_digest(course, exercise)
-                kept = ObservedMistakes(of_whole, seed, mistakes)
-                yield course.name_of(course.observed(exercise)), msgspec.json.encode(kept)
+                observations_ = ObservedMistakes(of_whole, seed, mistakes)
+                yield course.name_of(course.observed(exercise)), msgspec.json.encode(observations_)

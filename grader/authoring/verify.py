@@ -19,7 +19,7 @@ from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.judge.recognition import Key, observation, recognize, told
+from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
 from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
@@ -155,7 +155,7 @@ class _Prover:
                 if run.options.record:
                     recorded = outcome
                 provoked += [
-                    f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
+                    f"{run.name}: it makes {' raise '.join(parts)}" for parts in outcome.provoked
                 ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
@@ -367,8 +367,8 @@ def _recognized(
 
     named = []
     for wrong, result in caught:
-        found = recognize(result.tests, answers, observe, seconds=math.inf)
-        tests = tuple(told(result.tests, found, own_tests))
+        mistakes = recognize(result.tests, answers, observe, seconds=math.inf)
+        tests = tuple(with_sentences(result.tests, mistakes, own_tests))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
 

@@ -223,7 +223,7 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
 def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
     from grader.errors import SubmissionError
 
-    holding = [each for each in keeper.corrections() if not each.undone_at]
+    holding = [correction for correction in keeper.corrections() if not correction.undone_at]
     if options["number"] is not None:
         matches = [correction for correction in holding if correction.id == options["number"]]
         where = f"with the number {options['number']}"

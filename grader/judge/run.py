@@ -160,8 +160,8 @@ def _recorded(
     suites: Suites,
 ) -> Tape:
     """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
-    known = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
-    visibilities = known.get(options.forgery or Forgery.NONE, ())
+    suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
+    visibilities = suites_of.get(options.forgery or Forgery.NONE, ())
     tape = Tape()
     if not visibilities:
         return tape
@@ -296,8 +296,8 @@ def _run(
         done(result)
         if end.fault:
             # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
-            told = end.fault if solution is not None else end.fault.partition(": ")[0]
-            faults.append(f"{test.name}: {told}")
+            text = end.fault if solution is not None else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {text}")
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
             end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]

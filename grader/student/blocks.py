@@ -147,7 +147,7 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     causes: list[Finding] = []
     # A mistake that is named takes the mismatches of its function to it, wherever they stand.
     for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=_rank):
-        at = next((i for i, told in enumerate(causes) if _tells(told.first, finding.first)), None)
+        at = next((i for i, cause in enumerate(causes) if _tells(cause.first, finding.first)), None)
         if at is None:
             causes.append(finding)
         else:

@@ -327,8 +327,10 @@ class _Reader:
                 self._assign_all(target, self._paths(value))
             case ast.FunctionDef(name=name, args=parameters):
                 names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
-                for each, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
-                    self._add(each, self._paths(value))
+                for parameter_name, value in zip(
+                    names[::-1], parameters.defaults[::-1], strict=False
+                ):
+                    self._add(parameter_name, self._paths(value))
                 for argument, default in zip(
                     parameters.kwonlyargs, parameters.kw_defaults, strict=True
                 ):

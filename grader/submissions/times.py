@@ -38,12 +38,12 @@ class Times(msgspec.Struct, frozen=True):
         """The attempts with their times: a list says more than the platform does, `otherwise` less."""
         return [
             msgspec.structs.replace(
-                found,
-                submitted_at=self._listed(found.student, platform)
-                or found.submitted_at
+                attempt,
+                submitted_at=self._listed(attempt.student, platform)
+                or attempt.submitted_at
                 or self.otherwise,
             )
-            for found in attempts
+            for attempt in attempts
         ]
 
     def notes(self, attempts: Iterable[ClassAttempt]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Corrections of points: every one of a class, and what they come to after a grading."""
+"""What `grade adjust` and a grading print of corrections: each of them, and their effect."""
 
 from __future__ import annotations
 

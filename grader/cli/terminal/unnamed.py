@@ -1,4 +1,4 @@
-"""Unnamed failures of a class as an instructor sees them: a group, what its tests said, and its code."""
+"""What `grade mistakes` prints: each group of failures without a sentence, its tests, and its code."""
 
 from __future__ import annotations
 

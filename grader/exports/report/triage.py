@@ -178,7 +178,7 @@ def _section(name: str, rows: Sequence[Row]) -> SectionView:
 def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
     """The commonest mistakes of all exercises, the most frequent first."""
     found = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
-    found.sort(key=lambda each: -len(each.mistake.rows))
+    found.sort(key=lambda mistake: -len(mistake.mistake.rows))
     return found[:_MOST_MISTAKES]
 
 

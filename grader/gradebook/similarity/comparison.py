@@ -45,7 +45,7 @@ class Comparison:
 
         self.files = files
         runs = [file.fingerprint.runs for file in files]
-        own = [np.setdiff1d(each, stub.runs) for each in runs]
+        own = [np.setdiff1d(file_runs, stub.runs) for file_runs in runs]
         values = np.unique(np.concatenate([np.zeros(0, np.uint64), *own]))
         self._runs = [_numbers(run, values) for run in runs]
         numbers = [np.searchsorted(values, run) for run in own]

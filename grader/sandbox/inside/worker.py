@@ -272,7 +272,9 @@ class Worker:
             parameters=packing.pack(parameters),
             buffers=packing.pack(dict(module.named_buffers())),
             saved=tuple(module.state_dict()),
-            trainable=tuple(name for name, each in parameters.items() if each.requires_grad),
+            trainable=tuple(
+                name for name, parameter in parameters.items() if parameter.requires_grad
+            ),
             training=bool(module.training),
         )
 
@@ -295,7 +297,9 @@ class Worker:
         before = {name: state_of(parameter) for name, parameter in module.named_parameters()}
         reply = self._run(module, arguments, keywords, inputs, unpacking, watches, packing)
         assert isinstance(reply, Returned)
-        changed = [n for n, each in module.named_parameters() if state_of(each) != before.get(n)]
+        changed = [
+            n for n, parameter in module.named_parameters() if state_of(parameter) != before.get(n)
+        ]
         return structs.replace(reply, mutated=(*reply.mutated, *changed))
 
     def _backward(self, request: Backward, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -410,7 +414,7 @@ def names_of(
     try:
         bound = inspect.signature(_called(function)).bind(*arguments, **keywords).arguments
     except (TypeError, ValueError):
-        bound = {f"args[{i}]": each for i, each in enumerate(arguments)} | keywords
+        bound = {f"args[{i}]": argument for i, argument in enumerate(arguments)} | keywords
     return tuple(
         name for name, value in bound.items() if any(_holds(value, tensor) for tensor in changed)
     )

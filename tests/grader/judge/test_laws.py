@@ -245,10 +245,6 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
     "check_starts_within": [
         ("uniform_(-1 / math.sqrt(n), 1 / math.sqrt(n))", "normal_()", "torch.randn")
     ],
-    "check_modes_inside": [
-        ("    model.eval()\n", "", "the wrong mode"),
-        ("torch.no_grad()", "torch.enable_grad()", "with autograd on"),
-    ],
     "check_errors": [
         ("steps < 2", "steps < 1", "rates(1) returned normally"),
         ('f"steps is {steps}"', '"too few"', "that names steps"),

@@ -41,7 +41,6 @@ from grader.judge.checks.laws.functions import (
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
     check_filled,
-    check_modes_inside,
     check_parameters,
     check_starts_random,
     check_starts_within,
@@ -79,7 +78,6 @@ __all__ = [
     "check_layouts",
     "check_leading_dimensions",
     "check_leaves_pyplot",
-    "check_modes_inside",
     "check_not_used",
     "check_ordinary",
     "check_parameters",

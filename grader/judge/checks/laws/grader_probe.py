@@ -65,23 +65,6 @@ def once(module: Any, values: list[Any]) -> Any:
     return (value for value in values)
 
 
-def recorder(module: Any, inner: Any) -> Any:
-    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
-    import torch
-
-    inner.seen = []
-    inner.register_forward_pre_hook(
-        lambda layer, _: layer.seen.append(
-            {
-                "training": [part.training for part in layer.modules()],
-                "grad": torch.is_grad_enabled(),
-                "inference": torch.is_inference_mode_enabled(),
-            }
-        )
-    )
-    return inner
-
-
 # --- calls ------------------------------------------------------------------------------------------
 
 
@@ -115,13 +98,7 @@ def state_on_nan(module: Any, name: str, *arguments: Any, **keywords: Any) -> di
         layer = getattr(module, name)(*arguments, **keywords)
     finally:
         torch.set_deterministic_debug_mode("default")
-    return {name: each.detach() for name, each in layer.state_dict().items()}
-
-
-def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
-    """What a recorder's `seen` holds after a call of the student's function with the model first."""
-    getattr(module, name)(model, *arguments, **keywords)
-    return list(model.seen)
+    return {name: tensor.detach() for name, tensor in layer.state_dict().items()}
 
 
 def epochs(module: Any, loader: Any, count: int) -> list[list[Any]]:
