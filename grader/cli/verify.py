@@ -120,9 +120,7 @@ def verify(
     from grader.cli.terminal.progress import VerifyDisplay
 
     with VerifyDisplay(course, seeds) as display:
-        proofs = prove(
-            course, selected, jobs=jobs, seeds=seeds, begin=display.sabotage, done=display.judged
-        )
+        proofs = prove(course, selected, jobs=jobs, seeds=seeds, done=display.judged)
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.course import show_proofs
 

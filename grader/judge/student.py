@@ -14,7 +14,6 @@ from msgspec import structs
 
 from grader.errors import JudgeError
 from grader.judge.outcomes import Forbidden, SandboxDied, StudentError
-from grader.judge.recording import recorder
 from grader.judge.session import Session
 from grader.sandbox.wire.messages import PROBE_FILE, Call, Raised, Returned
 from grader.sandbox.wire.packing import Packing
@@ -48,7 +47,6 @@ class Student:
         """
         from grader.judge.remote import RemoteModule
 
-        recorder.ask([class_name])
         return RemoteModule(self._session, class_name, arguments, keywords, self._note)
 
     def function(self, name: str) -> RemoteFunction:
@@ -57,7 +55,6 @@ class Student:
         gelu = student.function("gelu")
         gelu(x).sum().backward()
         """
-        recorder.ask([name])
         return RemoteFunction(self, name)
 
     def probe(self, name: str, file: Path | None = None) -> RemoteFunction:
@@ -177,8 +174,6 @@ class Student:
     ) -> Call:
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
-        else:
-            recorder.ask(value for value in arguments if isinstance(value, str))
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         return Call(called.name, *packed, probe=called.probe)
 

@@ -320,7 +320,6 @@ def show_proofs(
 def _proof_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
     rights, wrongs = counted(proof.right, "right answer"), counted(proof.wrong, "wrong answer")
     counts = f"{counted(proof.tests, 'test')}, {rights}, {wrongs}"
-    counts += f", {counted(proof.saboteurs, 'saboteur')}" if proof.saboteurs else ""
     verdict = counted(len(proof.complaints), "complaint") if proof.complaints else "proved"
     if proof.unproved:
         verdict += f", without {proof.unproved}"

@@ -144,11 +144,6 @@ class VerifyDisplay(ProgressBar):
                 self.start(exercise.id, self._modules(exercise))
             self.advance()
 
-    def sabotage(self, exercise: Exercise, saboteurs: int) -> None:
-        """All but the saboteurs are judged."""
-        with self._lock:
-            self.start(f"{exercise.id}, saboteurs", saboteurs)
-
     def _modules(self, exercise: Exercise) -> int:
         """The stub once, the solution and the right answers under each seed, the wrong ones."""
         from grader.course.mutants import wrong_answers

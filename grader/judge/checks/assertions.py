@@ -12,7 +12,6 @@ from grader.judge.checks.explanation import cause_of, explain, explain_type
 from grader.judge.checks.shapes import explain_dtype, explain_shape
 from grader.judge.checks.wording import message, quoted, sentence
 from grader.judge.outcomes import CheckFailed, StudentError
-from grader.judge.recording import recorder
 from grader.results import Cause
 from grader.text import clean
 
@@ -68,8 +67,8 @@ def assert_equal(
 
 
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
-    if mistakes and recorder.wants_sentences:
-        _tell(expected, rule, mistakes() if callable(mistakes) else mistakes)
+    if mistakes and _recorded is not None:
+        _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
     found = first_mismatch(actual, expected, rule)
     if found is None:
         return
@@ -94,13 +93,29 @@ def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str 
     return None
 
 
-def _tell(expected: Any, rule: Rule, mistakes: Named) -> None:
-    """Record the sentences that a student reads whose answer is what this mistake gives."""
-    for told, mistake in mistakes.items():
-        if recorder.wants(told):
+# The sentences about mistakes that the checks of this judgment can tell; a judge has one at a time.
+_recorded: dict[str, None] | None = None
+
+
+@contextmanager
+def recorded_sentences(*, on: bool) -> Iterator[dict[str, None]]:
+    """Collect the sentences that a check tells whose mistake is answered exactly."""
+    global _recorded
+    sentences: dict[str, None] = {}
+    _recorded = sentences if on else None
+    try:
+        yield sentences
+    finally:
+        _recorded = None
+
+
+def _record(sentences: dict[str, None], expected: Any, rule: Rule, mistakes: Named) -> None:
+    """Add the sentences that a student reads whose answer is the value beside them."""
+    for text, mistake in mistakes.items():
+        if text not in sentences:
             value = mistake() if callable(mistake) else mistake
-            if _recognized(value, expected, rule, mistakes) == told:
-                recorder.tell(told)
+            if _recognized(value, expected, rule, mistakes) == text:
+                sentences[text] = None
 
 
 def assert_tensor(

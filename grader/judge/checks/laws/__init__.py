@@ -4,7 +4,6 @@ A target is the name of a function or class of the student's, or what `student.f
 `student.probe` gave. A law raises CheckFailed with a message that says what to do; `told` puts a sentence of
 the suite's own before it. The modules are those of what is expected: `calls`, `modules`, `functions`,
 `numerics`, `loaders`, `figures`; `observation` and the `grader_probe` say how a call left what it was given.
-`law` marks a check as one, and names its `saboteurs`: wrong answers by which `grade verify` proves it.
 
     layer = student.module("GatedLinearUnit", 6, 5)
     laws.check_changes_nothing(student, layer, torch.randn(4, 6), call="forward")

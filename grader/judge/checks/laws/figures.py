@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import assert_equal
 from grader.judge.checks.comparison import is_ndarray
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.observation import Target, name_of, same, shipped
 from grader.judge.checks.reports import UNREADABLE, entry
 from grader.judge.checks.wording import element, message
@@ -42,13 +41,6 @@ def axes_of(figure: Any, count: int = 1) -> Any:
     return axes[0] if count == 1 else axes
 
 
-def _other_axes(law: Mapping[str, Any]) -> Iterable[str]:
-    yield from (f"other_scale({axis!r})" for axis in "xy" if law[f"{axis}_scale"] is not None)
-    yield from ["no_labels"] * law["labels"]
-    yield from ["no_legend"] * bool(law["legend"])
-
-
-@law(choice=_other_axes)
 def check_axes(
     figure: Any,
     *,
@@ -111,7 +103,6 @@ def points_of(line: Any) -> Tensor:
     return torch.from_numpy(pairs.astype("float64"))
 
 
-@law("leaves_a_figure", "closes_figures", "shows_figure")
 def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
     """No window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
     seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grader.judge.checks.assertions import Mistakes, assert_equal, assert_tensor
-from grader.judge.checks.laws.law import law
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry
@@ -18,16 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _lost(law: Mapping[str, Any]) -> Iterable[str]:
-    return [f"loses_parameter({name!r})" for name in list(law["names"])[:1]]
-
-
-def _lost_and_reshaped(law: Mapping[str, Any]) -> Iterable[str]:
-    for name in list(law["shapes"])[:1]:
-        yield from (f"loses_parameter({name!r})", f"reshapes_parameter({name!r})")
-
-
-@law(choice=_lost_and_reshaped)
 def check_parameters(
     module: Any,
     shapes: Mapping[str, Sequence[int]],
@@ -70,7 +59,6 @@ def check_parameters(
     return [named[name] for name in shapes]
 
 
-@law("registers_more", choice=_lost)
 def check_state_dict(module: Any, names: Iterable[str]) -> None:
     """The state dict has exactly these names, in any order."""
     expected = set(names)
@@ -83,7 +71,6 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
         raise failed([f"The state_dict lacks {missing}: register what is to be saved."])
 
 
-@law(choice=lambda law: [f"starts_empty({name!r})" for name in law["names"] or [""]])
 def check_filled(
     student: Student, class_name: str, *arguments: Any, names: Sequence[str] = ()
 ) -> None:
@@ -98,11 +85,6 @@ def check_filled(
         check_finite(tensor, what=f"a new {name}", why=why)
 
 
-def _starts(law: Mapping[str, Any]) -> Iterable[str]:
-    return [f"starts_constant({law['name']!r})", f"starts_zero({law['name']!r})"]
-
-
-@law("seeds", choice=_starts)
 def check_starts_random(
     student: Student, class_name: str, *arguments: Any, name: str = "weight"
 ) -> None:
@@ -127,7 +109,6 @@ def check_starts_random(
         raise failed([f"{line}: leave the seed alone."])
 
 
-@law("starts_large")
 def check_starts_within(
     weight: Tensor, bound: float, *, fans: tuple[int, int], what: str, formula: str
 ) -> None:
@@ -182,14 +163,6 @@ def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
     return f"Yours looks like {likely[0]}." if likely else ""
 
 
-def _other_modes(law: Mapping[str, Any]) -> Iterable[str]:
-    if law["training"] is not None:
-        yield "runs_in_other_mode"
-    if law["grad"] is not None:
-        yield "runs_in_other_grad_mode"
-
-
-@law(choice=_other_modes)
 def check_modes_inside(
     student: Student,
     name: str,
