@@ -178,6 +178,7 @@ class Student:
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
         else:
+            self._session.refuse_forbidden()
             recorder.ask(value for value in arguments if isinstance(value, str))
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         return Call(called.name, *packed, probe=called.probe)

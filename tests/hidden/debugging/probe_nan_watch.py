@@ -255,7 +255,7 @@ def losses(kind: str, x: Tensor) -> Any:
 
 
 def sum_of(kinds: list[str], at: int, x: Tensor) -> Tensor:
-    """The sum of losses, all but the one at this place over numbers above 1, where none gives a NaN."""
+    """The sum of losses, all but the one at this place over numbers from 1 on, where none gives a NaN."""
     total = torch.zeros(())
     for place, kind in enumerate(kinds):
         total = total + losses(kind, x if place == at else x.abs() + 1)
@@ -263,11 +263,11 @@ def sum_of(kinds: list[str], at: int, x: Tensor) -> Tensor:
 
 
 def backward(
-    module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool], others: Any = None
+    module: Any, kind: str, x: Tensor, anomaly: tuple[bool, bool], kinds: list[str] | None = None
 ) -> dict[str, Any]:
     """What backward_nan gives or raises, how often the closure ran, and anomaly mode afterwards.
 
-    Others are losses, and the place in them of the one over x: the sum of all of them is the closure's.
+    With `kinds`, of which `kind` is one, the closure's loss is the sum of theirs.
     """
     count, error, value = 0, None, None
     x.requires_grad_()
@@ -275,7 +275,7 @@ def backward(
     def closure() -> Any:
         nonlocal count
         count += 1
-        return losses(kind, x) if others is None else sum_of(*others, x)
+        return losses(kind, x) if kinds is None else sum_of(kinds, kinds.index(kind), x)
 
     torch.autograd.set_detect_anomaly(*anomaly)
     try:

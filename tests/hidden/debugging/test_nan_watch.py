@@ -221,7 +221,7 @@ def test_backward(student: Student) -> None:
     for kind in random.sample(list(functions), len(functions)):
         kinds = [*random.sample(["spared", "sqrt", "pow", "negative", "inf"], 4), kind]
         random.shuffle(kinds)
-        report = check_backward(student, kind, others=[kinds, kinds.index(kind)])
+        report = check_backward(student, kind, kinds=kinds)
         what = f"backward_nan of a sum of losses ({kinds}) of which the one ({kind}) is over {ZEROS.tolist()}"
         assert_equal(entry(report, "value"), functions[kind], what=what)
 
@@ -353,10 +353,10 @@ def check_backward(
     kind: str,
     anomaly: tuple[bool, bool] = ANOMALY_OFF,
     x: torch.Tensor = ZEROS,
-    others: Any = None,
+    kinds: list[str] | None = None,
 ) -> Any:
     """A report of the probe: the closure ran once."""
-    report = student.run("backward", kind, x, anomaly, others)
+    report = student.run("backward", kind, x, anomaly, kinds)
     count = entry(report, "count", kind=int)
     assert count == 1, f"The closure is called {count} times: once is enough."
     return report

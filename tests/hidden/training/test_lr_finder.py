@@ -37,7 +37,7 @@ SHAPES = {
 FROZEN = "head.bias"
 TRAINING = ["body.1", "body.2", "body.2.1"]
 BODY = ["body.0.weight", "body.0.bias", "body.2.0.weight", "body.2.0.bias", "body.2.1.weight"]
-GROUPS = [
+GROUPS: list[dict[str, Any]] = [
     {"params": BODY, "lr": 0.25, "momentum": 0.9, "weight_decay": 0.125},
     {"params": ["body.2.1.bias", "head.weight", "head.bias"], "lr": 0.0625, "momentum": 0.5},
 ]
