@@ -44,14 +44,8 @@ def test_the_example_of_the_api_runs() -> None:
 
 
 def test_the_commands_of_the_readme_exist() -> None:
-    for command in sorted(set(re.findall(r"`grade (\w+)[^`]*`", README))):
-        done = subprocess.run(
-            [sys.executable, "-m", "grader.cli", command, "--help"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"README names `grade {command}`: {done.stderr}"
+    named = set(re.findall(r"`grade ([\w-]+)[^`]*`", README))
+    assert named - set(main.commands) == set()
 
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
