@@ -24,7 +24,7 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
-from grader.gradebook.work import Attempt, Work, unpacked
+from grader.gradebook.work import Attempt, Work, unpacked, work_of
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
 from grader.submissions import ExerciseFile
 
@@ -189,15 +189,9 @@ class Gradebook:
 
     def work(self, student: StudentInfo) -> Work:
         """All that a student handed in, oldest first, with every verdict."""
-        attempts = self.store.attempts_of(student.id)
-        if all(attempt.submitted_at for attempt in attempts):
-            attempts.sort(key=lambda attempt: (attempt.submitted_at, attempt.number))
-        files = {
-            exercise: {attempt: source for attempt, source in sources.items() if source}
-            for exercise, sources in self.store.digests_of(student.id).items()
-        }
-        verdicts = self.store.verdicts_of(student.id)
-        return Work(student, tuple(attempts), files, verdicts)
+        store, id_ = self.store, student.id
+        files, verdicts = store.digests_of(id_), store.verdicts_of(id_)
+        return work_of(student, store.attempts_of(id_), files, verdicts)
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
         """The files of an attempt, by exercise, or why there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -75,6 +75,28 @@ def unpacked(data: bytes) -> ExerciseResult:
         return _result_of(zlib.decompress(data))
     except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
         raise DamagedValueError(str(error)) from error
+
+
+def work_of(
+    student: StudentInfo,
+    attempts: Iterable[Attempt],
+    files: Mapping[str, Mapping[int, str]],
+    verdicts: Mapping[str, Mapping[int, Verdict]],
+) -> Work:
+    """The work of a student from rows in any order.
+
+    Attempts are in the order of their times, or of their numbers where one has no time. An empty digest
+    stands for no file.
+    """
+    ordered = sorted(attempts, key=lambda attempt: attempt.number)
+    if all(attempt.submitted_at for attempt in ordered):
+        ordered.sort(key=lambda attempt: attempt.submitted_at)
+    numbered = sorted(ordered, key=lambda attempt: attempt.number)
+    in_order = {
+        exercise: {each.id: sources[each.id] for each in numbered if sources.get(each.id)}
+        for exercise, sources in files.items()
+    }
+    return Work(student, tuple(ordered), in_order, verdicts)
 
 
 class Work(NamedTuple):
