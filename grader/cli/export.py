@@ -226,7 +226,7 @@ class _Held:
 
 
 def _entries(source: Path, anonymous: bool) -> Iterable[Entry]:
-    from grader.exports.source import ClassSource, read_result
+    from grader.exports.files import ClassSource, read_result
 
     return ClassSource(source, anonymous=anonymous) if source.is_dir() else (read_result(source),)
 
@@ -245,8 +245,7 @@ def _write_class(
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import written
-    from grader.exports.source import read_result
+    from grader.exports.files import read_result, written
 
     text = chosen.render(read_result(source), options)
     if output == _STDOUT:

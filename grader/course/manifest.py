@@ -36,6 +36,7 @@ import msgspec
 
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
+from grader.toml import TomlMistake, read_toml
 
 if TYPE_CHECKING:
     from grader.course.pack import Unpacked
@@ -48,8 +49,8 @@ _Identifier = Annotated[str, msgspec.Meta(pattern=_IDENTIFIER, max_length=60)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
 _QualifiedName = Annotated[str, msgspec.Meta(pattern=_QUALIFIED_NAME)]
-# How a decoder says where in the manifest it stopped.
-_AT_EXERCISE = re.compile(r" - at (`key` in )?`\$\.exercise\[(?P<number>\d+)\]\.?(?P<key>.*?)`")
+# Where in the manifest a decoder stopped.
+_AT_EXERCISE = re.compile(r"exercise\[(?P<number>\d+)\]\.?(?P<key>.*)")
 
 
 class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -387,9 +388,12 @@ def _load_pack(path: Path) -> Course:
 
 def _load(manifest: Path) -> Course:
     try:
-        read = msgspec.toml.decode(manifest.read_bytes(), type=_Manifest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CourseError(f"{manifest}: {_explain(error, manifest)}") from error
+        text = manifest.read_text(encoding="utf-8")
+        read = read_toml(text, _Manifest)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(f"{manifest}: {error}. {_ADVICE}") from error
+    except TomlMistake as error:
+        raise CourseError(f"{manifest}{error.place}: {_explain(error, text)}. {_ADVICE}") from error
     folder = manifest.parent
     course = Course(
         folder.parent,
@@ -405,18 +409,19 @@ def _load(manifest: Path) -> Course:
     return course
 
 
-def _explain(error: Exception, manifest: Path) -> str:
-    """A decoder's message, with the exercise's own name for `$.exercise[0]` and words for a pattern."""
-    text = str(error)
+_ADVICE = "Compare with docs/authoring.md, where every key is explained."
+
+
+def _explain(mistake: TomlMistake, manifest: str) -> str:
+    """A decoder's message, with the exercise's own name for `exercise[0]` and words for a pattern."""
+    reason = mistake.reason.rstrip(".")
     for pattern, words in _PATTERNS.items():
-        text = text.replace(f"`str` matching regex {pattern!r}", words)
-    if (at := _AT_EXERCISE.search(text)) is not None:
+        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
+    if (at := _AT_EXERCISE.fullmatch(mistake.path)) is not None:
         number, key = int(at["number"]), at["key"]
         name = _name_of(manifest, number) or f"number {number + 1}"
-        where = f" (`{key}` of the exercise {name})" if key else f" (exercise {name})"
-        text = text[: at.start()] + where + _line_of(manifest, number, key)
-    text = text.replace("`$.", "`").rstrip(".")
-    return f"{text}. Compare with docs/authoring.md, where every key is explained."
+        return f"{reason} ({f'`{key}` of the ' if key else ''}exercise {name})"
+    return f"{reason} (`{mistake.path}`)" if mistake.path else reason
 
 
 _PATTERNS = {
@@ -425,23 +430,11 @@ _PATTERNS = {
 }
 
 
-def _line_of(manifest: Path, number: int, key: str) -> str:
-    """The line of a key of an exercise; empty where it is not to be seen."""
-    name = re.match(r"\w*", key)
-    beginning = re.compile(rf"\s*(\[+exercise\.)?{name[0]}\b") if name and name[0] else None
-    exercises = -1
-    for count, line in enumerate(manifest.read_text(encoding="utf-8").splitlines(), 1):
-        exercises += re.match(r"\s*\[\[\s*exercise\s*\]\]", line) is not None
-        if exercises == number and (beginning is None or beginning.match(line)):
-            return f", line {count}"
-    return ""
-
-
-def _name_of(manifest: Path, number: int) -> str:
+def _name_of(manifest: str, number: int) -> str:
     """The id of an exercise of a manifest that is not in order; empty if it has none."""
     try:
-        return repr(tomllib.loads(manifest.read_text(encoding="utf-8"))["exercise"][number]["id"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return repr(tomllib.loads(manifest)["exercise"][number]["id"])
+    except (ValueError, LookupError, TypeError):
         return ""
 
 

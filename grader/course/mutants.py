@@ -27,7 +27,6 @@ The file also marks mutants of the solution that are no mistakes (`grader.author
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +34,7 @@ from typing import Annotated, Any
 import msgspec
 
 from grader.course.manifest import Course, Exercise
+from grader.toml import TomlMistake, read_toml
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<mistake>.+?)\|\s*caught by:(?P<tests>.+?)\|"
@@ -152,11 +152,12 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
     if not path.is_file():
         return _MutantsFile()
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-        file = msgspec.convert(fields, _MutantsFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        file = read_toml(path.read_text(encoding="utf-8"), _MutantsFile)
+    except UnicodeDecodeError as error:
         raise _MutantError(str(error)) from error
-    if not fields.keys() & {"wrong", "equivalent"}:
+    except TomlMistake as error:
+        raise _MutantError(f"{error.reason}{error.place}") from error
+    if not file.wrong and not file.equivalent:
         raise _MutantError("Object missing required field `wrong`")
     return file
 

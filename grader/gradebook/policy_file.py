@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from grader.errors import GraderError
 from grader.gradebook.policy import Policy
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
-from grader.gradebook.toml_words import explained, no_toml
+from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
+from grader.toml import TomlMistake, read_toml
 
 POLICY_FILE = "policy.toml"
 # What to write, by key; of the keys of `steps` as a whole.
@@ -65,15 +65,13 @@ def read_policy(
 ) -> Policy:
     """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
 
-    Raises PolicyError with the file, the key, and what to write.
+    Raises PolicyError with the file, the line, the key, and what to write.
     """
     try:
-        rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{file}: {no_toml(str(error), text)}") from error
-    except msgspec.ValidationError as error:
-        words = explained(str(error), text, _TABLES, EXAMPLES)
-        raise PolicyError(f"{file}: {words}") from error
+        rules = read_toml(text, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        words = explained(error, text, _TABLES, EXAMPLES)
+        raise PolicyError(f"{file}{error.place}: {words}") from error
     for complaint in _complaints(rules):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))

@@ -31,9 +31,8 @@ from grader.judge.session import Session
 from grader.judge.student import Student
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
-from grader.student.plots.axes import share_axes
 from grader.student.plots.png import NotAPicture, plain_png
-from grader.student.plots.style import SETTINGS
+from grader.student.plots.style import SETTINGS, share_axes
 from grader.text import clean
 
 # Of what a student's data writes into a picture: characters of one text, of all of them, and the greatest

@@ -30,7 +30,7 @@ from grader.gradebook.similarity import (
     write_similar,
 )
 from grader.gradebook.similarity.fingerprints import TOKEN, Reader
-from grader.gradebook.similarity.groups import grouped
+from grader.gradebook.similarity.survey import grouped
 from grader.submissions.source import parse
 from tests.grader.builders import entry
 
