@@ -13,7 +13,7 @@ import click
 from grader import __version__
 from grader.cli.adjust import adjust
 from grader.cli.audit import audit
-from grader.cli.author import new, pack, release, stub
+from grader.cli.author import new, new_assignment, pack, release, stub
 from grader.cli.batch import batch, regrade
 from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
@@ -64,5 +64,5 @@ main.add_family(
     merge,
     package,
 )
-main.add_family("For authors", new, stub, verify, release, pack)
+main.add_family("For authors", new, new_assignment, stub, verify, release, pack)
 main.add_family("For people who must trust it", doctor, audit, schema)
