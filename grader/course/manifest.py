@@ -38,8 +38,8 @@ import msgspec
 from grader.course.assignments import FILE as ASSIGNMENTS
 from grader.course.assignments import (
     FOLDER,
-    CourseAssignment,
     Assignments,
+    CourseAssignment,
     TermRules,
     read_assignments,
     resolved,

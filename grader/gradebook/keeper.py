@@ -95,9 +95,11 @@ class Keeper(Gradebook):
         return is_other
 
     def assign(self, course: Course) -> None:
-        """Grade these exercises of the course from now on, and no others."""
+        """Grade these exercises of the course from now on, and no others, as its assignment if it has one."""
+        given = course.assignment
         with self.transaction():
             self._set_fact("assigned", ",".join(exercise.id for exercise in course.exercises))
+            self._set_fact("assignment", given.id if given is not None else "")
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""
