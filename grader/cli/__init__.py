@@ -29,6 +29,7 @@ from grader.cli.run import run
 from grader.cli.show import show
 from grader.cli.similar import similar
 from grader.cli.student import hint, reset, solution
+from grader.cli.term import term
 from grader.cli.verify import verify
 from grader.cli.watch.command import watch
 
@@ -61,6 +62,7 @@ main.add_family(
     mistakes,
     similar,
     export,
+    term,
     merge,
     package,
 )

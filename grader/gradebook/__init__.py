@@ -6,8 +6,8 @@ gradebook, `book` reads it; `tables` is its file, `cells` are the values in it. 
 sentence explains. `policy` says by its `rules` which attempt counts and how much of it (`policy_file` reads
 them, `policy_words` says what is wrong in it, `times` are those in it), `corrections` are what a person
 changed, and `standing` is what counts by both of the `work` of a student. `review` lists what a person should
-look at, `odd_code` among it; `similarity` finds alike files. `merge` makes one gradebook of several, and
-`anonymous` reads one without names.
+look at, `odd_code` among it; `similarity` finds alike files. `merge` makes one gradebook of several,
+`term` adds up those of a term, and `anonymous` reads one without names.
 """
 
 from grader.gradebook.book import Gradebook, Replaced
