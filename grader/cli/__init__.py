@@ -19,7 +19,6 @@ from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
-from grader.cli.merge import merge
 from grader.cli.mistakes import mistakes
 from grader.cli.package import package
 from grader.cli.plot import plot
@@ -63,7 +62,6 @@ main.add_family(
     similar,
     export,
     term,
-    merge,
     package,
 )
 main.add_family("For authors", new, new_assignment, stub, verify, release, pack)
