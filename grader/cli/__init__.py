@@ -36,10 +36,12 @@ COMMANDS = {
         "mistakes": "mistakes",
         "similar": "similar",
         "export": "export",
+        "term": "term",
         "package": "package",
     },
     "For authors": {
         "new": "author",
+        "new-assignment": "author:new_assignment",
         "stub": "author",
         "verify": "verify",
         "release": "author",

@@ -50,11 +50,11 @@ class CorrectionsError(GraderError):
     exit_code = 2
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
     correction: tuple[Correction, ...] = ()
 
 
-_TABLES: dict[str, type[msgspec.Struct]] = {"": _File, "correction": Correction}
+_TABLES: dict[str, type[msgspec.Struct]] = {"": _Corrections, "correction": Correction}
 
 
 def corrections_text(folder: Path) -> str:
@@ -72,7 +72,7 @@ def corrections_text(folder: Path) -> str:
 def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
     """The corrections of a text, in their order; raises CorrectionsError with the line and what to write."""
     try:
-        made = read_toml(text, _File).correction
+        made = read_toml(text, _Corrections).correction
     except TomlMistake as error:
         words = explained(error, text, _TABLES, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error

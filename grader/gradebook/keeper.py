@@ -101,8 +101,11 @@ class Keeper:
         return is_other
 
     def assign(self, course: Course) -> None:
-        """Grade these exercises of the course from now on, and no others."""
-        self.set_facts(assigned=",".join(exercise.id for exercise in course.exercises))
+        """Grade these exercises of the course from now on, and no others, as its assignment if it has one."""
+        self.set_facts(
+            assigned=",".join(exercise.id for exercise in course.exercises),
+            assignment=course.assignment.id if course.assignment is not None else "",
+        )
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
         """The grading is at its end: what the next one replaces is compared with this one."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
+from grader.course.toml import written
 from grader.errors import GraderError
 from grader.gradebook.policy import Policy
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
@@ -17,7 +20,7 @@ from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
 from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
-from grader.toml import TomlMistake, read_toml
+from grader.toml import TomlMistake, converted, read_toml
 
 POLICY_FILE = "policy.toml"
 # What to write, by key; of the keys of `steps` as a whole.
@@ -80,13 +83,73 @@ def read_policy(
 def policy_of(course: Course, other: str = "") -> str | None:
     """The text of the policy beside the course's manifest; None where there is none, or an `other` file holds.
 
-    Raises PolicyError for one that is not in order.
+    For an assignment it is that policy with what the assignment says: see `policy_of_assignment`. Raises
+    PolicyError for one that is not in order.
     """
     path = course.folder / POLICY_FILE
-    if not path.is_file() or (other and Path(other) != path.resolve()):
+    if other and Path(other) != path.resolve():
         return None
-    text, _ = policy_from(path, {each.id: each.chapter for each in course.exercises})
-    return text
+    chapters = {each.id: each.chapter for each in course.exercises}
+    if not path.is_file() and course.assignment is None:
+        return None
+    text = policy_from(path, chapters)[0] if path.is_file() else ""
+    if course.assignment is None:
+        return text
+    return policy_of_assignment(course.assignment, chapters, text)
+
+
+def policy_of_assignment(
+    assignment: CourseAssignment, chapters: Mapping[str, str], text: str
+) -> str:
+    """The policy of an assignment: the TOML text of the course's, without rules for other exercises.
+
+    The `due` of the assignment is that of all its exercises. The keys of its `policy` take the place of the
+    course's, but for extensions, which come to those of the course. Raises PolicyError.
+    """
+    where = f"the policy of the assignment {assignment.id}"
+    try:
+        converted(assignment.policy, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        raise PolicyError(f"{where}: {explained(error, '', _TABLES, EXAMPLES)}") from error
+    rules = tomllib.loads(text)
+    zone = rules.get("timezone", assignment.timezone)
+    if assignment.timezone and zone != assignment.timezone:
+        raise PolicyError(
+            f"{where}: policy.toml has the time zone {zone!r}, and assignments.toml {assignment.timezone!r}; "
+            "write the same into both."
+        )
+    if assignment.due is not None:
+        rules["due"] = [{"at": assignment.due}]
+    else:
+        rules["due"] = _about(rules.get("due", []), chapters)
+    extensions = _about(rules.get("extension", []), chapters)
+    rules |= assignment.policy
+    rules["extension"] = [*extensions, *assignment.policy.get("extension", [])]
+    if not rules["due"]:
+        # Nothing is late or extended that is never due.
+        rules |= {"late": {}, "extension": []}
+    kept = {"timezone": zone} if zone else {}
+    kept |= {key: value for key, value in rules.items() if value not in ({}, [], "")}
+    if set(kept) <= {"timezone"}:
+        return ""
+    composed = written(kept)
+    policy = read_policy(composed, chapters, file=where)
+    check_names(policy, where, chapters.keys(), chapters.values())
+    return composed
+
+
+def _about(tables: Sequence[dict[str, Any]], chapters: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The tables that are about one of these exercises, or about all, and name no others."""
+    kept = []
+    for table in tables:
+        names = {
+            key: [name for name in table[key] if name in known]
+            for key, known in (("exercises", chapters.keys()), ("chapters", chapters.values()))
+            if table.get(key)
+        }
+        if not names or any(names.values()):
+            kept.append({**table, **names})
+    return kept
 
 
 def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
