@@ -26,9 +26,11 @@ from grader.cli.plot import plot
 from grader.cli.policy import policy
 from grader.cli.report import report
 from grader.cli.run import run
+from grader.cli.serve import serve, tokens
 from grader.cli.show import show
 from grader.cli.similar import similar
 from grader.cli.student import hint, reset, solution
+from grader.cli.submit import login, submit
 from grader.cli.verify import verify
 from grader.cli.watch.command import watch
 
@@ -49,7 +51,9 @@ def main() -> None:
     """
 
 
-main.add_family("For students", run, watch, list_exercises, hint, explain, plot, solution, reset)
+main.add_family(
+    "For students", run, watch, list_exercises, hint, explain, plot, solution, reset, submit, login
+)
 main.add_family(
     "For instructors",
     batch,
@@ -63,6 +67,8 @@ main.add_family(
     export,
     merge,
     package,
+    serve,
+    tokens,
 )
 main.add_family("For authors", new, stub, verify, release, pack)
 main.add_family("For people who must trust it", doctor, audit, schema)

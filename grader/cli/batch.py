@@ -136,7 +136,7 @@ def batch(
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
     whole = open_course(course_path)
-    course = _assigned(whole, results, exercises)
+    course = assigned_course(whole, results, exercises)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
@@ -156,7 +156,7 @@ def batch(
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = _grading_options(results, options)
+    grading = grading_options_of(results, options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
@@ -181,7 +181,7 @@ def batch(
     _exit(summary)
 
 
-def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Course:
+def assigned_course(course: Course, results: Path, exercises: tuple[str, ...]) -> Course:
     """The course with the exercises that are graded: those named, or those that the gradebook remembers."""
     if exercises:
         return course.only(known_exercises(course, exercises))
@@ -236,7 +236,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
       grade regrade results
       grade regrade results --json changes.json
     """
-    course = _assigned(open_course(course_path), results, ())
+    course = assigned_course(open_course(course_path), results, ())
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
@@ -246,7 +246,7 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 
     with Gradebook.open(results) as _:
         pass
-    grading = _grading_options(results, options)
+    grading = grading_options_of(results, options)
     with (
         Keeper.open(results) as book,
         _pool(course, grading, options) as pool,
@@ -276,7 +276,8 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def _grading_options(results: Path, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(results: Path, options: dict[str, Any]) -> GradingOptions:
+    """The options of a command that has a class judged; without --seed, with the seed of before."""
     from grader.grading import grading_options
 
     seed = options["seed"] if was_given("seed") else _remembered_seed(results)
