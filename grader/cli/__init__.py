@@ -19,7 +19,6 @@ from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
-from grader.cli.merge import merge
 from grader.cli.mistakes import mistakes
 from grader.cli.package import package
 from grader.cli.plot import plot
@@ -65,7 +64,6 @@ main.add_family(
     mistakes,
     similar,
     export,
-    merge,
     package,
     serve,
     tokens,

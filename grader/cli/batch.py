@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from grader.course.manifest import Course
+    from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import BatchSummary
     from grader.gradebook.policy import Policy
     from grader.judge.assignment import GradingOptions
@@ -158,26 +160,24 @@ def batch(
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
     grading = grading_options_of(results, options)
     with (
-        Keeper.open(results) as book,
+        Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
         if exercises:
-            book.assign(course)
+            keeper.assign(course)
         if policy_file is not None:
-            book.set_policy(policy_file.read_text(encoding="utf-8-sig"), str(policy_file.resolve()))
+            text = policy_file.read_text(encoding="utf-8-sig")
+            keeper.set_policy(text, str(policy_file.resolve()))
         summary = grade_class(
-            download, book, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, keeper, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        if not options["anonymous"]:
-            _show(book, summary, book.absent())
-            show_attention(open_console(sys.stdout), summary.attention, book.names())
-    if options["anonymous"]:
-        with AnonymousBook.open(results) as hidden:
-            shown = hidden.summary(summary)
-            _show(hidden, shown, hidden.absent())
-            show_attention(open_console(sys.stdout), shown.attention, {})
+        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
+        if isinstance(book, AnonymousBook):
+            summary = book.summary(summary)
+        _show(book, summary, book.absent())
+        show_attention(open_console(sys.stdout), summary.attention, book.names())
     _exit(summary)
 
 
@@ -248,25 +248,21 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
         pass
     grading = grading_options_of(results, options)
     with (
-        Keeper.open(results) as book,
+        Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
-        summary = grade_again(book, course, pool, grading, progress=display)
+        summary = grade_again(keeper, course, pool, grading, progress=display)
         display.__exit__()
-        differences = list(changes(book))
+        differences = list(changes(keeper.book))
+        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
+        if isinstance(book, AnonymousBook):
+            summary = book.summary(summary)
+            differences = [book.change(each) for each in differences]
         console = open_console(sys.stdout)
-        if not options["anonymous"]:
-            _show(book, summary)
-            show_changes(console, differences, book.names())
-            show_attention(console, summary.attention, book.names())
-    if options["anonymous"]:
-        with AnonymousBook.open(results) as hidden:
-            shown = hidden.summary(summary)
-            differences = [hidden.change(each) for each in differences]
-            _show(hidden, shown)
-            show_changes(console, differences, {})
-            show_attention(console, shown.attention, {})
+        _show(book, summary)
+        show_changes(console, differences, book.names())
+        show_attention(console, summary.attention, book.names())
     if json_file is not None:
         import msgspec
 
@@ -320,7 +316,9 @@ def _pool(
     return LocalPool(course, options["jobs"], grading)
 
 
-def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ()) -> None:
+def _show(
+    book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
+) -> None:
     from grader.cli.terminal.class_summary import (
         show_class,
         show_dropped,
@@ -334,19 +332,20 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     from grader.text import clean
 
     console = open_console(sys.stdout)
+    whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
-    show_dropped(console, book.dropped())
+    show_dropped(console, whole.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
-    if book.fact("policy"):
-        file = clean(book.fact("policy_file"), 1000)
+    if whole.fact("policy"):
+        file = clean(whole.fact("policy_file"), 1000)
         named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
-        shows = f"`grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
     if isinstance(book, AnonymousBook):  # both name students
         return
-    show_outdated(console, book)
-    for note in unknown_students(book.policy, book.students()):
+    show_outdated(console, whole)
+    for note in unknown_students(whole.policy, whole.students()):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
 
 

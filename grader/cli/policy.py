@@ -66,10 +66,7 @@ def _show(results: Path, *, toml: bool) -> None:
 
     with Gradebook.open(results) as book:
         text, rules, students = book.fact("policy"), book.policy, book.students()
-        names, file = (
-            [name for name in book.fact("exercises").split(",") if name],
-            book.fact("policy_file"),
-        )
+        names, file = book.exercises, book.fact("policy_file")
     if toml:
         click.echo(text, nl=not text.endswith("\n"))
         return
@@ -100,11 +97,12 @@ def _set(results: Path, file: Path) -> None:
         raise PolicyError(f"{file}: {complaint}")
     console = open_console(sys.stdout)
     with Keeper.open(results) as keeper:
-        before, names = points_of(keeper.entries()), keeper.names()
+        book = keeper.book
+        before, names = points_of(book.entries()), book.names()
         keeper.set_policy(text, str(file.resolve()))
-        show_policy(console, keeper.policy, list(chapters))
-        effect = show_effect(console, before, points_of(keeper.entries()), names)
-        tell_unfinished(keeper)
+        show_policy(console, book.policy, list(chapters))
+        effect = show_effect(console, before, points_of(book.entries()), names)
+        tell_unfinished(book)
     if effect.waiting:
         _say("What may count by this policy and was never judged, `grade regrade` judges.")
 
@@ -120,9 +118,8 @@ def _explain(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     with Gradebook.open(results) as book:
         tell_unfinished(book)
         owner = find_student(book.students(), student)
-        graded = [name for name in book.fact("exercises").split(",") if name]
-        if unknown := [name for name in exercises if name not in graded]:
-            near = nearest(unknown[0], graded)
+        if unknown := [name for name in exercises if name not in book.exercises]:
+            near = nearest(unknown[0], book.exercises)
             raise SubmissionError(f"{unknown[0]!r} was not graded here. {near}")
         show_explanation(open_console(sys.stdout), book, owner, exercises)
 

@@ -45,17 +45,19 @@ def report(results: Path, folder: Path, disclose: str | None, anonymous: bool, s
     from grader.gradebook.similarity import read_similar
     from grader.text import clean
 
-    with (AnonymousBook if anonymous else Gradebook).open(results) as book:
-        tell_unfinished(book)
+    with Gradebook.open(results) as whole:
+        tell_unfinished(whole)
         similarity = read_similar(results)
-        if isinstance(book, AnonymousBook) and similarity is not None:
-            similarity = book.similarity(similarity)
+        hidden = AnonymousBook(whole) if anonymous else None
+        if hidden is not None and similarity is not None:
+            similarity = hidden.similarity(similarity)
+        book = hidden or whole
         written = write_report(
             with_progress(book, "Writing"),
             folder,
             sources=book.sources,
             similarity=similarity,
-            title=book.fact("title"),
+            title=whole.fact("title"),
             attempts=book.attempt_counts(),
             attention=book.attention(),
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),

@@ -219,27 +219,27 @@ def tokens(
     from grader.gradebook import queue
     from grader.gradebook.queue import Role
 
-    with queue.token_table(results) as book:
+    with queue.token_table(results) as store:
         now = time.time()
         if roster_file is not None and output is not None:
             from grader.submissions import read_roster
 
-            have = queue.holders(book, Role.STUDENT)
+            have = queue.holders(store, Role.STUDENT)
             new = [s for s in read_roster(roster_file).students if s.id not in have]
-            made = [(s, queue.make_token(book, Role.STUDENT, s.id, now)) for s in new]
+            made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
             # Within the transaction: tokens that nobody could read would be of no use.
             _write_tokens(output, made, address)
             click.echo(f"{len(made)} new tokens, {len(have)} were there: {output}")
         elif staff is not None:
-            click.echo(queue.make_token(book, Role.STAFF, staff, now))
+            click.echo(queue.make_token(store, Role.STAFF, staff, now))
         elif revoke_staff is not None:
-            _tell_revoked(revoke_staff, queue.revoke_tokens(book, Role.STAFF, revoke_staff, now))
+            _tell_revoked(revoke_staff, queue.revoke_tokens(store, Role.STAFF, revoke_staff, now))
         elif revoke is not None:
-            _tell_revoked(revoke, queue.revoke_tokens(book, Role.STUDENT, revoke, now))
+            _tell_revoked(revoke, queue.revoke_tokens(store, Role.STUDENT, revoke, now))
         elif replace is not None:
-            if replace not in queue.holders(book, Role.STUDENT):
+            if replace not in queue.holders(store, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
-            click.echo(queue.make_token(book, Role.STUDENT, replace, now))
+            click.echo(queue.make_token(store, Role.STUDENT, replace, now))
 
 
 def _tell_revoked(name: str, count: int) -> None:

@@ -68,11 +68,10 @@ def similar(
             most_pairs=most,
         )
         names = book.names()
-    path = write_similar(results, similarity)
-    if anonymous:
-        from grader.gradebook.anonymous import AnonymousBook
-
         # The file is the gradebook's own, as it is: the report reads it.
-        with AnonymousBook.open(results) as hidden:
-            similarity, names = hidden.similarity(similarity), hidden.names()
+        path = write_similar(results, similarity)
+        if anonymous:
+            from grader.gradebook.anonymous import AnonymousBook
+
+            similarity, names = AnonymousBook(book).similarity(similarity), {}
     show_similarity(open_console(sys.stdout), similarity, path, names)

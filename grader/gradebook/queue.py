@@ -15,14 +15,12 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.cells import read_environment, read_result, read_student
-from grader.gradebook.tables import FILE, connected
-from grader.results import Environment, ExerciseResult, StudentInfo
+from grader.gradebook.store import FILE, Store, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS submissions (
@@ -118,15 +116,6 @@ class Job(NamedTuple):
     faults: int = 0
 
 
-class Judged(NamedTuple):
-    """A verdict on a file of an attempt, with what it was made by; `graded_at` is in ISO 8601, UTC."""
-
-    result: ExerciseResult
-    graded_at: str
-    seed: int
-    environment: Environment
-
-
 class Counts(NamedTuple):
     """How many jobs wait, how many of them are a regrade, and how many are judged now."""
 
@@ -143,11 +132,11 @@ class Wait(NamedTuple):
     ended_at: float
 
 
-def prepare(book: Gradebook) -> int:
+def prepare(store: Store) -> int:
     """Make the tables where there are none; what was running when a server ended waits again: how many."""
-    _of(book).executescript(_TABLES)
-    with _of(book) as connection:
-        return connection.execute(
+    store.connection.executescript(_TABLES)
+    with store.transaction():
+        return store.connection.execute(
             "UPDATE jobs SET state = 'waiting', started_at = 0 WHERE state = 'running'"
         ).rowcount
 
@@ -158,7 +147,7 @@ def reading(folder: Path) -> Iterator[Gradebook]:
     with contextlib.closing(sqlite3.connect(folder / FILE)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA query_only = ON")
-        yield Gradebook(folder, connection)
+        yield Gradebook(folder, Store(connection))
 
 
 def back_up(folder: Path, target: Path) -> None:
@@ -174,11 +163,11 @@ def back_up(folder: Path, target: Path) -> None:
 
 
 def add_submission(
-    book: Gradebook, student: str, attempt: int, retry_key: str, accepted_at: float
+    store: Store, student: str, attempt: int, retry_key: str, accepted_at: float
 ) -> Handed:
     """Keep that a student handed in an attempt."""
     id_ = secrets.token_hex(16)
-    cursor = _of(book).execute(
+    cursor = store.connection.execute(
         "INSERT INTO submissions (id, student, attempt, retry_key, accepted_at)"
         " VALUES (?, ?, ?, ?, ?)",
         (id_, student, attempt, retry_key, accepted_at),
@@ -186,39 +175,39 @@ def add_submission(
     return Handed(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
 
 
-def submission(book: Gradebook, id_: str) -> Handed | None:
+def submission(store: Store, id_: str) -> Handed | None:
     """The submission of this id."""
-    return _handed(book, "id = ?", (id_,))
+    return _handed(store, "id = ?", (id_,))
 
 
-def tried_before(book: Gradebook, student: str, retry_key: str) -> Handed | None:
+def tried_before(store: Store, student: str, retry_key: str) -> Handed | None:
     """The submission that a client sent before with this key, and whose answer it did not get."""
-    return _handed(book, "student = ? AND retry_key = ?", (student, retry_key))
+    return _handed(store, "student = ? AND retry_key = ?", (student, retry_key))
 
 
-def submissions_of(book: Gradebook, student: str, most: int) -> list[Handed]:
+def submissions_of(store: Store, student: str, most: int) -> list[Handed]:
     """The newest submissions of a student, the last one first."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         f"{_SUBMISSION} WHERE student = ? ORDER BY number DESC LIMIT ?", (student, most)
     )
     return [Handed(*row) for row in rows]
 
 
-def newest(book: Gradebook, most: int) -> list[Handed]:
+def newest(store: Store, most: int) -> list[Handed]:
     """The newest submissions of the class, the last one first."""
-    rows = _of(book).execute(f"{_SUBMISSION} ORDER BY number DESC LIMIT ?", (most,))
+    rows = store.connection.execute(f"{_SUBMISSION} ORDER BY number DESC LIMIT ?", (most,))
     return [Handed(*row) for row in rows]
 
 
-def last_time(book: Gradebook) -> float:
+def last_time(store: Store) -> float:
     """When the last submission was accepted; 0 before the first one."""
-    (time,) = _of(book).execute("SELECT max(accepted_at) FROM submissions").fetchone()
+    (time,) = store.connection.execute("SELECT max(accepted_at) FROM submissions").fetchone()
     return float(time or 0.0)
 
 
-def times_of(book: Gradebook, student: str, exercise: str, since: float) -> list[float]:
+def times_of(store: Store, student: str, exercise: str, since: float) -> list[float]:
     """When a student handed in an exercise since then, oldest first."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
         " WHERE student = ? AND exercise = ? AND accepted_at > ? ORDER BY accepted_at",
         (student, exercise, since),
@@ -226,9 +215,9 @@ def times_of(book: Gradebook, student: str, exercise: str, since: float) -> list
     return [time for (time,) in rows]
 
 
-def accepted_since(book: Gradebook, since: float) -> list[float]:
+def accepted_since(store: Store, since: float) -> list[float]:
     """When submissions of the class were accepted since then, oldest first."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT accepted_at FROM submissions WHERE accepted_at > ? ORDER BY accepted_at", (since,)
     )
     return [time for (time,) in rows]
@@ -237,8 +226,8 @@ def accepted_since(book: Gradebook, since: float) -> list[float]:
 _SUBMISSION = "SELECT number, id, student, attempt, accepted_at FROM submissions"
 
 
-def _handed(book: Gradebook, where: str, values: Sequence[str]) -> Handed | None:
-    row = _of(book).execute(f"{_SUBMISSION} WHERE {where}", values).fetchone()
+def _handed(store: Store, where: str, values: Sequence[str]) -> Handed | None:
+    row = store.connection.execute(f"{_SUBMISSION} WHERE {where}", values).fetchone()
     return None if row is None else Handed(*row)
 
 
@@ -246,11 +235,11 @@ def _handed(book: Gradebook, where: str, values: Sequence[str]) -> Handed | None
 
 
 def queue_job(
-    book: Gradebook, attempt: int, exercise: str, state: JobState, now: float, *, priority: int = 0
+    store: Store, attempt: int, exercise: str, state: JobState, now: float, *, priority: int = 0
 ) -> None:
     """Queue an exercise of an attempt; one that is being judged stays as it is, another waits anew."""
     ended = now if state is JobState.DONE else 0.0
-    _of(book).execute(
+    store.connection.execute(
         "INSERT INTO jobs VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT (attempt, exercise) DO UPDATE"
         " SET state = excluded.state, priority = min(priority, excluded.priority), faults = 0,"
         " queued_at = excluded.queued_at, started_at = 0, ended_at = excluded.ended_at"
@@ -259,9 +248,9 @@ def queue_job(
     )
 
 
-def replace_job(book: Gradebook, attempt: int, exercise: str, now: float) -> bool:
+def replace_job(store: Store, attempt: int, exercise: str, now: float) -> bool:
     """A newer file takes the place of one that still waits; returns whether it did."""
-    cursor = _of(book).execute(
+    cursor = store.connection.execute(
         "UPDATE jobs SET state = 'replaced', ended_at = ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'waiting'",
         (now, attempt, exercise),
@@ -269,9 +258,9 @@ def replace_job(book: Gradebook, attempt: int, exercise: str, now: float) -> boo
     return cursor.rowcount > 0
 
 
-def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
+def waiting_of(store: Store, student: str, exercise: str) -> list[int]:
     """The attempts of a student whose file for an exercise waits."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT jobs.attempt FROM jobs JOIN attempts ON attempts.id = jobs.attempt"
         " WHERE state = 'waiting' AND student = ? AND exercise = ?",
         (student, exercise),
@@ -279,12 +268,12 @@ def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
     return [attempt for (attempt,) in rows]
 
 
-def take_job(book: Gradebook, now: float) -> Job | None:
+def take_job(store: Store, now: float) -> Job | None:
     """The next job, which runs from now on; None where none can.
 
     A student whose turn was longest ago is next, and has at most one job of an exercise running.
     """
-    connection = _of(book)
+    connection = store.connection
     row = connection.execute(f"{_IN_ORDER} {_FREE} {_BY_TURN} LIMIT 1").fetchone()
     if row is None:
         return None
@@ -300,40 +289,40 @@ def take_job(book: Gradebook, now: float) -> Job | None:
     return job
 
 
-def end_job(book: Gradebook, job: Job, now: float) -> None:
+def end_job(store: Store, job: Job, now: float) -> None:
     """The job has its verdict."""
-    _of(book).execute(
+    store.connection.execute(
         "UPDATE jobs SET state = 'done', ended_at = ? WHERE attempt = ? AND exercise = ?",
         (now, job.attempt, job.exercise),
     )
 
 
-def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
+def give_back(store: Store, job: Job, *, fault: bool) -> None:
     """The job waits again, for no judge came to a verdict; with `fault` that counts as one."""
-    _of(book).execute(
+    store.connection.execute(
         "UPDATE jobs SET state = 'waiting', started_at = 0, faults = faults + ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'running'",
         (fault, job.attempt, job.exercise),
     )
 
 
-def in_order(book: Gradebook) -> list[Job]:
+def in_order(store: Store) -> list[Job]:
     """The jobs that wait, in the order in which they are going to be taken."""
-    return [Job(*row) for row in _of(book).execute(f"{_IN_ORDER} {_BY_TURN}")]
+    return [Job(*row) for row in store.connection.execute(f"{_IN_ORDER} {_BY_TURN}")]
 
 
-def running(book: Gradebook) -> list[tuple[Job, float]]:
+def running(store: Store) -> list[tuple[Job, float]]:
     """The jobs that are judged now, and since when."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT attempt, exercise, student, priority, faults, started_at"
         " FROM jobs JOIN attempts ON attempts.id = attempt WHERE state = 'running'"
     )
     return [(Job(*row[:5]), row[5]) for row in rows]
 
 
-def counts(book: Gradebook) -> Counts:
+def counts(store: Store) -> Counts:
     """How much is in the queue."""
-    row = _of(book).execute(
+    row = store.connection.execute(
         "SELECT count(*) FILTER (WHERE state = 'waiting'),"
         " count(*) FILTER (WHERE state = 'waiting' AND priority > 0),"
         " count(*) FILTER (WHERE state = 'running')"
@@ -342,17 +331,17 @@ def counts(book: Gradebook) -> Counts:
     return Counts(*row.fetchone())
 
 
-def states_of(book: Gradebook, attempt: int) -> dict[str, JobState]:
+def states_of(store: Store, attempt: int) -> dict[str, JobState]:
     """The states of the exercises of an attempt."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT exercise, state FROM jobs WHERE attempt = ? ORDER BY exercise", (attempt,)
     )
     return {exercise: JobState(state) for exercise, state in rows}
 
 
-def open_exercises(book: Gradebook, student: str) -> set[str]:
+def open_exercises(store: Store, student: str) -> set[str]:
     """The exercises of a student that wait or are judged now, and that the student waits for."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT DISTINCT exercise FROM jobs JOIN attempts ON attempts.id = attempt"
         " WHERE state IN ('waiting', 'running') AND priority = 0 AND student = ?",
         (student,),
@@ -360,9 +349,9 @@ def open_exercises(book: Gradebook, student: str) -> set[str]:
     return {exercise for (exercise,) in rows}
 
 
-def waits_since(book: Gradebook, since: float) -> list[Wait]:
+def waits_since(store: Store, since: float) -> list[Wait]:
     """The times of the jobs that ended since then and that a student waited for."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT queued_at, started_at, ended_at FROM jobs"
         " WHERE ended_at > ? AND state = 'done' AND priority = 0",
         (since,),
@@ -370,36 +359,14 @@ def waits_since(book: Gradebook, since: float) -> list[Wait]:
     return [Wait(*row) for row in rows]
 
 
-def judged_of(book: Gradebook, attempt: int) -> dict[str, Judged]:
-    """The verdicts on an attempt by exercise, with when and by what they were made."""
-    rows = _of(book).execute(
-        "SELECT exercise, result, graded_at, seed, environments.environment FROM grades"
-        " JOIN environments ON environments.id = grades.environment WHERE attempt = ?",
-        (attempt,),
-    )
-    return {
-        exercise: Judged(read_result(result), graded_at, seed, read_environment(environment))
-        for exercise, result, graded_at, seed, environment in rows
-    }
-
-
-def is_paused(book: Gradebook) -> bool:
+def is_paused(store: Store) -> bool:
     """Whether a member of staff paused the judging."""
-    return book.fact(_PAUSED) == "yes"
+    return store.fact(_PAUSED) == "yes"
 
 
-def pause(book: Gradebook, *, paused: bool) -> None:
+def pause(store: Store, *, paused: bool) -> None:
     """Pause the judging, or go on; a server that starts again remembers it."""
-    _of(book).execute(
-        "INSERT OR REPLACE INTO facts VALUES (?, ?)", (_PAUSED, "yes" if paused else "")
-    )
-
-
-def student_of(book: Gradebook, id_: str) -> StudentInfo | None:
-    """The student of this id."""
-    row = _of(book).execute("SELECT id, name, email, ids FROM students WHERE id = ?", (id_,))
-    found: Any = row.fetchone()
-    return None if found is None else read_student(found)
+    store.set_facts({_PAUSED: "yes" if paused else ""})
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -413,55 +380,51 @@ class Holder(NamedTuple):
 
 
 @contextlib.contextmanager
-def token_table(folder: Path) -> Iterator[Gradebook]:
-    """The gradebook to change tokens in, also while a server writes to it; one is made where there is none.
+def token_table(folder: Path) -> Iterator[Store]:
+    """The gradebook to change tokens in, also while a server writes to it; made where there is none.
 
     What is changed within is on the disk together when this ends, or nothing of it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with connected(folder / FILE, create=True) as connection:
-        connection.executescript(_TABLES)
-        with connection:
-            yield Gradebook(folder, connection)
+    with opened(folder / FILE, create=True) as store:
+        store.connection.executescript(_TABLES)
+        with store.transaction():
+            yield store
 
 
-def make_token(book: Gradebook, role: Role, name: str, now: float) -> str:
+def make_token(store: Store, role: Role, name: str, now: float) -> str:
     """A new token of 128 random bits, in the place of those that the holder had; it is kept as a hash."""
-    revoke_tokens(book, role, name, now)
+    revoke_tokens(store, role, name, now)
     token = secrets.token_hex(16)
-    _of(book).execute(
+    store.connection.execute(
         "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (_digest(token), role.value, name, now)
     )
     return token
 
 
-def revoke_tokens(book: Gradebook, role: Role, name: str, now: float) -> int:
+def revoke_tokens(store: Store, role: Role, name: str, now: float) -> int:
     """The tokens of a holder hold no more; returns how many did."""
-    return (
-        _of(book)
-        .execute(
-            "UPDATE tokens SET revoked_at = ? WHERE role = ? AND holder = ? AND revoked_at = 0",
-            (now, role.value, name),
-        )
-        .rowcount
-    )
+    return store.connection.execute(
+        "UPDATE tokens SET revoked_at = ? WHERE role = ? AND holder = ? AND revoked_at = 0",
+        (now, role.value, name),
+    ).rowcount
 
 
-def holders(book: Gradebook, role: Role) -> set[str]:
+def holders(store: Store, role: Role) -> set[str]:
     """Those who have a token that holds."""
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT holder FROM tokens WHERE role = ? AND revoked_at = 0", (role.value,)
     )
     return {name for (name,) in rows}
 
 
-def holder_of(book: Gradebook, token: str) -> Holder | None:
+def holder_of(store: Store, token: str) -> Holder | None:
     """Who has this token, if it holds.
 
     The index is asked for the beginning of the hash alone; the rest is compared in constant time.
     """
     digest, found = _digest(token), None
-    rows = _of(book).execute(
+    rows = store.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
     )
@@ -474,8 +437,3 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
 def _digest(token: str) -> str:
     # Of 128 random bits no slow hash is needed: there is nothing to guess.
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-
-
-def _of(book: Gradebook) -> sqlite3.Connection:
-    """The connection of an open gradebook."""
-    return book._connection

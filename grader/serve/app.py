@@ -98,8 +98,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 @contextlib.contextmanager
 def _desk(settings: Settings) -> Iterator[Desk]:
-    with Keeper.open(settings.results) as book:
-        yield Desk(book, settings.course, settings.options, settings.students)
+    with Keeper.open(settings.results) as keeper:
+        yield Desk(keeper, settings.course, settings.options, settings.students)
 
 
 class Operation:
@@ -118,7 +118,7 @@ class Operation:
 
     async def health(self, _: Request) -> Response:
         """Whether the gradebook answers and something can be judged."""
-        await self._books.answer(queue.counts)
+        await self._books.answer(lambda book: queue.counts(book.store))
         is_well = not self._judging.fault
         # What is at fault is for staff.
         return answered(
@@ -128,7 +128,7 @@ class Operation:
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
         await self._identity.staff(request)
-        counts = await self._books.answer(queue.counts)
+        counts = await self._books.answer(lambda book: queue.counts(book.store))
         for state, count in zip(("waiting", "regrade", "running"), counts, strict=True):
             self._metrics.jobs.labels(state).set(count)
         self._metrics.streams.set(self._hub.streams)

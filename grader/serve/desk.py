@@ -23,6 +23,7 @@ from grader.gradebook.belonging import refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Handed, Job, JobState
+from grader.gradebook.standing import needed
 from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import Completed
@@ -51,9 +52,14 @@ class Desk:
     """Writes to the gradebook what is handed in and judged; `open` it before anything else."""
 
     def __init__(
-        self, book: Keeper, course: Course, options: GradingOptions, students: Sequence[StudentInfo]
+        self,
+        keeper: Keeper,
+        course: Course,
+        options: GradingOptions,
+        students: Sequence[StudentInfo],
     ) -> None:
-        self._book, self._course, self._options = book, course, options
+        self._keeper, self._book, self._store = keeper, keeper.book, keeper.book.store
+        self._course, self._options = course, options
         self._students = students
         self._reader = HandInReader(course, options)
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
@@ -65,26 +71,26 @@ class Desk:
 
         Raises SubmissionError for the gradebook of another course, PolicyError for a wrong policy.
         """
-        book = self._book
-        refuse_other_course(book, self._course)
-        again = queue.prepare(book)
-        with book.transaction():
+        keeper = self._keeper
+        refuse_other_course(self._book, self._course)
+        again = queue.prepare(self._store)
+        with keeper.transaction():
             for student in self._students:
-                book.keep_student(student)
+                keeper.keep_student(student)
         self._begin()
         # One that was killed may have kept a verdict and not written the result.
-        for student in book.students():
-            book.write_result(student.id)
-        book.settled()
-        self._policy = book.policy
+        for student in self._book.students():
+            keeper.write_result(student.id)
+        keeper.settled()
+        self._policy = self._book.policy
         return again
 
     def _begin(self) -> None:
         blank = nothing_handed_in(self._course, self._exercises, self._options)
         text = policy_of(self._course, self._book.fact("policy_file"))
-        self._book.begin(self._course, blank, text)
+        self._keeper.begin(self._course, blank, text)
         # Between two submissions it is at its end, for other commands that read it.
-        self._book.finish(self._book.attention())
+        self._keeper.finish(self._book.attention())
 
     # --- what is handed in ----------------------------------------------------------------------
 
@@ -93,30 +99,30 @@ class Desk:
 
         With the key of an earlier one it is that one. Raises Refusal for one too many.
         """
-        book = self._book
-        with book.transaction():
-            if (known := queue.tried_before(book, student.id, retry_key)) is not None:
+        keeper, store = self._keeper, self._store
+        with keeper.transaction():
+            if (known := queue.tried_before(store, student.id, retry_key)) is not None:
                 self._refuse_other_files(known, files)
                 return known
             # A clock that was set back makes no submission older than the one before it.
-            now = max(time.time(), queue.last_time(book))
+            now = max(time.time(), queue.last_time(store))
             self._refuse_too_often(student, [each.exercise for each in files], now)
-            attempt = book.register(
+            attempt = keeper.register(
                 ClassAttempt(
                     student=student, submitted_at=_iso(now), origin=ORIGIN, path=Path(ORIGIN)
                 ),
                 Submission(student.id, {each.exercise.id: each.file for each in files}),
             )
-            handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
+            handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
             is_judged = False
             for each in files:
                 ended = self._is_answered(attempt.id, each)
                 state = JobState.DONE if ended else JobState.WAITING
-                queue.queue_job(book, attempt.id, each.exercise.id, state, now)
+                queue.queue_job(store, attempt.id, each.exercise.id, state, now)
                 is_judged |= ended
             self._replace_older(student, attempt, files, now)
         if is_judged:
-            book.write_result(student.id)
+            keeper.write_result(student.id)
         return handed
 
     def _refuse_other_files(self, known: Handed, files: Sequence[Prepared]) -> None:
@@ -133,7 +139,7 @@ class Desk:
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:
-            times = queue.times_of(self._book, student.id, exercise.id, now - _DAY_SECONDS)
+            times = queue.times_of(self._store, student.id, exercise.id, now - _DAY_SECONDS)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
                 sentence = (
@@ -156,20 +162,20 @@ class Desk:
         for each in files:
             exercise = each.exercise.id
             older = [
-                a for a in queue.waiting_of(self._book, student.id, exercise) if a != attempt.id
+                a for a in queue.waiting_of(self._store, student.id, exercise) if a != attempt.id
             ]
             if older:
                 work = work or self._book.work(student)
-                needed = {a.id for a in self._book.standing.needed(work, exercise)}
-                for waiting in set(older) - needed:
-                    queue.replace_job(self._book, waiting, exercise, now)
+                wanted = {a.id for a in needed(work, self._book.rules, exercise)}
+                for waiting in set(older) - wanted:
+                    queue.replace_job(self._store, waiting, exercise, now)
 
     def _is_answered(self, attempt: int, file: Prepared) -> bool:
         """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
-        known = self._book.verdict(file.key.key)
+        known = self._keeper.verdict(file.key.key)
         # Time runs out on a busy machine, too.
-        if known is not None and all(t.outcome is not Outcome.TIMEOUT for t in known[0].tests):
-            self._keep(attempt, file, *known)
+        if known is not None and all(t.outcome is not Outcome.TIMEOUT for t in known.result.tests):
+            self._keep(attempt, file, known.result, known.environment)
             return True
         if file.settled is not None:
             self._keep(attempt, file, file.settled, self._here)
@@ -180,60 +186,64 @@ class Desk:
         self, attempt: int, file: Prepared, result: ExerciseResult, environment: Environment
     ) -> None:
         result = msgspec.structs.replace(result, held=file.held)
-        self._book.keep(Attempt(attempt, "", 0), file.key, self._options.seed, result, environment)
+        self._keeper.keep(
+            Attempt(attempt, "", 0), file.key, self._options.seed, result, environment
+        )
 
     # --- what is judged -------------------------------------------------------------------------
 
     def take(self) -> Taken | None:
         """The next job for a judge; None where there is none now."""
-        book = self._book
+        keeper, store = self._keeper, self._store
         while True:
-            with book.transaction():
-                if queue.is_paused(book):
+            with keeper.transaction():
+                if queue.is_paused(store):
                     return None
-                if (job := queue.take_job(book, time.time())) is None:
+                if (job := queue.take_job(store, time.time())) is None:
                     return None
                 exercise = self._course.exercise(job.exercise)
-                file = self._reader.prepared(exercise, book.files_of(job.attempt)[job.exercise])
+                file = self._reader.prepared(
+                    exercise, self._book.files_of(job.attempt)[job.exercise]
+                )
                 # The same file may have been judged for another student since it was handed in.
                 if not self._is_answered(job.attempt, file):
                     return Taken(job, file)
-                queue.end_job(book, job, time.time())
-            book.write_result(job.student)
+                queue.end_job(store, job, time.time())
+            keeper.write_result(job.student)
 
     def finish(self, taken: Taken, verdict: Completed) -> bool:
         """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
-        job, book = taken.job, self._book
-        with book.transaction():
+        job, keeper, store = taken.job, self._keeper, self._store
+        with keeper.transaction():
             if verdict.result is None and job.faults + 1 < _TRIES:
-                queue.give_back(book, job, fault=True)
+                queue.give_back(store, job, fault=True)
                 return False
             result = verdict.result or unjudged(
                 self._course, taken.file.exercise, self._options, verdict.fault
             )
             self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
-            queue.end_job(book, job, time.time())
-        book.write_result(job.student)
+            queue.end_job(store, job, time.time())
+        keeper.write_result(job.student)
         return True
 
     def give_back(self, taken: Taken) -> None:
         """The server ends before the verdict: the job waits for the next one."""
-        with self._book.transaction():
-            queue.give_back(self._book, taken.job, fault=False)
+        with self._keeper.transaction():
+            queue.give_back(self._store, taken.job, fault=False)
 
     def places(self) -> dict[tuple[int, str], int]:
         """The place in the queue, from 1, of each exercise of an attempt that waits."""
         return {
             (job.attempt, job.exercise): place
-            for place, job in enumerate(queue.in_order(self._book), 1)
+            for place, job in enumerate(queue.in_order(self._store), 1)
         }
 
     # --- what staff asks for --------------------------------------------------------------------
 
     def pause(self, *, paused: bool) -> None:
         """Give no more jobs to judges, or go on."""
-        with self._book.transaction():
-            queue.pause(self._book, paused=paused)
+        with self._keeper.transaction():
+            queue.pause(self._store, paused=paused)
 
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""
@@ -243,17 +253,19 @@ class Desk:
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
         """Queue what a changed suite may judge otherwise, behind all that students wait for: how many."""
-        book, now, count = self._book, time.time(), 0
-        info = queue.student_of(book, student)
+        keeper, now, count = self._keeper, time.time(), 0
+        info = self._store.student(student)
         if info is None:
             return 0
-        asked = Asking(book, self._course, exercises).kept(info)
-        with book.transaction():
+        asked = Asking(keeper, self._course, exercises).kept(info)
+        with keeper.transaction():
             for attempt, exercise, file in asked.files:
                 prepared = self._reader.prepared(exercise, file)
-                if file.source is None or book.has(attempt, exercise.id, prepared.key.key):
+                if file.source is None or keeper.has(attempt, exercise.id, prepared.key.key):
                     continue
-                queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now, priority=1)
+                queue.queue_job(
+                    self._store, attempt.id, exercise.id, JobState.WAITING, now, priority=1
+                )
                 count += 1
         return count
 

@@ -71,7 +71,7 @@ class Identity:
         if self._github is not None and looks_like_jwt(token) and len(token) <= _LONGEST_TOKEN:
             name = await asyncio.to_thread(self._github.student, token)
             return Asker(Role.STUDENT, self._students[name])
-        found = await self._books.answer(lambda book: queue.holder_of(book, token))
+        found = await self._books.answer(lambda book: queue.holder_of(book.store, token))
         if found is None:
             raise Refusal(
                 401, "This token does not hold: it is mistyped, or was replaced by another."

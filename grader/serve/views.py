@@ -122,14 +122,14 @@ class Views:
 
     def own(self, book: Gradebook, student: StudentInfo, id_: str) -> Handed | None:
         """The submission of this id, if it is of this student."""
-        handed = queue.submission(book, id_)
+        handed = queue.submission(book.store, id_)
         return handed if handed is not None and handed.student == student.id else None
 
     def submission(
         self, book: Gradebook, handed: Handed, places: Places, *, brief: bool = False
     ) -> SubmissionAnswer:
         """A submission with its places in the queue, and with its result unless it is to be brief."""
-        states = queue.states_of(book, handed.attempt)
+        states = queue.states_of(book.store, handed.attempt)
         return SubmissionAnswer(
             id=handed.id,
             handed_in_at=iso(handed.accepted_at),
@@ -145,8 +145,9 @@ class Views:
         )
 
     def _result(self, book: Gradebook, handed: Handed) -> Result | None:
-        judged = queue.judged_of(book, handed.attempt)
-        rows = [judged[each.id] for each in self._course.exercises if each.id in judged]
+        verdicts = book.store.verdicts_of(handed.student)
+        judged = [verdicts.get(each.id, {}).get(handed.attempt) for each in self._course.exercises]
+        rows = [row for row in judged if row is not None]
         if not rows:
             return None
         exercises = tuple(row.result for row in rows)
@@ -175,7 +176,7 @@ class Views:
     def standing(self, book: Gradebook, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
         entry, policy, work = self.entry(book, student), book.policy, book.work(student)
-        open_ones = queue.open_exercises(book, student.id)
+        open_ones = queue.open_exercises(book.store, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
@@ -200,7 +201,7 @@ class Views:
                     file=sources[-1] if sources else "",
                 )
             )
-        handed = queue.submissions_of(book, student.id, _MOST_LISTED)
+        handed = queue.submissions_of(book.store, student.id, _MOST_LISTED)
         return OwnStanding(
             student=student.id,
             name=student.name,
@@ -218,11 +219,11 @@ class Views:
     def queue(self, book: Gradebook, judges: int, fault: str) -> QueueAnswer:
         """The queue and the judges."""
         now = time.time()
-        counts, waits = queue.counts(book), queue.waits_since(book, now - HOUR)
+        counts, waits = queue.counts(book.store), queue.waits_since(book.store, now - HOUR)
         waited = [max(each.started_at - each.queued_at, 0.0) for each in waits if each.started_at]
         judged = [each.ended_at - each.started_at for each in waits if each.started_at]
         return QueueAnswer(
-            paused=queue.is_paused(book),
+            paused=queue.is_paused(book.store),
             judges=judges,
             fault=fault,
             waiting=counts.waiting,
@@ -231,9 +232,9 @@ class Views:
                 Running(
                     job.student, job.exercise, round(max(now - since, 0.0), 1), job.priority > 0
                 )
-                for job, since in queue.running(book)
+                for job, since in queue.running(book.store)
             ),
-            accepted_last_hour=len(queue.accepted_since(book, now - HOUR)),
+            accepted_last_hour=len(queue.accepted_since(book.store, now - HOUR)),
             judged_last_hour=len(waits),
             median_wait_seconds=_median(waited),
             longest_wait_seconds=round(max(waited), 2) if waited else None,
@@ -249,15 +250,15 @@ class Views:
                 handed.student,
                 names.get(handed.student, ""),
                 iso(handed.accepted_at),
-                queue.states_of(book, handed.attempt),
+                queue.states_of(book.store, handed.attempt),
             )
-            for handed in queue.newest(book, most)
+            for handed in queue.newest(book.store, most)
         ]
 
     def last_hour(self, book: Gradebook) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""
         now, pieces = time.time(), [0] * int(HOUR / PIECE)
-        for accepted in queue.accepted_since(book, now - HOUR):
+        for accepted in queue.accepted_since(book.store, now - HOUR):
             ago = math.floor(max(now - accepted, 0.0) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces

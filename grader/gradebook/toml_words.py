@@ -1,51 +1,24 @@
-"""What a decoder says of a policy.toml that is wrong, in words for its author: the key, and what to write."""
+"""What is wrong in a TOML file that a person wrote, in words for that person: the line, the key, what to write.
+
+The policy and the corrections are decoded by msgspec, whose errors name types and paths.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
-from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.text import nearest
 
-# What to write, by key; of the keys of `steps` as a whole.
-EXAMPLES = {
-    "timezone": 'timezone = "Europe/Warsaw"',
-    "attempts": 'attempts = "newest", "best" or "average"',
-    "max_attempts": "max_attempts = 5",
-    "most_submissions": "most_submissions = 20",
-    "cool_down": 'cool_down = "2 minutes"',
-    "late": "[late] with per_day = 10 below it",
-    "grace": 'grace = "15 minutes"',
-    "per_day": "per_day = 10, in per cent",
-    "at_most": "at_most = 50, in per cent",
-    "steps": 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]',
-    "after": 'after = "3 days"',
-    "lose": "lose = 50, in per cent",
-    "closes": 'closes = "7 days"',
-    "due": "[[due]] with at = 2026-10-12T23:59:00 below it",
-    "at": "at = 2026-10-12T23:59:00",
-    "exercises": 'exercises = ["strides", "relu"]',
-    "chapters": 'chapters = ["tensors"]',
-    "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
-    "student": 'student = "zoe"',
-    "students": 'students = ["zoe", "kim"]',
-    "section": 'section = "B"',
-    "until": "until = 2026-10-15T23:59:00",
-    "by": 'by = "2 days"',
-    "reason": 'reason = "ill"',
-}
-_TABLES: dict[str, type[msgspec.Struct]] = {
-    "": Rules,
-    "late": Late,
-    "steps": Step,
-    "due": Due,
-    "extension": Extension,
-}
 _AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.*)`")
+_MISSING = re.compile(r"Object missing required field `(?P<key>.*)`")
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
+_HEADER = re.compile(r"\s*\[")
+
+Tables = Mapping[str, type[msgspec.Struct]]
 
 
 def no_toml(error: str, text: str) -> str:
@@ -61,29 +34,56 @@ def no_toml(error: str, text: str) -> str:
     return f"line {place[1]} is no TOML: {reason}, in `{line}`.{advice}"
 
 
-def explained(error: str) -> str:
-    """The decoder's words with the table and the key in the place of a path, and what to write."""
+def explained(error: str, text: str, tables: Tables, examples: Mapping[str, str]) -> str:
+    """The decoder's words with the line, the table and the key in the place of a path, and what to write.
+
+    `tables` has the struct of each table by its name, that of the whole file by an empty one; `examples`
+    what to write, by key.
+    """
     found = _AT.search(error)
     what, path = (error[: found.start()], found["path"]) if found else (error, "")
     if (unknown := _UNKNOWN.fullmatch(what)) is not None:
         where = f" of {_where(path)}" if path else ""
-        advice = _key_advice(unknown["key"], _table_of(path))
-        return f"there is no key `{unknown['key']}`{where}. {advice}"
-    if (missing := re.fullmatch(r"Object missing required field `(.*)`", what)) is not None:
+        advice = _key_advice(unknown["key"], _table_of(path, tables), tables)
+        path += f".{unknown['key']}"
+        words = f"there is no key `{unknown['key']}`{where}. {advice}"
+    elif (missing := _MISSING.fullmatch(what)) is not None:
         where = f"{_where(path)} " if path else ""
-        return f"{where}needs `{missing[1]}`. Write {EXAMPLES[missing[1]]}."
-    key, table = _key_and_table(path)
-    of = f" of {table}" if table else ""
-    example = f" Write {EXAMPLES[key]}." if key in EXAMPLES else ""
-    return f"`{key}`{of}: {_plain(what)}.{example}"
+        words = f"{where}needs `{missing['key']}`. Write {examples[missing['key']]}."
+    else:
+        key, table = _key_and_table(path)
+        of = f" of {table}" if table else ""
+        example = f" Write {examples[key]}." if key in examples else ""
+        words = f"`{key}`{of}: {_plain(what)}.{example}"
+    line = line_of(path, text)
+    return f"line {line}: {words}" if line else words
 
 
-def _key_advice(key: str, table: str) -> str:
+def line_of(path: str, text: str) -> int:
+    """The line, from 1, of the last part of a decoder's path that is found in a text; 0 if none is."""
+    lines, at = text.splitlines(), -1
+    for key, index in _parts(path):
+        header = re.compile(rf"\s*\[+\s*(?:[\w.-]+\.)?{re.escape(key)}\s*\]")
+        headers = [n for n, line in enumerate(lines) if n > at and header.match(line)]
+        if (index or 0) < len(headers):
+            at = headers[index or 0]
+            continue
+        value = re.compile(rf"\s*{re.escape(key)}\s*=")
+        for number, line in enumerate(lines[at + 1 :], at + 1):
+            if _HEADER.match(line):
+                break
+            if value.match(line):
+                at = number
+                break
+    return at + 1
+
+
+def _key_advice(key: str, table: str, tables: Tables) -> str:
     """Where an unknown key belongs, or which ones of its table may be meant."""
-    elsewhere = [f"[{name}]" for name, kind in _TABLES.items() if key in kind.__struct_fields__]
+    elsewhere = [f"[{name}]" for name, kind in tables.items() if key in kind.__struct_fields__]
     if elsewhere:
         return f"It belongs below {' or '.join(elsewhere).replace('[]', 'no table')}."
-    return nearest(key, sorted(_TABLES[table].__struct_fields__))
+    return nearest(key, sorted(tables[table].__struct_fields__))
 
 
 def _plain(what: str) -> str:
@@ -107,13 +107,13 @@ def _plain(what: str) -> str:
 
 def _parts(path: str) -> list[tuple[str, int | None]]:
     """The keys of a decoder's path with the number, from 0, of those that are lists."""
-    found = re.findall(r"(\w+)(?:\[(\d+|\.\.\.)\])?", path)
+    found = re.findall(r"([\w-]+)(?:\[(\d+|\.\.\.)\])?", path)
     return [(key, int(index) if index.isdigit() else None) for key, index in found]
 
 
-def _table_of(path: str) -> str:
-    tables = [key for key, _ in _parts(path) if key in _TABLES]
-    return tables[-1] if tables else ""
+def _table_of(path: str, tables: Tables) -> str:
+    named = [key for key, _ in _parts(path) if key in tables]
+    return named[-1] if named else ""
 
 
 def _where(path: str) -> str:
