@@ -71,6 +71,7 @@ def login(address: str) -> None:
 
 @click.command(cls=Command, short_help="Hand in to the server of your course.")
 @exercises_argument
+@click.option("--all", "everything", is_flag=True, help="Hand in every exercise of the course.")
 @course_option
 @click.option(
     "--server",
@@ -99,6 +100,7 @@ def login(address: str) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Show every test.")
 def submit(
     exercises: tuple[str, ...],
+    everything: bool,
     course_path: Path,
     address: str | None,
     json_file: Path | None,
@@ -118,13 +120,14 @@ def submit(
     Examples:
       grade submit                    all that is new
       grade submit glu                one exercise
+      grade submit --all              the whole course, as it is
       grade submit --status           what became of the last one
       grade submit --json result.json the result for a program
     """
-    if status and exercises:
-        raise click.UsageError("--status shows the newest submission: name no exercise with it.")
+    if sum((bool(exercises), everything, status)) > 1:
+        raise click.UsageError("Name exercises, or give --all or --status, only one of these.")
     course = open_course(course_path)
-    chosen = known_exercises(course, exercises) if exercises else ()
+    chosen = known_exercises(course, exercises) if exercises or everything else ()
     workspace = open_workspace(course)
     import secrets
 

@@ -25,7 +25,7 @@ from grader.results import Result
 from grader.text import clean
 
 _TIMEOUT_SECONDS = 60
-_PAUSES_SECONDS = (0.5, 1, 2, 4, 8)
+_PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 8, 8)
 _MOST_BYTES = 64 << 20
 # What is the submission's, as `grade run` would say it of the command line.
 _OF_THE_FILES = (400, 413, 422)
