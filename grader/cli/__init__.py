@@ -25,6 +25,8 @@ COMMANDS = {
         "plot": "plot",
         "solution": "student",
         "reset": "student",
+        "submit": "submit",
+        "login": "submit",
     },
     "For instructors": {
         "batch": "batch",
@@ -38,6 +40,8 @@ COMMANDS = {
         "export": "export",
         "term": "term",
         "package": "package",
+        "serve": "serve",
+        "tokens": "serve",
     },
     "For authors": {
         "new": "author",

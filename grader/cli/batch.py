@@ -153,7 +153,7 @@ def batch(
     if assignment is not None and exercises:
         raise click.UsageError("Give --assignment or --exercise, and not both.")
     whole = open_course(course_path)
-    course = _assigned(whole, results, exercises, assignment)
+    course = assigned_course(whole, results, exercises, assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
@@ -176,7 +176,7 @@ def batch(
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = _grading_options(results, course, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -199,8 +199,8 @@ def batch(
     _exit(summary)
 
 
-def _assigned(
-    course: Course, results: Path, exercises: tuple[str, ...], assignment: str | None
+def assigned_course(
+    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
 ) -> Course:
     """The course with the exercises that are graded: those named, or those that the gradebook remembers.
 
@@ -276,7 +276,7 @@ def regrade(
       grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = _assigned(open_course(course_path), results, (), assignment)
+    course = assigned_course(open_course(course_path), results, (), assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
@@ -286,7 +286,7 @@ def regrade(
 
     with Gradebook.open(results) as _:
         pass
-    grading = _grading_options(results, course, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -314,7 +314,8 @@ def regrade(
     _exit(summary)
 
 
-def _grading_options(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+    """The options of a command that has a class judged; without --seed, with the seed of before."""
     from grader.grading import grading_options
 
     seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)

@@ -29,6 +29,7 @@ _COLUMNS = {
     "section": "section", "sections": "section", "group": "section",
     "username": "username", "user": "username", "netid": "username",
     "idnumber": "id_number",
+    "repository": "repository", "githubrepository": "repository",
     **{column: key for platform in PLATFORMS for column, key in platform.columns.items()},
 }  # fmt: skip
 _OF_PLATFORMS = dict.fromkeys(key for platform in PLATFORMS for key in platform.columns.values())
@@ -45,7 +46,7 @@ _OWN = (
 )
 # Which of them is a student's id in the gradebook: the first one that is not empty.
 _KEYS = (*_OWN, "email", *(key for key in sorted(_OF_PLATFORMS) if key not in _OWN), "name")
-_OTHER_IDS = ("section", "username", "id_number", *_OF_PLATFORMS)
+_OTHER_IDS = ("section", "username", "id_number", "repository", *_OF_PLATFORMS)
 # In what a folder or file may be named after, in this order.
 _CALLED = (*_OWN, "email", "local_part", "canvas_id", "name")
 
