@@ -254,7 +254,7 @@ def _observations(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(contents[name])
         released = load_course(Path(folder, "exercises", MANIFEST))
-        digests = {each.id: exercise_digest(released, each) for each in released.exercises}
+        digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(
             course,

@@ -19,7 +19,7 @@ from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.pool import Judges
-from grader.judge.recognition import Key, observation, recognize, told
+from grader.judge.recognition import Key, observation, recognize, with_sentences
 from grader.judge.scoring import kept
 from grader.judge.warmth import modules_of
 from grader.results import ExerciseResult, Outcome, Status, Visibility
@@ -155,7 +155,7 @@ class _Prover:
                 if run.options.record:
                     recorded = outcome
                 provoked += [
-                    f"{run.name}: it makes {' raise '.join(each)}" for each in outcome.provoked
+                    f"{run.name}: it makes {' raise '.join(parts)}" for parts in outcome.provoked
                 ]
             elif run.name not in faults.setdefault(outcome, []):
                 faults[outcome].append(run.name)
@@ -298,12 +298,12 @@ class _Prover:
             "test fails, something is used that is not allowed. Add a wrong answer that fails in another way."
             for test in self._tests
             if test.hint and (test.visibility, test.name) not in hinted
-            if any((test.visibility, test.name) == (each.visibility, each.name) for each in failed)
+            if any((test.visibility, test.name) == (t.visibility, t.name) for t in failed)
         ]
         messages = [test.message for test in failed] + list(sentences)
         complaints += [
             f"{self._course.name_of(suite)}, line {sentence.line}, in {sentence.function or 'the module'}: no "
-            f"wrong answer is told {sentence.text!r}, not even one that gives what stands beside it: add a "
+            f"wrong answer gets {sentence.text!r}, not even one that gives the value beside it: add a "
             "wrong answer that reads it, or remove it."
             for suite in suites.values()
             for sentence in sentences_of(suite)
@@ -319,7 +319,7 @@ def _fault(fault: str, names: Sequence[str]) -> str:
 
 def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[str]:
     """Tests that a right answer does not pass, by seed."""
-    # A message may have numbers in it that every seed makes others: the first stands for all.
+    # A message may have numbers in it that every seed makes others: the first one is shown.
     seeds: dict[tuple[str, str], list[int]] = {}
     messages: dict[tuple[str, str], str] = {}
     for seed, result in results.items():
@@ -367,8 +367,8 @@ def _recognized(
 
     named = []
     for wrong, result in caught:
-        found = recognize(result.tests, answers, observe, seconds=math.inf)
-        tests = tuple(told(result.tests, found, own_tests))
+        mistakes = recognize(result.tests, answers, observe, seconds=math.inf)
+        tests = tuple(with_sentences(result.tests, mistakes, own_tests))
         named.append((wrong, msgspec.structs.replace(result, tests=tests)))
     return named
 

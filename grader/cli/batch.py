@@ -229,7 +229,7 @@ def assigned_course(
 def _policy_from(file: Path, course: Course) -> Policy:
     from grader.gradebook.policy_file import policy_from
 
-    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
+    return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:

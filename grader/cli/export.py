@@ -142,7 +142,7 @@ def export(
     """Write results in the format of a gradebook, a platform or a CI system.
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
-    A format is one file about everybody, or one file a student, as it says below. What a fault
+    A format is one file about the class, or one file a student, as it says below. What a fault
     of the grader left unjudged is never a 0.
 
     \b

@@ -42,7 +42,7 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     type=click.Path(dir_okay=False, path_type=Path),
     callback=_png,
     help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
-    "somebody else's EXERCISE.png here.",
+    "another EXERCISE.png here.",
 )
 @click.option(
     "--submission",

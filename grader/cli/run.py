@@ -140,7 +140,7 @@ def run(
       grade run --all                    everything in ./exercises
       grade run --all --assignment week3 the exercises of one assignment
       grade run exercises/modules/glu.py the same as grade run glu
-      grade run --submission alice/      somebody else's folder, all of it
+      grade run --submission alice/      another student's folder, all of it
       grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems

@@ -18,7 +18,7 @@ from grader.cli.options import anonymous_option, course_option, open_course, res
     "--threshold",
     metavar="PERCENT",
     type=click.FloatRange(1, 100),
-    help="Tell pairs from this share of common code on.  [default: learned from the class]",
+    help="Report pairs from this share of common code on.  [default: learned from the class]",
 )
 @click.option(
     "--most",
@@ -46,9 +46,9 @@ def similar(
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
     Compares code whatever its names, numbers, comments, layout and order of functions; what the stub gave does
-    not count, and what many wrote counts little. A pair is told that is more alike than the
+    not count, and what many wrote counts little. A pair is reported that is more alike than the
     class ordinarily is in that exercise, or that is unusually alike in several. With fewer than ten files
-    there is nothing to learn from, and pairs are told from 60 percent on. Writes RESULTS/similar.json, with
+    there is nothing to learn from, and pairs are reported from 60 percent on. Writes RESULTS/similar.json, with
     groups and pairs, which `grade report` shows side by side.
 
     Alike is not copied, and is no proof of anything: short exercises are alike by nature, and so is the work of

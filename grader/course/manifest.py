@@ -290,8 +290,8 @@ class Course(msgspec.Struct, frozen=True):
         A student writes into the one in `exercises`, so that a copy is kept beside the suites.
         Without it, only what is handed in from elsewhere can be recognized as untouched.
         """
-        kept = self.root / "tests" / "stubs" / exercise.file
-        return kept if kept.is_file() else self.folder / exercise.file
+        copy = self.root / "tests" / "stubs" / exercise.file
+        return copy if copy.is_file() else self.folder / exercise.file
 
     def solution(self, exercise: Exercise) -> Path:
         """Where the reference stands (a release for students has none)."""

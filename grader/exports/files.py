@@ -105,7 +105,7 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 class ClassFormat(_Format, frozen=True):
-    """A file about everybody.
+    """A file about the whole class.
 
     `writer` takes the entries (an iterable that may be iterated more than once), a binary stream and
     the options, and returns notes for the caller: rows without a person, and the like.

@@ -53,7 +53,7 @@ class GradingOptions(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, frozen=True, tag="assignment"):
     """Judge the source of one exercise file; `course` is the path of the manifest.
 
-    With `report_tests` the judge reports every test as it ends, for somebody who waits. Where many are to be
+    With `report_tests` the judge reports every test as it ends, for a student who waits. Where many are to be
     judged it is to `learn` first what the course's solution imports late, unless that is known.
     """
 

@@ -1,4 +1,4 @@
-"""The time of an exercise's tests: each share has its own, so that a loop costs the tests of its function."""
+"""The time limits of an exercise's tests, for `session`: each share has a clock of its own."""
 
 from __future__ import annotations
 

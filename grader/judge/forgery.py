@@ -1,4 +1,4 @@
-"""Forged replies in the place of a sandbox's: what a submission earns that answers and computes nothing.
+"""Forged replies in the place of a sandbox's, for `grade verify --words` and `grade audit --forgeries`.
 
 Code in a sandbox can answer in the place of a probe, or of the protocol itself, and say all that the course's
 solution ever said. What it cannot say is what only this run's inputs give. So the solution is judged under

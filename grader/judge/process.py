@@ -400,8 +400,8 @@ def _late_imports(
 
     # Without a fork server each sandbox imports everything anew.
     forked = isinstance(sandboxes, ForkServerSandboxes)
-    known = warmth.learned(course, exercise)
-    if forked and known is None and assignment.learn and course.solution_source(exercise):
+    modules = warmth.learned(course, exercise)
+    if forked and modules is None and assignment.learn and course.solution_source(exercise):
         # What is imported here is what takes long, and no submission pays for it.
         patient = msgspec.structs.replace(
             exercise, seconds=max(exercise.seconds, _LEARNING_SECONDS)
@@ -412,8 +412,8 @@ def _late_imports(
         )
         if imports is not None:
             warmth.keep(course, exercise, imports)
-            known = warmth.importable(imports)
-    return known or ()
+            modules = warmth.importable(imports)
+    return modules or ()
 
 
 def _course(manifest: str) -> Course:

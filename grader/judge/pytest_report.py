@@ -89,7 +89,7 @@ def scores_of(exercises: Iterable[ExerciseResult]) -> dict[str, Any]:
     keys = ("name", "chapter", "title", "status", "score", "max_score")
     return {
         "exercises": [
-            {key: msgspec.to_builtins(getattr(each, key)) for key in keys} for each in results
+            {key: msgspec.to_builtins(getattr(result, key)) for key in keys} for result in results
         ],
         "score": score,
         "max_score": max_score,

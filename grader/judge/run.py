@@ -146,7 +146,7 @@ def late_imports(
             run.end(test, _error_of(run, test, path, function))
         return session.imports()
     except (StudentError, TimedOut, SandboxDied):
-        return None  # a solution that fails is told of when it is judged
+        return None  # a solution that fails is a complaint of `grade verify`
     finally:
         session.close()
 
@@ -160,8 +160,8 @@ def _recorded(
     suites: Suites,
 ) -> Tape:
     """What the sandboxes of this source answer under the next seed, in the tests that the forgery knows."""
-    known = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
-    visibilities = known.get(options.forgery or Forgery.NONE, ())
+    suites_of = {Forgery.REPLAY: options.suites, Forgery.PUBLIC: (Visibility.PUBLIC,)}
+    visibilities = suites_of.get(options.forgery or Forgery.NONE, ())
     tape = Tape()
     if not visibilities:
         return tape
@@ -202,8 +202,8 @@ def _observed(
     visibilities = tuple(dict.fromkeys(visibility for visibility, _ in keys))
     declared = declared_tests(course, exercise, visibilities)
     functions = _functions(course, exercise, declared, visibilities, suites)
-    tests = [each for each in declared if (each.visibility, each.name) in keys]
-    alone = [msgspec.structs.replace(each, requires=()) for each in tests]
+    tests = [test for test in declared if (test.visibility, test.name) in keys]
+    alone = [msgspec.structs.replace(test, requires=()) for test in tests]
     seen = dict.fromkeys(keys, "")
     session = Session(sandboxes, exercise, answer.source, options.required_walls)
     try:
@@ -296,8 +296,8 @@ def _run(
         done(result)
         if end.fault:
             # Without a solution nothing tells whether the answer provoked it: the text may be the answer's.
-            told = end.fault if solution is not None else end.fault.partition(": ")[0]
-            faults.append(f"{test.name}: {told}")
+            text = end.fault if solution is not None else end.fault.partition(": ")[0]
+            faults.append(f"{test.name}: {text}")
         if stop_at_first_failure and end.outcome is not Outcome.PASSED:
             end = TestEnd(Outcome.SKIPPED, "Not judged: an earlier test did not pass.")
             results += [_result(exercise, test, end, 0.0) for test in tests[len(results) :]]

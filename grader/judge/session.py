@@ -386,10 +386,10 @@ KEEP_NAMES = "keep the names of the stub"
 
 def _missing_name(reply: Raised, module: str) -> str:
     """The name that a probe looked for in the student's module, and did not find."""
-    said = f"module {module!r} has no attribute "
-    if reply.type_name != "AttributeError" or not reply.text.startswith(said):
+    prefix = f"module {module!r} has no attribute "
+    if reply.type_name != "AttributeError" or not reply.text.startswith(prefix):
         return ""
-    name = reply.text.removeprefix(said).strip("'")
+    name = reply.text.removeprefix(prefix).strip("'")
     return name if name.isidentifier() else ""
 
 

@@ -122,7 +122,7 @@ class Student:
 
         For what several tests look at and takes long. What the student's code raised and a check that
         failed is kept, too, and raised again; a crash and a time-out are not, so that they cost the
-        other tests nothing. What comes back is everybody's: it is not to be changed.
+        other tests nothing. All tests share the result: do not change it.
 
         seen = student.once("figure", lambda: student.run("plot", histories))
         """

@@ -1,4 +1,4 @@
-"""The stack that a sandbox prints before it ends (`inside.endings`), taken out of what the code printed."""
+"""The Python stack that a dying sandbox prints (`inside.endings`), taken out of its output by `client`."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Summary(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """Tests that end alike at the same place; the first of them speaks for all.
 
-    The `others` fail there, too, with other numbers, and are told with it.
+    The `others` fail there, too, with other numbers, and are shown with it.
     """
 
     tests: tuple[TestResult, ...]
@@ -147,7 +147,7 @@ def findings(exercise: ExerciseResult) -> list[Finding]:
     causes: list[Finding] = []
     # A mistake that is named takes the mismatches of its function to it, wherever they stand.
     for finding in sorted((Finding(tuple(tests)) for tests in alike.values()), key=_rank):
-        at = next((i for i, told in enumerate(causes) if _tells(told.first, finding.first)), None)
+        at = next((i for i, cause in enumerate(causes) if _tells(cause.first, finding.first)), None)
         if at is None:
             causes.append(finding)
         else:
@@ -166,7 +166,7 @@ def _rank(finding: Finding) -> int:
 
 
 def _tells(told: TestResult, test: TestResult) -> bool:
-    """Whether what is told of one test is all that there is to say of another."""
+    """Whether the message of one test says all that there is to say of another."""
     if not (told.message and test.message):
         return False
     sentences = told.message.partition("\n")[0], test.message.partition("\n")[0]

@@ -196,7 +196,7 @@ class _Gathering:
             problem = f"There are {len(self._packed)} archives: hand in one."
             self._problems.append((problem, self._path))
             return
-        for piece in sorted(self._packed, key=lambda each: each.path):
+        for piece in sorted(self._packed, key=lambda packed: packed.path):
             try:
                 file = self._opened.enter_context(self._archive(piece))
                 listing = list_archive(file, piece.path, self._is_wanted)
@@ -213,7 +213,7 @@ class _Gathering:
             return self._missing(exercise)
         path = nearest[0][1]
         try:
-            source = self._only(exercise, [each for each, _ in nearest])
+            source = self._only(exercise, [file for file, _ in nearest])
         except Unreadable as problem:
             return ExerciseFile(None, str(problem), path)
         beside = beside_stub(self._course, exercise, source, self._others)
@@ -232,7 +232,7 @@ class _Gathering:
                 if (rank := _rank(exercise, candidate.path)) is not None
             ]
             best = min((rank for rank, _ in ranked), default=None)
-            yield from (each for rank, each in ranked if rank == best)
+            yield from (candidate for rank, candidate in ranked if rank == best)
 
     def _only(self, exercise: Exercise, candidates: list[Candidate]) -> bytes:
         """The one file that is meant: several must be alike, but for a stub beside the work."""

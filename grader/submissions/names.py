@@ -20,15 +20,15 @@ def written(text: str) -> str:
     code that shows or writes the text treats it as a stranger's.
     """
     composed = unicodedata.normalize("NFC", text.strip())
-    kept = "".join(
+    clean = "".join(
         "\ufffd" if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") else character
         for character in composed[: LONGEST_ID + 1]
     )
-    if len(kept) <= LONGEST_ID:
-        return kept
+    if len(clean) <= LONGEST_ID:
+        return clean
     # Two long names that begin alike are still two.
     digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{kept[: LONGEST_ID - 17]}~{digest[:16]}"
+    return f"{clean[: LONGEST_ID - 17]}~{digest[:16]}"
 
 
 def shown(text: str, limit: int = 120) -> str:

@@ -268,9 +268,9 @@ class _Reader:
         # What each function returns, by its node; that of a function inside of it is its own, too.
         self._results: dict[int, list[ast.expr]] = {
             id(function): [
-                each.value
-                for each in ast.walk(function)
-                if isinstance(each, ast.Return) and each.value is not None
+                node.value
+                for node in ast.walk(function)
+                if isinstance(node, ast.Return) and node.value is not None
             ]
             for function in self._functions.values()
         }
@@ -328,9 +328,11 @@ class _Reader:
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 self._assign_all(target, self._paths(value))
             case ast.FunctionDef(name=name, args=parameters):
-                names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
-                for each, value in zip(names[::-1], parameters.defaults[::-1], strict=False):
-                    self._add(each, self._paths(value))
+                names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+                for parameter_name, value in zip(
+                    names[::-1], parameters.defaults[::-1], strict=False
+                ):
+                    self._add(parameter_name, self._paths(value))
                 for argument, default in zip(
                     parameters.kwonlyargs, parameters.kw_defaults, strict=True
                 ):

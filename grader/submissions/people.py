@@ -1,4 +1,4 @@
-"""The people of a download: who of the roster each one is, and an id for everyone that is theirs alone."""
+"""The people of a download, for `download`: each is matched with the roster, and has a unique id."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _decoded(data: bytes) -> str:
 
 
 def without_separator_line(text: str) -> tuple[str, str]:
-    """A table without the `sep=;` by which Excel is told the separator, and that separator, if it is there."""
+    """A table without its first line `sep=;`, which is for Excel, and the separator of that line, if any."""
     match = _SEPARATOR_LINE.match(text)
     return (text[match.end() :], match[1]) if match else (text, "")
 

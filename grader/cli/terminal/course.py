@@ -109,8 +109,8 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
             _row(workspace, exercise, columns, standings[exercise.id]) for exercise in exercises
         )
     if opened and len(rows) > console.height - _BELOW_A_LIST:
-        kept = {exercise.id for exercise in chapters[opened]}
-        rows = [row for row in rows if row.is_head or row.cells[0] in kept]
+        shown = {exercise.id for exercise in chapters[opened]}
+        rows = [row for row in rows if row.is_head or row.cells[0] in shown]
     yield from _table(console, rows)
     done = list(standings.values()).count(Standing.DONE)
     yield Text()

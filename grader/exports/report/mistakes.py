@@ -60,7 +60,7 @@ class Mistakes:
                 group.rows.append(row)
 
     def __len__(self) -> int:
-        """How many messages are told apart."""
+        """The number of different messages."""
         return len(self._groups)
 
     def _group(self, kind: str, message: str) -> _Group | None:

@@ -1,4 +1,4 @@
-"""The tally of a class: of each student one row, and a few bytes for each test.
+"""The tally of a class, for the pages of the report: one row for each student, a few bytes for each test.
 
 The entries themselves are too large to be kept: a result with its messages is a hundred kilobytes.
 """

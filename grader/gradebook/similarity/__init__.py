@@ -2,7 +2,7 @@
 
 `survey` goes through a class, exercise by exercise, and gathers pairs in groups. `normal_form` writes code in
 one way, `fingerprints` are runs of its tokens, and `comparison` says what two files have in common. `evidence`
-learns from the class what is out of the ordinary. `findings` are what is told, and the file that keeps it;
+learns from the class what is out of the ordinary. `findings` are the results, and the file that keeps them;
 `handover` writes the files of a class as Dolos and JPlag read them.
 
 copydetect was weighed and left: its last change is of March 2024, it compares every two files, and

@@ -40,7 +40,7 @@ def assert_close(
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
     `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float. `mistakes` name the misconceptions to recognize; one is told only
+    a tuple and an int a float. `mistakes` name the misconceptions to recognize; the student reads one only
     where it explains the whole value and the right answer would not look the same:
 
         assert_close(layer(x), value * torch.sigmoid(gate), mistakes=lambda: {
@@ -69,27 +69,27 @@ def assert_equal(
 def _check(actual: Any, expected: Any, rule: Rule, what: str, mistakes: Mistakes | None) -> None:
     if mistakes and _recorded is not None:
         _record(_recorded, expected, rule, mistakes() if callable(mistakes) else mistakes)
-    found = first_mismatch(actual, expected, rule)
-    if found is None:
+    mismatch = first_mismatch(actual, expected, rule)
+    if mismatch is None:
         return
     named = mistakes() if callable(mistakes) else mistakes
-    told = _recognized(actual, expected, rule, named or {})
+    known_mistake = _recognized(actual, expected, rule, named or {})
     # A mistake that is known by name needs no guess beside it.
-    lines = explain(found, actual, expected, rule, what, search=told is None)
-    if told is None:
-        raise CheckFailed(message(lines), cause_of(found.kind, what))
-    raise CheckFailed(message([told, *lines]))
+    lines = explain(mismatch, actual, expected, rule, what, search=known_mistake is None)
+    if known_mistake is None:
+        raise CheckFailed(message(lines), cause_of(mismatch.kind, what))
+    raise CheckFailed(message([known_mistake, *lines]))
 
 
 def _recognized(actual: Any, expected: Any, rule: Rule, mistakes: Named) -> str | None:
     """The sentence of the first mistake that explains the whole value."""
-    for told, mistake in mistakes.items():
+    for text, mistake in mistakes.items():
         # An exception in here is a fault of the suite, so it is not caught.
         value = mistake() if callable(mistake) else mistake
         if first_mismatch(value, expected, rule) is None:
             continue  # on this input the misconception gives the right answer
         if first_mismatch(actual, value, rule) is None:
-            return told
+            return text
     return None
 
 
@@ -180,8 +180,8 @@ def _misfit(raised: StudentError, error: type[Exception], mentions: str | None) 
         return f"raised {clean(str(raised), 200).rstrip('.')}"
     if mentions is None or any(_names(raised.text, word) for word in mentions.split(" or ")):
         return None
-    said = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
-    return f"raised {clean(raised.type_name)} with {said}"
+    text = f"the message {quoted(raised.text, 200)}" if raised.text else "no message"
+    return f"raised {clean(raised.type_name)} with {text}"
 
 
 def _names(text: str, word: str) -> bool:

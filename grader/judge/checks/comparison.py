@@ -273,9 +273,9 @@ def _compare_sequences(
         return Mismatch(DifferenceKind.LENGTH, path, actual, expected)
     keys = names if names is not None else map(Position, range(len(expected)))
     for key, left, right in zip(keys, actual, expected, strict=True):
-        found = first_mismatch(left, right, rule, (*path, key))
-        if found is not None:
-            return found
+        mismatch = first_mismatch(left, right, rule, (*path, key))
+        if mismatch is not None:
+            return mismatch
     return None
 
 
@@ -288,9 +288,9 @@ def _compare_mappings(
     if set(given) != set(wanted):
         return Mismatch(DifferenceKind.KEYS, path, actual, expected)
     for key, right in expected.items():
-        found = first_mismatch(actual[key], right, rule, (*path, key))
-        if found is not None:
-            return found
+        mismatch = first_mismatch(actual[key], right, rule, (*path, key))
+        if mismatch is not None:
+            return mismatch
     if rule.exact and rule.ordered and given != wanted:
         return Mismatch(DifferenceKind.ORDER, path, actual, expected)
     return None

@@ -41,11 +41,11 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
         return None
     finite = np.isfinite(expected)
     counts = {"NaN": np.isnan(actual) & finite, "infinite": np.isinf(actual) & finite}
-    found = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
+    parts = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
     total = sum(int(at.sum()) for at in counts.values())
     if total == 0:
         return None
-    kinds = found[0].split(" ")[1] if len(found) == 1 else f"not finite ({' and '.join(found)})"
+    kinds = parts[0].split(" ")[1] if len(parts) == 1 else f"not finite ({' and '.join(parts)})"
     return f"{total} of {actual.size} elements {'is' if total == 1 else 'are'} {kinds}."
 
 
@@ -132,9 +132,9 @@ class _Search:
             return 0.0
         # Small round numbers meet by chance; they carry what their number can tell.
         rough = _is_round(distinct)
-        each = math.log2(distinct.size) if rough.all() else self._precision()
+        bits = math.log2(distinct.size) if rough.all() else self._precision()
         rough_bits = math.log2(distinct.size) * int(_is_round(values).sum())
-        return rough_bits + self._precision() * int((~rough).sum()) - each * free
+        return rough_bits + self._precision() * int((~rough).sum()) - bits * free
 
     def _precision(self) -> float:
         """Bits of one number that is known up to the slack."""

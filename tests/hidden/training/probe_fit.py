@@ -135,3 +135,24 @@ def called(
     value = getattr(module, name)(model, *arguments, **options)
     state = {name: tensor.item() for name, tensor in model.state_dict().items()}
     return {"value": value, **state, "calls": list(CALLS), "passes": list(PASSES)}
+
+
+def recorder(module: Any, inner: Any) -> Any:
+    """The module `inner`, with a list `seen` of the modes in which each forward ran."""
+    inner.seen = []
+    inner.register_forward_pre_hook(
+        lambda layer, _: layer.seen.append(
+            {
+                "training": [part.training for part in layer.modules()],
+                "grad": torch.is_grad_enabled(),
+                "inference": torch.is_inference_mode_enabled(),
+            }
+        )
+    )
+    return inner
+
+
+def seen(module: Any, model: Any, name: str, *arguments: Any, **keywords: Any) -> list[Any]:
+    """What a recorder's `seen` holds after a call of the student's function with the model first."""
+    getattr(module, name)(model, *arguments, **keywords)
+    return list(model.seen)

@@ -41,7 +41,6 @@ from grader.judge.checks.laws.functions import (
 from grader.judge.checks.laws.loaders import check_epochs, dataset_of, epochs_of
 from grader.judge.checks.laws.modules import (
     check_filled,
-    check_modes_inside,
     check_parameters,
     check_starts_random,
     check_starts_within,
@@ -54,7 +53,6 @@ from grader.judge.checks.laws.numerics import (
     check_float64,
     check_gradients,
     check_large_inputs,
-    check_smooth,
     gradient_at,
 )
 from grader.judge.checks.laws.observation import Observation, kinds_of, observe, same, shipped
@@ -80,7 +78,6 @@ __all__ = [
     "check_layouts",
     "check_leading_dimensions",
     "check_leaves_pyplot",
-    "check_modes_inside",
     "check_not_used",
     "check_ordinary",
     "check_parameters",
@@ -89,7 +86,6 @@ __all__ = [
     "check_seeded",
     "check_shapes",
     "check_shares_no_memory",
-    "check_smooth",
     "check_starts_random",
     "check_starts_within",
     "check_state_dict",

@@ -1,4 +1,4 @@
-"""Laws of modules: parameters, state dict, how they start, and the modes in which they run."""
+"""Laws of modules: parameters, state dict, and how they start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from grader.judge.checks.laws.observation import observe, same, shipped
 from grader.judge.checks.reports import entry
 from grader.judge.checks.wording import failed, sentence
 from grader.judge.student import Student
-from grader.sandbox.wire.values import Made
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,7 +103,7 @@ def check_starts_random(
         )
         raise failed([f"{line} (Is it a constant, or is a seed set on the way?)"])
     seen = [observe(student, class_name, *arguments) for _ in range(2)]
-    if same(seen[0].draws, seen[1].draws) or any(each.was_seeded() for each in seen):
+    if same(seen[0].draws, seen[1].draws) or any(call.was_seeded() for call in seen):
         line = f"Making a {class_name} sets the seed of the global random state"
         raise failed([f"{line}: leave the seed alone."])
 
@@ -161,28 +160,3 @@ def _likely_start(weight: Tensor, fan_in: int, fan_out: int) -> str:
     likely = [name for name, limit in limits.items() if 0.97 * limit < largest <= 1.0001 * limit]
     likely += [name for name, deviation in normals.items() if abs(spread / deviation - 1) < 0.08]
     return f"Yours looks like {likely[0]}." if likely else ""
-
-
-def check_modes_inside(
-    student: Student,
-    name: str,
-    model: Made,
-    *arguments: Any,
-    training: bool | None = None,
-    grad: bool | None = None,
-    told: str = "",
-    **keywords: Any,
-) -> list[Any]:
-    """While a function runs `model`, its first argument, the model is in these modes, at each call."""
-    recorder = shipped(student, "recorder").made(model)
-    seen = shipped(student, "seen")(recorder, name, *arguments, **keywords)
-    for modes in entry(seen, kind=list):
-        if training is not None and any(
-            mode is not training for mode in entry(modes, "training", kind=list)
-        ):
-            wanted = "model.train()" if training else "model.eval()"
-            raise failed([f"{name} runs the model in the wrong mode: call {wanted} first."], told)
-        if grad is not None and entry(modes, "grad") is not grad:
-            wrong = "without autograd" if grad else "with autograd on, which builds a graph"
-            raise failed([f"{name} runs the model {wrong}."], told)
-    return list(seen)

@@ -42,17 +42,6 @@ def check_float64(
         raise failed([line]) from None
 
 
-def check_smooth(
-    f: Callable[[Tensor], Tensor], slope: Tensor, x: Tensor, *, what: str = "the output"
-) -> None:
-    """Over short steps a float64 function follows its slope: a part in float32 makes a staircase."""
-    step = 1e-4
-    worst = ((f(x + step) - f(x - step)) / (2 * step) - slope).abs().max().item()
-    if not worst < 1e-6:
-        line = f"In float64 {what} follows the formula in steps, not smoothly: a part of it is computed"
-        raise failed([f"{line} in float32. Compute in the dtype of x."])
-
-
 def check_finite(
     values: Any, *, what: str = "the output", at: Tensor | None = None, why: str = ""
 ) -> None:
