@@ -336,7 +336,7 @@ class Store:
     def _verdict(self, row: Any) -> Verdict:
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
-            status=_decoded_as(Status, status),
+            status=_read(lambda: Status(status)),
             score=score,
             max_score=max_score,
             packed=result,
@@ -378,10 +378,6 @@ def _decoded(kind: type[T], text: str) -> T:
     return _read(lambda: msgspec.json.decode(text, type=kind))
 
 
-def _decoded_as(kind: type[T], value: object) -> T:
-    return _read(lambda: msgspec.convert(value, kind))
-
-
 def _inflated(data: bytes) -> bytes:
     return _read(lambda: zlib.decompress(data))
 
@@ -389,7 +385,7 @@ def _inflated(data: bytes) -> bytes:
 def _read(decode: Callable[[], T]) -> T:
     try:
         return decode()
-    except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
+    except (zlib.error, msgspec.DecodeError, ValueError, TypeError) as error:
         raise DamagedValueError(str(error)) from error
 
 
