@@ -19,7 +19,14 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.gradebook.verdict_key import VerdictKey
-from grader.gradebook.work import Attempt, DamagedValueError, Verdict, packed
+from grader.gradebook.work import (
+    Attempt,
+    DamagedValueError,
+    Replaced,
+    Verdict,
+    packed,
+    unpacked,
+)
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ExerciseFile
 
@@ -86,15 +93,6 @@ _STUDENT = "SELECT id, name, email, ids FROM students"
 _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
 
 T = TypeVar("T")
-
-
-class ReplacedRow(msgspec.Struct, frozen=True):
-    """A verdict, `after`, in whose place another one, `before`, stood; both are packed."""
-
-    student: str
-    attempt: int
-    before: bytes
-    after: bytes
 
 
 class Store:
@@ -310,7 +308,7 @@ class Store:
             row,
         )
 
-    def replaced(self, revision: int) -> Iterator[ReplacedRow]:
+    def replaced(self, revision: int) -> Iterator[Replaced]:
         """The verdicts that were replaced in a revision, by student and attempt."""
         rows = self.connection.execute(
             "SELECT student, number, replaced.result, grades.result FROM replaced"
@@ -319,7 +317,8 @@ class Store:
             " AND grades.exercise = replaced.exercise WHERE revision = ? ORDER BY student, number",
             (revision,),
         )
-        return (ReplacedRow(*row) for row in rows)
+        for student, number, before, after in rows:
+            yield Replaced(student, number, unpacked(before), unpacked(after))
 
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the verdicts, that of the newest one first."""
