@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import anonymous_option, course_option, open_course, results_argument
+from grader.cli.options import (
+    anonymous_option,
+    assignment_of_results_option,
+    course_option,
+    open_course,
+    results_argument,
+)
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
@@ -28,9 +34,15 @@ from grader.cli.options import anonymous_option, course_option, open_course, res
     show_default=True,
     help="Keep at most so many pairs of each exercise, the most alike.",
 )
+@assignment_of_results_option
 @anonymous_option
 def similar(
-    results: Path, course_path: Path, threshold: float | None, most: int, anonymous: bool
+    results: Path,
+    course_path: Path,
+    threshold: float | None,
+    most: int,
+    assignment: str | None,
+    anonymous: bool,
 ) -> None:
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
 
@@ -57,7 +69,7 @@ def similar(
     from grader.gradebook.similarity import find_similar, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
-    with Gradebook.open(results) as book:
+    with Gradebook.open(results, assignment) as book:
         refuse_other_course(book, course)
         tell_unfinished(book)
         similarity = find_similar(
@@ -66,6 +78,7 @@ def similar(
             stubs,
             threshold=None if threshold is None else threshold / 100,
             most_pairs=most,
+            teams=bool(book.fact("teams")),
         )
         names = book.names()
         # The file is the gradebook's own, as it is: the report reads it.

@@ -44,5 +44,5 @@ def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
 
 def _names_of(student: StudentInfo) -> set[str]:
     """Names under which another list may have a student."""
-    ids = {value for kind, value in student.ids.items() if kind != "section"}
+    ids = {value for kind, value in student.ids.items() if kind not in ("section", "team")}
     return {name for name in (*ids, student.email, student.name) if name}
