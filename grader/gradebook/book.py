@@ -177,6 +177,7 @@ class Gradebook:
                 has_policy=bool(self.fact("policy")),
                 corrections=read_corrections(version[1], self.folder / CORRECTIONS_FILE),
                 unfinished=bool(self.unfinished),
+                extra_credit=frozenset(self.fact("extra credit").split(",")),
             )
             self._rules = version, rules
         return self._rules[1]

@@ -85,6 +85,8 @@ class Keeper:
                 }
             ).decode(),
         }
+        given = course.assignment
+        facts["extra credit"] = ",".join(given.extra_credit) if given is not None else ""
         if course.assignments:
             parts = {
                 each.id: AssignmentPart(each.title, each.exercises) for each in course.assignments
