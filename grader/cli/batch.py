@@ -171,6 +171,10 @@ def batch(
     downloads = [find_class(path, course, roster, times) for path in submissions]
     refuse_two_ids(downloads)
     download = joined(downloads)
+    if course.assignment is not None and course.assignment.teams:
+        from grader.submissions.teams import share_in_teams
+
+        download = share_in_teams(download, _known_students(results))
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:
@@ -224,6 +228,16 @@ def assigned_course(
         return course.only(known_exercises(course, exercises))
     chosen = [exercise for exercise in course.exercises if exercise.id in remembered]
     return course.only(chosen) if chosen else course
+
+
+def _known_students(results: Path) -> list[StudentInfo]:
+    """The students of a gradebook, if it is there."""
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return book.students()
+    return []
 
 
 def _policy_from(file: Path, course: Course) -> Policy:

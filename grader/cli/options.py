@@ -37,6 +37,12 @@ assignment_option = click.option(
     metavar="ID",
     help="Take the exercises of this assignment and no others; see docs/instructors.md.",
 )
+assignment_of_results_option = click.option(
+    "--assignment",
+    "assignment",
+    metavar="ID",
+    help="Of RESULTS of a whole course, take the exercises of this assignment and no others.",
+)
 isolation_option = click.option(
     "--require-isolation",
     metavar="LEVEL",

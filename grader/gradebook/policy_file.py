@@ -46,6 +46,7 @@ EXAMPLES = {
     "student": 'student = "zoe"',
     "students": 'students = ["zoe", "kim"]',
     "section": 'section = "B"',
+    "team": 'team = "red"',
     "until": "until = 2026-10-15T23:59:00",
     "by": 'by = "2 days"',
     "reason": 'reason = "ill"',
@@ -66,18 +67,23 @@ class PolicyError(GraderError):
 
 
 def read_policy(
-    text: str, chapters: Mapping[str, str] | None = None, *, file: str = "the policy"
+    text: str,
+    chapters: Mapping[str, str] | None = None,
+    *,
+    file: str = "the policy",
+    due_elsewhere: bool = False,
 ) -> Policy:
     """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
 
-    Raises PolicyError with the file, the line, the key, and what to write.
+    With `due_elsewhere`, as in assignments, it may have rules for lateness and no due time. Raises PolicyError
+    with the file, the line, the key, and what to write.
     """
     try:
         rules = read_toml(text, Rules, dec_hook=_decoded)
     except TomlMistake as error:
         words = explained(error, text, _TABLES, EXAMPLES)
         raise PolicyError(f"{file}{error.place}: {words}") from error
-    for complaint in _complaints(rules):
+    for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))
 
@@ -94,9 +100,9 @@ def policy_of(course: Course, other: str = "") -> str | None:
     chapters = {each.id: each.chapter for each in course.exercises}
     if not path.is_file() and course.assignment is None:
         return None
-    text = policy_from(path, chapters)[0] if path.is_file() else ""
     if course.assignment is None:
-        return text
+        return policy_from(path, chapters)[0]
+    text = policy_from(path, chapters, due_elsewhere=True)[0] if path.is_file() else ""
     return policy_of_assignment(course.assignment, chapters, text)
 
 
@@ -154,7 +160,9 @@ def _about(tables: Sequence[dict[str, Any]], chapters: Mapping[str, str]) -> lis
     return kept
 
 
-def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
+def policy_from(
+    path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool = False
+) -> tuple[str, Policy]:
     """The text and the policy of a file, which may name these exercises and those of a course beside it.
 
     Raises PolicyError.
@@ -168,7 +176,7 @@ def policy_from(path: Path, chapters: Mapping[str, str]) -> tuple[str, Policy]:
     if (manifest := path.with_name(MANIFEST)).is_file():
         # A class may have been given some of the exercises alone.
         known |= {each.id: each.chapter for each in load_course(manifest).exercises}
-    policy = read_policy(text, known, file=str(path))
+    policy = read_policy(text, known, file=str(path), due_elsewhere=due_elsewhere)
     check_names(policy, str(path), known.keys(), known.values())
     return text, policy
 
@@ -205,10 +213,13 @@ def check_names(
 
 
 def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """A sentence about each student and section that an extension names and the class lacks."""
+    """A sentence about each student, section and team that an extension names and the class lacks."""
     known = list(students)
     ids = [student.id for student in known]
-    sections = sorted({s.ids["section"] for s in known if s.ids.get("section")})
+    groups = {
+        kind: sorted({s.ids[kind] for s in known if s.ids.get(kind)})
+        for kind in ("section", "team")
+    }
     for number, extension in enumerate(policy.rules.extension, 1):
         for name in filter(None, (extension.student, *extension.students)):
             if name not in ids:
@@ -217,14 +228,13 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                     f"`{key}` of [[extension]] {number} names {name!r}, and no student here has that id. "
                     f"{nearest(name, ids, also=_known_as(known))}"
                 )
-        if extension.section and extension.section not in sections:
-            advice = (
-                nearest(extension.section, sections) if sections else "A --roster has sections."
-            )
-            yield (
-                f"`section` of [[extension]] {number} is {extension.section!r}, and no student here is "
-                f"in it. {advice}"
-            )
+        for kind, name in (("section", extension.section), ("team", extension.team)):
+            if name and name not in groups[kind]:
+                names = groups[kind]
+                advice = nearest(name, names) if names else f"A --roster has {kind}s."
+                yield (
+                    f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"
+                )
 
 
 def odd_times(policy: Policy) -> list[str]:
@@ -251,14 +261,15 @@ def _decoded(kind: type, value: Any) -> Any:
 # --- what no decoder sees -------------------------------------------------------------------------
 
 
-def _complaints(rules: Rules) -> Iterator[str]:
+def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
     if rules.timezone:
         try:
             read_zone(rules.timezone)
         except ValueError as error:
             yield f"`timezone`: {error} Write {EXAMPLES['timezone']}."
     yield from _late_complaints("[late]", rules.late)
-    if rules.late != Late() and not rules.due:
+    is_due = due_elsewhere or bool(rules.due)
+    if rules.late != Late() and not is_due:
         yield (
             "[late] has rules, and nothing is due. Write a table [[due]] with "
             f"{EXAMPLES['at']}, or leave [late] out."
@@ -269,7 +280,10 @@ def _complaints(rules: Rules) -> Iterator[str]:
         if due.late is not None:
             yield from _late_complaints(f"[due.late] of {where}", due.late)
     for number, extension in enumerate(rules.extension, 1):
-        yield from _extension_complaints(rules, f"[[extension]] {number}", extension)
+        where = f"[[extension]] {number}"
+        yield from _extension_complaints(rules, where, extension)
+        if not is_due:
+            yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
@@ -299,10 +313,10 @@ def _late_complaints(where: str, late: Late) -> Iterator[str]:
 
 
 def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Iterator[str]:
-    if not (extension.student or extension.students or extension.section):
+    if not (extension.student or extension.students or extension.section or extension.team):
         yield (
-            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']} or "
-            f"{EXAMPLES['section']}."
+            f"{where} is for no student. Write {EXAMPLES['student']}, {EXAMPLES['students']}, "
+            f"{EXAMPLES['section']} or {EXAMPLES['team']}."
         )
     if (extension.until is None) == (extension.by is None):
         both = "neither" if extension.until is None else "both"
@@ -311,8 +325,6 @@ def _extension_complaints(rules: Rules, where: str, extension: Extension) -> Ite
         )
     if extension.until is not None:
         yield from _time_complaints(rules, where, "until", extension.until)
-    if not rules.due:
-        yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
 
 
 def _due_twice(sets: Sequence[Due], exercise: str, chapter: str) -> str:

@@ -116,7 +116,7 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
             raise SubmissionError(f"{folder} is the gradebook {which}.")
         notes = [book.unfinished] if book.unfinished else []
         entries = {entry.student.id: entry for entry in book.entries()}
-        graded = set(book.fact("exercises").split(","))
+        graded = set(book.exercises)
     if graded != set(assignment.exercises):
         notes.append(
             f"{folder} was graded with other exercises than {name} has now: run `grade regrade {folder}`."

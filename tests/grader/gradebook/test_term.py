@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.course.manifest import Course, load_course
 from grader.errors import SubmissionError
-from grader.gradebook import Keeper
+from grader.gradebook import Gradebook, Keeper
 from grader.gradebook.term import Term, TermRow, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
@@ -171,6 +171,9 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     def totals() -> dict[str, float | None]:
         return {row.student.id: row.total for row in semester.term("week1").rows}
 
+    with Gradebook.open(semester.folder / "week1") as kept:
+        results = [entry.result for entry in kept.entries()]
+    assert [(result.score, result.max_score) for result in results] == [(6, 10), (11.5, 10)]
     # 11.5 and 6 of 10 points; of the assignment 110 % count, of the term 100.
     assert totals() == {"zoe": 100, "kim": 60}
     semester.rule("[term]\nat_most = 120\n", assignments=one + "at_most = 110\n")

@@ -96,6 +96,32 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
         assert "is the gradebook of the assignment week1" in done.stderr
 
 
+def test_outputs_of_a_whole_course_take_the_exercises_of_an_assignment(
+    course: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(PLAIN / "solutions", tmp_path / "class" / "bob")
+    results, here = str(tmp_path / "results"), ("--assignment", "week1")
+    grade(course, "batch", tmp_path / "class", "-o", results)
+    assert grade(course, "similar", results).returncode == 0
+    done = grade(course, "export", results, "--format", "csv", *here)
+    assert done.returncode == 0, done.stderr
+    header, ada, _ = done.stdout.splitlines()
+    assert "text/word_count,text/greeting,total" in header
+    assert ",10,2.5,12.5,12.5," in ada
+    done = grade(course, "report", results, "-o", tmp_path / "report", *here)
+    assert done.returncode == 0, done.stderr
+    pages = [path.read_text("utf-8") for path in (tmp_path / "report").rglob("*.html")]
+    assert "Plain Python and NumPy: Week 1" in pages[0]
+    assert not any("running_mean" in page for page in pages)
+    for command in ("similar", "policy"):
+        done = grade(course, command, results, *here)
+        assert done.returncode == 0, done.stderr
+        assert "running_mean" not in done.stdout
+    done = grade(course, "report", results, "-o", tmp_path / "report", "--assignment", "wek1")
+    assert "knows no assignment 'wek1'. Did you mean 'week1'" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_results_of_a_whole_course_become_those_of_an_assignment(
     course: Path, tmp_path: Path
 ) -> None:
@@ -140,3 +166,29 @@ def test_without_rules_an_assignment_has_no_policy(course: Path) -> None:
     text = ASSIGNMENTS.replace("due = 2026-10-19T23:59:59\n", "")
     (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
     assert policy_of(load_course(course).assigned("week2")) == ""
+
+
+def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_path: Path) -> None:
+    file = course / "exercises/assignments.toml"
+    file.write_text(
+        ASSIGNMENTS.replace("[[assignment]]", "[[assignment]]\nteams = true", 1), "utf-8"
+    )
+    roster = tmp_path / "class.csv"
+    roster.write_text("id,team\nada,red\nbob,red\ncem,blue\n", encoding="utf-8")
+    (course / "exercises/policy.toml").write_text(
+        'timezone = "Europe/Warsaw"\n[late]\nper_day = 10\n[[extension]]\nteam = "red"\nby = "1 day"\n',
+        encoding="utf-8",
+    )
+    results = tmp_path / "results"
+    batch = ("batch", tmp_path / "class", "-o", results, "--times", "2026-10-13 12:00")
+    done = grade(course, *batch, "--assignment", "week1", "--roster", roster)
+    assert done.returncode == 0, done.stderr
+    assert "2 teams: what one member hands in counts for all of them." in done.stderr
+    with Gradebook.open(results) as book:
+        totals = {entry.student.id: entry.result.score for entry in book.entries()}
+    assert totals == {"ada": 12.5, "bob": 12.5, "cem": 0}
+    assert "2 exercises judged" in done.stdout, "no file is judged twice"
+    done = grade(course, "similar", results, "--threshold", "50")
+    assert "bob" not in done.stdout
+    done = grade(course, "policy", results)
+    assert "Extension for team red" in done.stdout
