@@ -205,7 +205,7 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A student: `id` is the key of a class, `ids` are the same person's names in other systems.
 
     The keys of `ids` are those of the formats: `canvas_id`, `sis_user_id`, `sis_login_id`,
-    `section`, `moodle_identifier`, `username`, `gradescope_sid`.
+    `section`, `team`, `moodle_identifier`, `username`, `gradescope_sid`.
     """
 
     id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 LONGEST_TEXT = 120
 
@@ -34,6 +34,14 @@ def clean_lines(text: str, limit: int) -> str:
 def counted(count: int, singular: str, plural: str | None = None) -> str:
     """1 line, 2 lines."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """a, b and c; of more than `most` the first ones, and how many more there are."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def number(value: float) -> str:

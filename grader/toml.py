@@ -49,6 +49,17 @@ def read_toml(text: str, kind: type[T], *, dec_hook: Callable[[type, Any], Any] 
         reason = str(error)
         at = _AT_LINE.search(reason)
         raise TomlMistake(_AT_LINE.sub("", reason), "", int(at["line"]) if at else 0) from error
+    return converted(read, kind, text, dec_hook=dec_hook)
+
+
+def converted(
+    read: object,
+    kind: type[T],
+    text: str = "",
+    *,
+    dec_hook: Callable[[type, Any], Any] | None = None,
+) -> T:
+    """Convert what was read from a TOML text to a struct; raises TomlMistake."""
     try:
         return msgspec.convert(read, kind, dec_hook=dec_hook)
     except msgspec.ValidationError as error:

@@ -43,20 +43,18 @@ _LONGEST = 1000
 )
 @click.option("--comment", metavar="TEXT", default="", help="A remark for the student, also alone.")
 @click.option("--author", metavar="NAME", help="Who decides this. By default your login name.")
-@click.option("--undo", is_flag=True, help="Take back the newest of these corrections that holds.")
+@click.option("--undo", is_flag=True, help="Remove the newest of these corrections.")
 @click.option(
     "--number", type=int, metavar="N", help="With --undo: the one with this number in --list."
 )
-@click.option(
-    "--list", "listed", is_flag=True, help="Show every correction, also those taken back."
-)
+@click.option("--list", "listed", is_flag=True, help="Show every correction.")
 def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
     """Change the points of STUDENT for EXERCISE, or of the whole class by a test, and say why.
 
     RESULTS is the folder that `grade batch` wrote. Dropped and given tests change what the judge gave; then
     comes the policy, then --add, and last --points, which is final. All of it stays between 0 and the
     points of the exercise. A correction holds when the class is judged again, and stands with its reason in
-    every output. Nothing is deleted: what is taken back stays in --list.
+    every output. Corrections are kept in RESULTS/corrections.toml, which you may read and edit.
 
     \b
     Examples:
@@ -75,13 +73,12 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
         if options["listed"]:
             _list(book)
             return
-    author = options["author"] or _login()
     with Keeper.open(results) as keeper:
-        tell_unfinished(keeper)
+        tell_unfinished(keeper.book)
         if options["undo"]:
-            _undo(keeper, names, options, author)
+            _undo(keeper, names, options)
         else:
-            _correct(keeper, names, options, author)
+            _correct(keeper, names, options)
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -140,8 +137,8 @@ def _list(book: Gradebook) -> None:
     from grader.cli.terminal.corrections import show_corrections, show_outdated
 
     tell_unfinished(book)
-    console, corrections, names = open_console(sys.stdout), book.corrections(), book.names()
-    show_corrections(console, corrections, names, book.policy.zone)
+    console = open_console(sys.stdout)
+    show_corrections(console, book.corrections(), book.names(), book.policy.zone)
     show_outdated(console, book)
 
 
@@ -165,34 +162,32 @@ def _target(
     return student, exercises[name]
 
 
-def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
-    from grader.gradebook.corrections import Correction, Kind, refuse_pointless
-    from grader.judge.scoring import rounded
+def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
+    import datetime
 
-    student, exercise = _target(keeper, names, options)
-    given = (Kind.POINTS, Kind.DROP, Kind.GIVE)
-    kind = next((kind for kind in given if options[kind.value] is not None), Kind.ADD)
-    kind = Kind.RELEASE if options["release"] else kind
-    about = {
-        Kind.DROP: options["drop"],
-        Kind.GIVE: options["give"],
-        Kind.RELEASE: _held_file(keeper, student, exercise.name) if options["release"] else "",
-    }
-    points = {Kind.POINTS: options["points"], Kind.ADD: options["add"]}
+    from grader.gradebook.corrections import Correction, refuse_pointless
+    from grader.judge.scoring import rounded
+    from grader.text import clean
+
+    author = options["author"] or _login()
+    student, exercise = _target(keeper.book, names, options)
+    points, added = options["points"], options["add"]
+    texts = {"reason": options["reason"], "comment": options["comment"], "author": author}
     correction = Correction(
         student=student,
         exercise=exercise.name,
-        test=about.get(kind, ""),
-        kind=kind,
-        points=rounded(points.get(kind) or 0.0),
-        reason=_one_line(options["reason"]),
-        comment=_one_line(options["comment"]),
-        author=_one_line(author),
-        judged=_judged(keeper, student, exercise.name),
+        points=None if points is None else rounded(points),
+        add=None if added is None else rounded(added),
+        drop=options["drop"] or "",
+        give=options["give"] or "",
+        release=_held_file(keeper.book, student, exercise.name) if options["release"] else "",
+        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+        judged=_judged(keeper.book, student, exercise.name),
+        **{name: clean(" ".join(text.split()), _LONGEST) for name, text in texts.items()},
     )
-    refuse_pointless(correction, exercise, keeper.corrections())
-    effect = _show_change(keeper, correction, lambda: keeper.correct(correction))
-    if kind is Kind.DROP and effect.lost:
+    refuse_pointless(correction, exercise, keeper.book.corrections())
+    effect = _show_change(keeper.book, correction, lambda: keeper.correct(correction))
+    if correction.drop and effect.lost:
         click.echo("--give in its place would take points from no student.", err=True)
 
 
@@ -220,34 +215,35 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     return None
 
 
-def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any], author: str) -> None:
+def _undo(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) -> None:
     from grader.errors import SubmissionError
 
-    holding = [correction for correction in keeper.corrections() if not correction.undone_at]
+    made = dict(enumerate(keeper.book.corrections()))
     if options["number"] is not None:
-        matches = [correction for correction in holding if correction.id == options["number"]]
+        matches = [place for place in made if place == options["number"] - 1]
         where = f"with the number {options['number']}"
     else:
-        student, exercise = _target(keeper, names, options)
+        student, exercise = _target(keeper.book, names, options)
         test = options["drop"] or options["give"]
         matches = [
-            correction
-            for correction in holding
-            if correction.student == student
-            and correction.exercise == exercise.name
-            and (test is None or correction.test == test)
+            place
+            for place, each in made.items()
+            if each.student == student
+            and each.exercise == exercise.name
+            and (test is None or each.test == test)
         ]
         where = f"of {student or 'all'} for {exercise.name}"
     if not matches:
-        raise SubmissionError(f"No correction {where} holds; --list shows all.")
-    undone = matches[-1]
-    _show_change(keeper, undone, lambda: keeper.undo(undone, _one_line(author)), undone=True)
-    if others := [str(correction.id) for correction in matches[:-1]]:
-        click.echo(f"There still holds: {', '.join(others)} of --list.", err=True)
+        raise SubmissionError(f"There is no correction {where}; --list shows all.")
+    *others, place = matches
+    _show_change(keeper.book, made[place], lambda: keeper.undo(place), undone=True)
+    if others:
+        left = ", ".join(str(other + 1) for other in others)
+        click.echo(f"There still holds: {left} of --list.", err=True)
 
 
 def _show_change(
-    keeper: Keeper, correction: Correction, change: Any, *, undone: bool = False
+    book: Gradebook, correction: Correction, change: Any, *, undone: bool = False
 ) -> Effect:
     """Make a change, and print what it changes: a student's points and total, or those of the class."""
     from grader.cli.terminal.console import called, open_console
@@ -255,11 +251,11 @@ def _show_change(
     from grader.gradebook.corrections import correction_words
     from grader.text import clean, number
 
-    names = keeper.names()
+    names = book.names()
 
     def entries() -> Any:
-        one = keeper.entry_of(correction.student) if correction.student else None
-        return keeper.entries() if not correction.student else [one] if one is not None else []
+        one = book.entry_of(correction.student) if correction.student else None
+        return book.entries() if not correction.student else [one] if one is not None else []
 
     before = points_of(entries(), correction.exercise)
     change()
@@ -276,9 +272,3 @@ def _show_change(
     )
     click.echo(f"{stays}{open_} points")
     return Effect(now.score > was.score, now.score < was.score, now.is_open)
-
-
-def _one_line(text: str) -> str:
-    from grader.text import clean
-
-    return clean(" ".join(text.split()), _LONGEST)

@@ -13,6 +13,8 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     anonymous_option,
+    assigned,
+    assignment_option,
     course_option,
     isolation_option,
     known_exercises,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from grader.course.manifest import Course
+    from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import BatchSummary
     from grader.gradebook.policy import Policy
     from grader.judge.assignment import GradingOptions
@@ -61,7 +65,13 @@ def _pool_options(command: Any) -> Any:
 
 
 @click.command(cls=Command, short_help="Grade a class at once.")
-@click.argument("submissions", type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "submissions",
+    metavar="SUBMISSIONS...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+)
 @click.option(
     "-o",
     "--output",
@@ -93,6 +103,7 @@ def _pool_options(command: Any) -> Any:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Count by this policy from now on, as by `grade policy --file`.",
 )
+@assignment_option
 @click.option(
     "--exercise",
     "exercises",
@@ -107,12 +118,13 @@ def _pool_options(command: Any) -> Any:
 )
 @_pool_options
 def batch(
-    submissions: Path,
+    submissions: tuple[Path, ...],
     results: Path,
     course_path: Path,
     roster_file: Path | None,
     given_times: str | None,
     policy_file: Path | None,
+    assignment: str | None,
     exercises: tuple[str, ...],
     all_attempts: bool,
     **options: Any,
@@ -120,8 +132,9 @@ def batch(
     """Grade a class and keep every verdict in a gradebook.
 
     SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
-    learning platform lets you download, as it comes. Run it again whenever there is more: only what
-    is new is judged, also after it was interrupted.
+    learning platform lets you download, as it comes; several of them are one class. Run it again whenever
+    there is more: only what is new is judged, also after it was interrupted. RESULTS
+    remembers its assignment.
 
     Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
     something open; running it again tries that again. `grade report`, `grade export` and
@@ -131,18 +144,23 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
+      grade batch monday.zip tuesday.zip -o results
       grade batch moodle.zip -o results --times worksheet.csv --policy policy.toml
+      grade batch week1.zip -o week1 --assignment week1
       grade batch week1.zip -o week1 --exercise strides --exercise relu
       grade batch clones/ -o results --jobs 8 --require-isolation full
     """
+    if assignment is not None and exercises:
+        raise click.UsageError("Give --assignment or --exercise, and not both.")
     whole = open_course(course_path)
-    course = _assigned(whole, results, exercises)
+    course = assigned_course(whole, results, exercises, assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
-    from grader.submissions import find_class, read_roster, read_times
+    from grader.gradebook.belonging import refuse_two_ids
+    from grader.submissions import find_class, joined, read_roster, read_times
     from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
@@ -150,49 +168,76 @@ def batch(
     times = None
     if given_times is not None:
         times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
-    download = find_class(submissions, course, roster, times)
+    downloads = [find_class(path, course, roster, times) for path in submissions]
+    refuse_two_ids(downloads)
+    download = joined(downloads)
+    if course.assignment is not None and course.assignment.teams:
+        from grader.submissions.teams import share_in_teams
+
+        download = share_in_teams(download, _known_students(results))
     for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = _grading_options(results, options)
+    grading = grading_options_of(results, course, options)
     with (
-        Keeper.open(results) as book,
+        Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
-        if exercises:
-            book.assign(course)
+        if exercises or assignment is not None:
+            keeper.assign(course)
         if policy_file is not None:
-            book.set_policy(policy_file.read_text(encoding="utf-8-sig"), str(policy_file.resolve()))
+            text = policy_file.read_text(encoding="utf-8-sig")
+            keeper.set_policy(text, str(policy_file.resolve()))
         summary = grade_class(
-            download, book, course, pool, grading, all_attempts=all_attempts, progress=display
+            download, keeper, course, pool, grading, all_attempts=all_attempts, progress=display
         )
         display.__exit__()
-        if not options["anonymous"]:
-            _show(book, summary, book.absent())
-            show_attention(open_console(sys.stdout), summary.attention, book.names())
-    if options["anonymous"]:
-        with AnonymousBook.open(results) as hidden:
-            shown = hidden.summary(summary)
-            _show(hidden, shown, hidden.absent())
-            show_attention(open_console(sys.stdout), shown.attention, {})
+        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
+        if isinstance(book, AnonymousBook):
+            summary = book.summary(summary)
+        _show(book, summary, book.absent())
+        show_attention(open_console(sys.stdout), summary.attention, book.names())
     _exit(summary)
 
 
-def _assigned(course: Course, results: Path, exercises: tuple[str, ...]) -> Course:
-    """The course with the exercises that are graded: those named, or those that the gradebook remembers."""
-    if exercises:
-        return course.only(known_exercises(course, exercises))
+def assigned_course(
+    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
+) -> Course:
+    """The course with the exercises that are graded: those named, or those that the gradebook remembers.
+
+    Raises SubmissionError where the gradebook is that of another assignment.
+    """
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
 
-    assigned = []
+    kept = ""
+    remembered: tuple[str, ...] = ()
     # A new folder has no gradebook yet.
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        assigned = [exercise for exercise in course.exercises if exercise.id in book.assigned]
-    return course.only(assigned) if assigned else course
+        kept, remembered = book.fact("assignment"), book.assigned
+    if kept and (exercises or assignment not in (None, kept)):
+        raise SubmissionError(
+            f"{results} is the gradebook of the assignment {kept}: name another folder for other exercises."
+        )
+    if assignment is not None or kept:
+        return assigned(course, assignment or kept)
+    if exercises:
+        return course.only(known_exercises(course, exercises))
+    chosen = [exercise for exercise in course.exercises if exercise.id in remembered]
+    return course.only(chosen) if chosen else course
+
+
+def _known_students(results: Path) -> list[StudentInfo]:
+    """The students of a gradebook, if it is there."""
+    from grader.errors import SubmissionError
+    from grader.gradebook import Gradebook
+
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return book.students()
+    return []
 
 
 def _policy_from(file: Path, course: Course) -> Policy:
@@ -217,6 +262,7 @@ def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
 @click.command(cls=Command, short_help="Judge a class again after a change.")
 @results_argument
 @course_option
+@assignment_option
 @click.option(
     "--json",
     "json_file",
@@ -225,18 +271,26 @@ def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
     help="Write the changes as JSON too.",
 )
 @_pool_options
-def regrade(results: Path, course_path: Path, json_file: Path | None, **options: Any) -> None:
+def regrade(
+    results: Path,
+    course_path: Path,
+    assignment: str | None,
+    json_file: Path | None,
+    **options: Any,
+) -> None:
     """Judge again what a changed suite, stub or grader may judge otherwise, and show the difference.
 
     The files are those that the gradebook keeps; nothing needs to be handed in again. Shows who
-    gained, who lost, and by which test.
+    gained, who lost, and by which test. With --assignment RESULTS is that of this assignment from now on, and
+    what other exercises have earned counts in it no more.
 
     \b
     Examples:
       grade regrade results
+      grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = _assigned(open_course(course_path), results, ())
+    course = assigned_course(open_course(course_path), results, (), assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
@@ -246,27 +300,25 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
 
     with Gradebook.open(results) as _:
         pass
-    grading = _grading_options(results, options)
+    grading = grading_options_of(results, course, options)
     with (
-        Keeper.open(results) as book,
+        Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
         BatchDisplay(anonymous=options["anonymous"]) as display,
     ):
-        summary = grade_again(book, course, pool, grading, progress=display)
+        if assignment is not None:
+            keeper.assign(course)
+        summary = grade_again(keeper, course, pool, grading, progress=display)
         display.__exit__()
-        differences = list(changes(book))
+        differences = list(changes(keeper.book))
+        book = AnonymousBook(keeper.book) if options["anonymous"] else keeper.book
+        if isinstance(book, AnonymousBook):
+            summary = book.summary(summary)
+            differences = [book.change(each) for each in differences]
         console = open_console(sys.stdout)
-        if not options["anonymous"]:
-            _show(book, summary)
-            show_changes(console, differences, book.names())
-            show_attention(console, summary.attention, book.names())
-    if options["anonymous"]:
-        with AnonymousBook.open(results) as hidden:
-            shown = hidden.summary(summary)
-            differences = [hidden.change(change) for change in differences]
-            _show(hidden, shown)
-            show_changes(console, differences, {})
-            show_attention(console, shown.attention, {})
+        _show(book, summary)
+        show_changes(console, differences, book.names())
+        show_attention(console, summary.attention, book.names())
     if json_file is not None:
         import msgspec
 
@@ -276,15 +328,16 @@ def regrade(results: Path, course_path: Path, json_file: Path | None, **options:
     _exit(summary)
 
 
-def _grading_options(results: Path, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+    """The options of a command that has a class judged; without --seed, with the seed of before."""
     from grader.grading import grading_options
 
-    seed = options["seed"] if was_given("seed") else _remembered_seed(results)
+    seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)
     return grading_options(seed, options["suite"], options["require_isolation"])
 
 
-def _remembered_seed(results: Path) -> int:
-    """The seed of the newest verdict of a gradebook, which is printed; 0 where there is none."""
+def _remembered_seed(results: Path, course: Course) -> int:
+    """The seed of the newest verdict of a gradebook, or that of the assignment, which is not shown."""
     from grader.errors import SubmissionError
     from grader.gradebook import Gradebook
 
@@ -292,8 +345,15 @@ def _remembered_seed(results: Path) -> int:
     # A new folder has no gradebook yet.
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         seeds = book.seeds()
+    given = course.assignment
+    own = given.seed or 0 if given is not None else 0
+    if given is not None and own and set(seeds) <= {own}:
+        click.echo(
+            f"With the seed of the assignment {given.id}; --seed takes another one.", err=True
+        )
+        return own
     if not any(seeds):
-        return 0
+        return seeds[0] if seeds else own
     text = f"With the seed {seeds[0]}, that of the verdicts in {results}; --seed takes another one."
     if seeds[1:]:
         others = ", ".join(map(str, seeds[1:]))
@@ -319,7 +379,9 @@ def _pool(
     return LocalPool(course, options["jobs"], grading)
 
 
-def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ()) -> None:
+def _show(
+    book: Gradebook | AnonymousBook, summary: BatchSummary, missing: Sequence[StudentInfo] = ()
+) -> None:
     from grader.cli.terminal.class_summary import (
         show_class,
         show_dropped,
@@ -333,19 +395,20 @@ def _show(book: Any, summary: BatchSummary, missing: Sequence[StudentInfo] = ())
     from grader.text import clean
 
     console = open_console(sys.stdout)
+    whole = book.book if isinstance(book, AnonymousBook) else book
     show_class(console, book.entries())
-    show_dropped(console, book.dropped())
+    show_dropped(console, whole.dropped())
     show_missing(console, missing)
     show_summary(console, summary, book.names())
-    if book.fact("policy"):
-        file = clean(book.fact("policy_file"), 1000)
+    if whole.fact("policy"):
+        file = clean(whole.fact("policy_file"), 1000)
         named = f" of {file}, which --policy or `grade policy --file` named" if file else ""
-        shows = f"`grade policy {book.folder}` shows it, --explain STUDENT what it did."
+        shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
         click.echo(f"By its policy{named}: {shows}")
     if isinstance(book, AnonymousBook):  # both name students
         return
-    show_outdated(console, book)
-    for note in unknown_students(book.policy, book.students()):
+    show_outdated(console, whole)
+    for note in unknown_students(whole.policy, whole.students()):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
 
 

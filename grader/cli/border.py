@@ -170,7 +170,7 @@ class Group(click.Group):
 
 
 # What other tools call our commands.
-_OTHER_WORDS = {"test": "run", "check": "run", "judge": "run", "submit": "run", "help": "--help"}
+_OTHER_WORDS = {"test": "run", "check": "run", "judge": "run", "help": "--help"}
 
 
 def _exercise_meant(name: str) -> str | None:

@@ -36,10 +36,8 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     with Gradebook.open(results) as book:
         tell_unfinished(book)
         students, pseudonyms = book.students(), Pseudonyms.kept_in(book)
-        if pseudonyms is not None:
-            ids = {pseudonyms.of(s.id): s.id for s in students}
-            student = ids.get(student, student)
-        owner = find_student(students, student)
+        ids = {pseudonyms.of(each.id): each.id for each in students}
+        owner = find_student(students, ids.get(student, student))
         entry = book.entry_of(owner.id)
     if entry is None:
         raise SubmissionError(f"Nothing is graded here yet: `grade batch -o {results}` does.")

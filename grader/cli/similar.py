@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import anonymous_option, course_option, open_course, results_argument
+from grader.cli.options import (
+    anonymous_option,
+    assignment_of_results_option,
+    course_option,
+    open_course,
+    results_argument,
+)
 
 
 @click.command(cls=Command, short_help="Find files of a class that are alike.")
@@ -34,6 +40,7 @@ from grader.cli.options import anonymous_option, course_option, open_course, res
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the compared files into a new folder, too, as Dolos and JPlag read them.",
 )
+@assignment_of_results_option
 @anonymous_option
 def similar(
     results: Path,
@@ -41,6 +48,7 @@ def similar(
     threshold: float | None,
     most: int,
     files: Path | None,
+    assignment: str | None,
     anonymous: bool,
 ) -> None:
     """Find students whose files are alike: RESULTS is the folder that `grade batch` wrote.
@@ -65,11 +73,12 @@ def similar(
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import with_progress
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.belonging import refuse_other_course
     from grader.gradebook.similarity import find_similar, write_files, write_similar
 
     stubs = {e.id: course.stub(e).read_bytes() for e in course.exercises}
-    with Gradebook.open(results) as book:
+    with Gradebook.open(results, assignment) as book:
         refuse_other_course(book, course)
         tell_unfinished(book)
         similarity = find_similar(
@@ -78,17 +87,15 @@ def similar(
             stubs,
             threshold=None if threshold is None else threshold / 100,
             most_pairs=most,
+            teams=bool(book.fact("teams")),
         )
         names = book.names()
-        if files is not None and not anonymous:
-            write_files(files, book.entries(), book.sources, stubs)
-    path = write_similar(results, similarity)
-    if anonymous:
-        from grader.gradebook.anonymous import AnonymousBook
-
         # The file is the gradebook's own, as it is: the report reads it.
-        with AnonymousBook.open(results) as hidden:
-            similarity, names = hidden.similarity(similarity), hidden.names()
-            if files is not None:
-                write_files(files, hidden.entries(), hidden.sources, stubs)
+        path = write_similar(results, similarity)
+        shown: Gradebook | AnonymousBook = book
+        if anonymous:
+            shown = AnonymousBook(book)
+            similarity, names = shown.similarity(similarity), {}
+        if files is not None:
+            write_files(files, shown.entries(), shown.sources, stubs)
     show_similarity(open_console(sys.stdout), similarity, path, names)

@@ -151,8 +151,10 @@ class StudentFormat(_Format, frozen=True):
 class ClassSource:
     """The entries of a RESULTS folder; each iteration reads them anew, one at a time."""
 
-    def __init__(self, results: Path, *, anonymous: bool = False) -> None:
-        self._results, self._anonymous = results, anonymous
+    def __init__(
+        self, results: Path, assignment: str | None = None, *, anonymous: bool = False
+    ) -> None:
+        self._results, self._assignment, self._anonymous = results, assignment, anonymous
 
     def __iter__(self) -> Iterator[Entry]:
         # Here, so that one result is exported without SQLite.
@@ -161,10 +163,10 @@ class ClassSource:
         if self._anonymous:
             from grader.gradebook.anonymous import AnonymousBook
 
-            with AnonymousBook.open(self._results) as hidden:
+            with AnonymousBook.open(self._results, self._assignment) as hidden:
                 yield from hidden.entries()
             return
-        with Gradebook.open(self._results) as book:
+        with Gradebook.open(self._results, self._assignment) as book:
             yield from book.entries()
 
 

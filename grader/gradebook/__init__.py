@@ -1,17 +1,17 @@
 """The gradebook: a SQLite file in which every verdict on every attempt is kept the moment that it is there.
 
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`;
-`asking` says which files need one, `belonging` refuses what is of another class. `keeper` writes the
-gradebook, `book` reads it; `tables` is its file, `cells` are the values in it. `mistakes` groups what no
-sentence explains. `policy` says by its `rules` which attempt counts and how much of it (`policy_file` reads
-them, `policy_words` says what is wrong in it, `times` are those in it), `corrections` are what a person
-changed, and `standing` is what counts by both of the `work` of a student. `review` lists what a person should
-look at, `odd_code` among it; `similarity` finds alike files. `merge` makes one gradebook of several, and
-`anonymous` reads one without names.
+`asking` says which files need one, `belonging` refuses what is of another class. `store` is the file and its
+SQL, `keeper` writes to it, and `book` reads it. `work` is all that a student handed in, `policy` says by its
+`rules` which attempt counts and how much of it (`policy_file` reads them, `times` are those in it),
+`corrections` are what a person changed (`corrections_file` reads and writes them; `toml_words` says what is
+wrong in either file), and `standing` is what counts by both. `review` lists what a person should look at;
+`mistakes` groups what no sentence explains, and `similarity` finds alike files. `anonymous` reads a gradebook
+without names, and `term` adds up those of a term. `queue` is what a server keeps in the same file.
 """
 
-from grader.gradebook.book import Gradebook, Replaced
+from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
-from grader.gradebook.work import Attempt
+from grader.gradebook.work import Attempt, Replaced
 
 __all__ = ["Attempt", "Gradebook", "Keeper", "Replaced"]

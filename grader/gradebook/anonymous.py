@@ -13,22 +13,18 @@ import contextlib
 import hmac
 import keyword
 import re
-import secrets
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
 from grader.gradebook.batch import BatchSummary, ScoreChange
 from grader.gradebook.book import Gradebook
-from grader.gradebook.keeper import Keeper
 from grader.gradebook.review import Attention
 from grader.gradebook.similarity import Similarity, SimilarPair, source_digest
+from grader.gradebook.store import PSEUDONYMS
 from grader.results import Entry, ExerciseResult, StudentInfo, TestResult
 
-_FACT = "pseudonyms"
 # Shorter names are words of every text.
 _SHORTEST = 3
 _WORDS = re.compile(r"[^\W_]+")
@@ -38,7 +34,7 @@ class Pseudonyms:
     """The pseudonym of each student id, by the secret of one gradebook."""
 
     def __init__(self, secret: str) -> None:
-        self._secret = bytes.fromhex(secret)
+        self._secret = secret.encode()
 
     def of(self, student: str) -> str:
         """The pseudonym of a student: eight letters and digits; two of a class are never alike in practice."""
@@ -46,51 +42,28 @@ class Pseudonyms:
         return "anon-" + base64.b32encode(digest[:5]).decode().lower()
 
     @classmethod
-    def kept_in(cls, book: Gradebook) -> Pseudonyms | None:
-        """Those of a gradebook; None before the first request for one."""
-        secret = book.fact(_FACT)
-        return cls(secret) if secret else None
+    def kept_in(cls, book: Gradebook) -> Pseudonyms:
+        """Those of a gradebook, whose secret was drawn when it was made."""
+        return cls(book.fact(PSEUDONYMS))
 
 
-class _Drawing(Keeper):
-    """A gradebook that gets its secret."""
+class AnonymousBook:
+    """What commands ask a gradebook, by pseudonyms in the place of students; open it with `AnonymousBook.open`.
 
-    def draw(self) -> None:
-        """Keep a secret, if there is none."""
-        if not self.fact(_FACT):
-            with self.transaction():
-                self._set_fact(_FACT, secrets.token_hex(16))
+    What names no student is asked of `book`, the gradebook itself.
+    """
 
-
-def pseudonyms_of(folder: Path) -> Pseudonyms:
-    """The pseudonyms of a gradebook, drawn if there are none; raises what `Gradebook.open` raises."""
-    with Gradebook.open(folder) as book:
-        if (known := Pseudonyms.kept_in(book)) is not None:
-            return known
-    with _Drawing.open(folder) as keeper:
-        keeper.draw()
-        known = Pseudonyms.kept_in(keeper)
-    assert known is not None, "it was drawn"
-    return known
-
-
-class AnonymousBook(Gradebook):
-    """A gradebook whose students are pseudonyms wherever it is asked; open it with `AnonymousBook.open`."""
-
-    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
-        super().__init__(folder, connection)
-        pseudonyms = Pseudonyms.kept_in(self)
-        assert pseudonyms is not None, "open draws the secret"
-        self._of = pseudonyms.of
-        self._real = {self._of(student.id): student for student in super().students()}
+    def __init__(self, book: Gradebook) -> None:
+        self.book = book
+        self._of = Pseudonyms.kept_in(book).of
+        self._real = {self._of(student.id): student for student in book.students()}
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, folder: Path) -> Iterator[Self]:
-        """As `Gradebook.open`; draws the pseudonyms, where there are none."""
-        pseudonyms_of(folder)
-        with super().open(folder) as book:
-            yield book
+    def open(cls, folder: Path, assignment: str | None = None) -> Iterator[AnonymousBook]:
+        """As `Gradebook.open`."""
+        with Gradebook.open(folder, assignment) as book:
+            yield cls(book)
 
     def students(self) -> list[StudentInfo]:
         """Every student, by pseudonym: the order of the ids tells nothing."""
@@ -103,13 +76,13 @@ class AnonymousBook(Gradebook):
     def absent(self) -> list[StudentInfo]:
         """The students of the roster who handed in nothing."""
         return sorted(
-            (StudentInfo(id=self._of(student.id)) for student in super().absent()),
+            (StudentInfo(id=self._of(student.id)) for student in self.book.absent()),
             key=lambda student: student.id,
         )
 
     def attempt_counts(self) -> dict[str, int]:
         """The number of attempts of each student."""
-        return {self._of(name): count for name, count in super().attempt_counts().items()}
+        return {self._of(name): count for name, count in self.book.attempt_counts().items()}
 
     def entries(self) -> Iterator[Entry]:
         """What counts of every student, by pseudonym."""
@@ -120,7 +93,7 @@ class AnonymousBook(Gradebook):
     def entry_of(self, student: str) -> Entry | None:
         """What counts of a student; None where there is no such one."""
         real = self._real.get(student)
-        if real is None or (entry := super().entry_of(real.id)) is None:
+        if real is None or (entry := self.book.entry_of(real.id)) is None:
             return None
         hide = self._hiding(student)
         result = entry.result
@@ -139,22 +112,22 @@ class AnonymousBook(Gradebook):
     def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
         """The verdicts on a student's different files."""
         real, hide = self._real[student.id], self._hiding(student.id)
-        history = super().history(real, least)
+        history = self.book.history(real, least)
         return {name: [hide.exercise(each) for each in found] for name, found in history.items()}
 
     def totals_before(self) -> dict[str, float]:
         """The points of the grading before the last one, by pseudonym."""
-        return {self._of(name): points for name, points in super().totals_before().items()}
+        return {self._of(name): points for name, points in self.book.totals_before().items()}
 
     def sources(self, entry: Entry) -> dict[str, bytes]:
         """The files of an entry; what names the student in them is the pseudonym."""
         real = msgspec.structs.replace(entry, student=self._real[entry.student.id])
         hide = self._hiding(entry.student.id)
-        return {name: hide.source(source) for name, source in super().sources(real).items()}
+        return {name: hide.source(source) for name, source in self.book.sources(real).items()}
 
     def attention(self) -> tuple[Attention, ...]:
         """What a person should look at."""
-        return tuple(map(self.hidden, super().attention()))
+        return tuple(map(self.hidden, self.book.attention()))
 
     def hidden(self, entry: Attention) -> Attention:
         """An entry of what a person should look at, of a student by the id."""
@@ -205,12 +178,12 @@ class AnonymousBook(Gradebook):
 
     def _plain_sources(self, student: str) -> dict[str, bytes]:
         real = self._real.get(student)
-        entry = super().entry_of(real.id) if real is not None else None
-        return super().sources(entry) if entry is not None else {}
+        entry = self.book.entry_of(real.id) if real is not None else None
+        return self.book.sources(entry) if entry is not None else {}
 
     def _hiding(self, student: str) -> _Hiding:
         real = self._real[student]
-        origins = [attempt.origin for attempt in self.work(real).attempts]
+        origins = [attempt.origin for attempt in self.book.work(real).attempts]
         return _Hiding(student, real, origins)
 
 
@@ -224,7 +197,7 @@ class _Hiding:
 
     def __init__(self, pseudonym: str, real: StudentInfo, origins: list[str]) -> None:
         self._pseudonym = pseudonym
-        ids = [value for kind, value in real.ids.items() if kind != "section"]
+        ids = [value for kind, value in real.ids.items() if kind not in ("section", "team")]
         parts = [part for name in origins for part in (name, name.partition(".")[0])]
         names = {real.id, real.name, real.email, real.email.partition("@")[0], *ids, *parts}
         # "Doe, Jane" is "Jane Doe" in a comment, or "Jane" alone; `max` is no Max.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from grader.course.manifest import Course, Exercise
 from grader.gradebook.keeper import Keeper
 from grader.gradebook.review import Attention, nothing_found, passed_over
+from grader.gradebook.standing import needed
 from grader.gradebook.work import Attempt, Work
 from grader.results import StudentInfo
 from grader.submissions import ClassAttempt, ExerciseFile, read_attempt
@@ -33,8 +34,9 @@ class ToJudge(NamedTuple):
 class Asking:
     """What to ask about each student of a class, by the exercises that are graded."""
 
-    def __init__(self, book: Keeper, course: Course, exercises: Sequence[Exercise]) -> None:
-        self._book, self._course, self._exercises = book, course, exercises
+    def __init__(self, keeper: Keeper, course: Course, exercises: Sequence[Exercise]) -> None:
+        self._keeper, self._book = keeper, keeper.book
+        self._course, self._exercises = course, exercises
 
     def handed_in(self, found: Sequence[ClassAttempt], *, all_attempts: bool) -> ToJudge:
         """Keep what one student handed in, and ask what may count of it and of what was there before.
@@ -46,7 +48,7 @@ class Asking:
         for each in found:
             submission = read_attempt(each, self._course)
             # The sources are in the gradebook from here on.
-            without[self._book.register(each, submission).id] = {
+            without[self._keeper.register(each, submission).id] = {
                 name: file for name, file in submission.files.items() if file.source is None
             }
         work = self._book.work(student)
@@ -76,9 +78,9 @@ class Asking:
         """The files of the wanted attempts and of those that may count; where there is none, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
         for exercise in self._exercises:
-            needed = {each.id for each in self._book.standing.needed(work, exercise.id)}
-            needed.update(wanted[exercise.id])
-            with_file = [each for each, _ in work.sources(exercise.id) if each.id in needed]
+            asked = {each.id for each in needed(work, self._book.rules, exercise.id)}
+            asked.update(wanted[exercise.id])
+            with_file = [each for each, _ in work.sources(exercise.id) if each.id in asked]
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
         kept = {attempt.id: self._book.files_of(attempt.id) for attempt, _ in pairs}
         # The file that was read just now knows more of why there is none.

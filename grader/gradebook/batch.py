@@ -92,7 +92,7 @@ class _Question(NamedTuple):
 
 def batch(
     download: ClassDownload,
-    book: Keeper,
+    keeper: Keeper,
     course: Course,
     pool: Pool,
     options: GradingOptions,
@@ -108,12 +108,12 @@ def batch(
     Raises SubmissionError, before anything is written, where the gradebook is that of another course or
     knows most of these students under other ids.
     """
-    refuse_other_course(book, course)
-    refuse_other_ids(book, download)
-    grading = _Batch(book, course, pool, options, progress or BatchProgress())
-    with book.transaction():
+    refuse_other_course(keeper.book, course)
+    refuse_other_ids(keeper.book, download)
+    grading = _Batch(keeper, course, pool, options, progress or BatchProgress())
+    with keeper.transaction():
         for student in download.missing:
-            book.keep_student(student)
+            keeper.keep_student(student)
     students = itertools.groupby(download.attempts, key=lambda found: found.student.id)
 
     def read() -> Iterator[ToJudge]:
@@ -124,7 +124,7 @@ def batch(
 
 
 def regrade(
-    book: Keeper,
+    keeper: Keeper,
     course: Course,
     pool: Pool,
     options: GradingOptions,
@@ -137,12 +137,13 @@ def regrade(
 
     Raises SubmissionError where the gradebook is that of another course.
     """
+    book = keeper.book
     refuse_other_course(book, course)
     # No download is read again: a file that was unreadable still is, and one misnamed too.
     unreadable = [
         entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
     ]
-    grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
+    grading = _Batch(keeper, course, pool, options, progress or BatchProgress(), unreadable)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
     return grading.run(map(grading.asking.kept, students), len(students))
@@ -153,7 +154,7 @@ class _Batch:
 
     def __init__(
         self,
-        book: Keeper,
+        keeper: Keeper,
         course: Course,
         pool: Pool,
         options: GradingOptions,
@@ -161,17 +162,19 @@ class _Batch:
         unreadable: Iterable[Attention] = (),
     ) -> None:
         self._attention: list[Attention] = list(unreadable)
-        self._book, self._course, self._pool = book, course, pool
+        self._keeper, self._book = keeper, keeper.book
+        self._course, self._pool = course, pool
         self._options, self._progress = options, progress
-        self._policy = policy_of(course, book.fact("policy_file"))
+        self._policy = policy_of(course, self._book.fact("policy_file"))
         self._digests = {e.id: exercise_digest(course, e) for e in course.exercises}
         self._ordinary = {
             e.id: ordinary_in(e, course.stub(e).read_bytes()) for e in course.exercises
         }
         self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
-        self.asking = Asking(book, course, self._exercises)
-        # By the number of the task; and how many tasks each student waits for.
-        self._open: dict[int, _Question] = {}
+        self.asking = Asking(keeper, course, self._exercises)
+        # By the number of the task, which is that of a key; and how many verdicts each student waits for.
+        self._open: dict[int, list[_Question]] = {}
+        self._asked: dict[str, int] = {}
         self._missing: dict[str, int] = {}
         self._students: set[str] = set()
         self._attempts: set[int] = set()
@@ -185,18 +188,18 @@ class _Batch:
 
     def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
         blank = nothing_handed_in(self._course, self._exercises, self._options)
-        is_other = self._book.begin(self._course, blank, self._policy)
+        is_other = self._keeper.begin(self._course, blank, self._policy)
         self._progress.begin(total)
         for verdict in self._pool.judged(self._tasks(students)):
             self._take(verdict)
         entries = most_pressing_first(self._attention)
         # Of students who are not in this download, what the gradebook knew still holds.
         others = [entry for entry in self._book.attention() if entry.student not in self._students]
-        self._book.finish(most_pressing_first([*entries, *others]))
+        self._keeper.finish(most_pressing_first([*entries, *others]))
         for student in self._book.students() if is_other else self._book.absent():
             if student.id not in self._students:
-                self._book.write_result(student.id)
-        self._book.settled()
+                self._keeper.write_result(student.id)
+        self._keeper.settled()
         return BatchSummary(
             len(self._attempts),
             self._judged,
@@ -210,18 +213,21 @@ class _Batch:
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
         while True:
             # All verdicts that need no judge are synced to the disk together.
-            with self._book.transaction():
+            with self._keeper.transaction():
                 if (asked := next(students, None)) is None:
                     return
                 tasks = list(self._open_tasks(asked))
-            self._missing[asked.student] = len(tasks)
-            if not tasks:
+            if not self._missing[asked.student]:
                 self._complete(asked.student)
             yield from tasks
 
     def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
-        """The files of a student that have to be judged; the others' verdicts are kept here."""
+        """The files of a student that have to be judged; the others' verdicts are kept here.
+
+        A file that is being judged for another student, as one of the same team, waits for that verdict.
+        """
         self._students.add(asked.student)
+        self._missing[asked.student] = 0
         self._attention += asked.attention
         self._undated += [asked.student] * asked.is_undated
         self._older += [asked.student] * asked.is_older
@@ -231,26 +237,33 @@ class _Batch:
             question = _Question(attempt, exercise, file, key)
             if not self._is_answered(question):
                 assert file.source is not None
-                self._tasked += 1
-                self._open[self._tasked] = question
+                self._missing[asked.student] += 1
                 waiting, seed = self._not_yet[exercise.id], self._options.seed
-                self._book.keep(attempt, key, seed, waiting, self._here, waited_for=True)
+                self._keeper.keep(attempt, key, seed, waiting, self._here, waited_for=True)
+                if (asked_before := self._asked.get(key.key)) is not None:
+                    self._known += 1
+                    self._open[asked_before].append(question)
+                    continue
+                self._tasked += 1
+                self._asked[key.key] = self._tasked
+                self._open[self._tasked] = [question]
                 yield Task(self._tasked, exercise.id, file.source)
 
     def _is_answered(self, question: _Question) -> bool:
         """Whether the verdict is there, was made for another attempt, or needs no judge."""
         attempt, exercise, file, key = question
-        verdict = self._book.verdict(key.key)
+        verdict = self._keeper.verdict(key.key)
         # Time runs out on a busy machine, too: a time-out is not kept as the verdict for ever.
-        if verdict is not None and (key.key in self._judged_now or not _timed_out(verdict[0])):
+        result = verdict.result if verdict is not None else None
+        is_fresh = key.key in self._judged_now
+        if verdict and result and (is_fresh or not _timed_out(result)):
             self._known += 1
-            result, environment = verdict
             # What is odd may be known only since then.
             held = self._held(question, result)
-            if result.held == held and self._book.has(attempt, exercise.id, key.key):
+            if result.held == held and self._keeper.has(attempt, exercise.id, key.key):
                 self._look_at(question, result)
             else:
-                self._keep(question, result, environment)
+                self._keep(question, result, verdict.environment)
             return True
         settled = settle(self._course, exercise, file, self._options)
         if settled is None:
@@ -260,21 +273,25 @@ class _Batch:
         return True
 
     def _take(self, verdict: Completed) -> None:
-        question = self._open.pop(verdict.number)
+        questions = self._open.pop(verdict.number)
+        first = questions[0]
+        del self._asked[first.key.key]
         self._judged += 1
-        result = verdict.result or self._unjudged(question.exercise, verdict.fault)
-        self._judged_now.add(question.key.key)
-        with self._book.transaction():
-            self._keep(question, result, environment_of(self._torch, verdict.walls))
-        student = question.attempt.student
-        self._missing[student] -= 1
-        if not self._missing[student]:
-            self._complete(student)
+        result = verdict.result or self._unjudged(first.exercise, verdict.fault)
+        self._judged_now.add(first.key.key)
+        with self._keeper.transaction():
+            for question in questions:
+                self._keep(question, result, environment_of(self._torch, verdict.walls))
+        for question in questions:
+            student = question.attempt.student
+            self._missing[student] -= 1
+            if not self._missing[student]:
+                self._complete(student)
 
     def _keep(self, question: _Question, result: ExerciseResult, environment: Environment) -> None:
         attempt, _, _, key = question
         result = msgspec.structs.replace(result, held=self._held(question, result))
-        self._book.keep(attempt, key, self._options.seed, result, environment)
+        self._keeper.keep(attempt, key, self._options.seed, result, environment)
         self._look_at(question, result)
 
     def _held(self, question: _Question, result: ExerciseResult) -> tuple[str, ...]:
@@ -291,7 +308,7 @@ class _Batch:
 
     def _complete(self, student: str) -> None:
         del self._missing[student]
-        self._book.write_result(student)
+        self._keeper.write_result(student)
         self._progress.done(student)
 
     def _unjudged(self, exercise: Exercise, fault: str) -> ExerciseResult:

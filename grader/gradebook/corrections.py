@@ -1,13 +1,15 @@
 """What a person changed of the points of a class, and what becomes of them by it.
 
 Dropped and given tests change what the judge gave; then comes the policy; then what is added, and last the
-points that are final.
+points that are final. The file in which corrections stand is read and written by `corrections_file.py`.
 """
 
 from __future__ import annotations
 
+import datetime
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -18,39 +20,58 @@ from grader.text import nearest, number
 
 
 class Kind(enum.Enum):
-    """What a correction does."""
+    """What a correction does; the value is its key in the file."""
 
     POINTS = "points"
     ADD = "add"
     DROP = "drop"
     GIVE = "give"
     RELEASE = "release"
+    COMMENT = "comment"
 
 
-_OF_TESTS = (Kind.DROP, Kind.GIVE)
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+# Within bounds no number is infinite, or none at all.
+_Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+_Change = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
 
-class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """One correction: of one student or, without, of all; of a `test` where it is dropped or given.
+class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One correction as the file has it: of one student or, without, of all.
 
-    A release is of one file, whose digest stands in the place of a test: another file is held again.
-    `judged` is what the judge gave when it was made, for one student. It holds until it is `undone_at` some
-    time; times are ISO 8601 in UTC.
+    It sets or adds points, drops or gives the test with that name, or releases the file with that SHA-256;
+    another file of the student is held again. One that has none of these is a comment alone. `judged` is what
+    the judge gave when it was made, for one student.
     """
 
-    id: int = 0
     student: str = ""
-    exercise: str
-    test: str = ""
-    kind: Kind
-    points: float = 0.0
+    exercise: _Text
+    points: _Points | None = None
+    add: _Change | None = None
+    drop: str = ""
+    give: str = ""
+    release: str = ""
     reason: str = ""
     comment: str = ""
-    author: str = ""
-    made_at: str = ""
-    judged: float | None = None
-    undone_at: str = ""
-    undone_by: str = ""
+    author: _Text
+    time: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+    judged: _Points | None = None
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What it does: one kind, where it is in order."""
+        changes = [kind for kind in Kind if getattr(self, kind.value) not in (None, "")]
+        return [kind for kind in changes if kind is not Kind.COMMENT] or changes
+
+    @property
+    def kind(self) -> Kind:
+        """What it does."""
+        return self.kinds[0]
+
+    @property
+    def test(self) -> str:
+        """The test that is dropped or given; empty where it is about none."""
+        return self.drop or self.give
 
 
 class Corrected(msgspec.Struct, frozen=True):
@@ -65,7 +86,7 @@ class Corrected(msgspec.Struct, frozen=True):
 def holding(
     corrections: Iterable[Correction], student: str, exercise: str, result: ExerciseResult | None
 ) -> list[Correction]:
-    """Those of these corrections that hold for a student's exercise, in the order in which they were made.
+    """The corrections that are about a student's exercise, in their order.
 
     What is for the whole class is for a file that was judged: who handed in nothing gets no point by it.
     """
@@ -74,23 +95,23 @@ def holding(
         each
         for each in corrections
         if each.exercise == exercise
-        and not each.undone_at
         and (each.student == student or (each.student == "" and is_judged))
     ]
 
 
 def released(corrections: Iterable[Correction], source: str) -> bool:
     """Whether a person has looked at the file with this digest, and let its points count."""
-    return any(each.kind is Kind.RELEASE and each.test == source for each in corrections)
+    return any(each.release == source for each in corrections if each.release)
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
     """The points and the status without the dropped tests, and with the given ones passed."""
     names = {test.name for test in result.tests}
-    tests = {kind: {c.test for c in corrections if c.kind is kind} & names for kind in _OF_TESTS}
-    if result.settled or result.status is Status.UNJUDGED or not any(tests.values()):
+    dropped = {each.drop for each in corrections} & names
+    given = {each.give for each in corrections} & names
+    if result.settled or result.status is Status.UNJUDGED or not (dropped or given):
         return result
-    return rescored(result, tests[Kind.DROP], tests[Kind.GIVE])
+    return rescored(result, dropped, given)
 
 
 def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple[str, ...]:
@@ -100,11 +121,7 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
         _sentence(f"“{test.title}” is {_words(each)}", each.reason)
         for each in corrections
         for test in result.tests
-        if each.test == test.name
-        and (
-            each.kind is Kind.DROP
-            or (each.kind is Kind.GIVE and test.outcome is not Outcome.PASSED)
-        )
+        if test.name == each.drop or (test.name == each.give and test.outcome is not Outcome.PASSED)
     )
 
 
@@ -113,14 +130,16 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 
     Of several that set the points the last one holds, and what was added stands for nothing beside it.
     """
-    final = next((each for each in reversed(corrections) if each.kind is Kind.POINTS), None)
-    added = [each for each in corrections if each.kind is Kind.ADD]
-    standing = added if final is None else [final]
-    points = points + sum(each.points for each in added) if final is None else final.points
+    final = next((each for each in reversed(corrections) if each.points is not None), None)
+    if final is not None and final.points is not None:
+        points, standing = final.points, [final]
+    else:
+        points += sum(each.add or 0.0 for each in corrections)
+        standing = [each for each in corrections if each.kind in (Kind.ADD, Kind.COMMENT)]
     # A comment alone changes nothing, and needs no reason.
-    told = [each for each in standing if each.kind is Kind.POINTS or each.points or each.reason]
+    told = [each for each in standing if each.kind is Kind.POINTS or each.add or each.reason]
     reasons = tuple(_sentence(_words(each), each.reason) for each in told)
-    about = [each for each in corrections if each.kind in _OF_TESTS or each in standing]
+    about = [each for each in corrections if each.test or each in standing]
     comment = " ".join(each.comment for each in about if each.comment)
     return Corrected(rounded(min(max(points, 0.0), worth)), reasons, comment, final is not None)
 
@@ -128,34 +147,43 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """The corrections of single students that hold and whose exercise is judged otherwise by now, with how."""
-    about = {each.exercise for each in corrections if each.judged is not None}
+    """The corrections of single students whose exercise is judged otherwise by now, with how."""
     judged = {
         (entry.student.id, each.name): each.score if each.mark is None else each.mark.judged
         for entry in entries
         for each in entry.result.exercises
-        if each.name in about and each.status is not Status.UNJUDGED
+        if each.status is not Status.UNJUDGED
     }
-    pairs = [
-        (each, judged.get((each.student, each.exercise)))
-        for each in corrections
-        if each.judged is not None and not each.undone_at
+    pairs = [(each, judged.get((each.student, each.exercise))) for each in corrections]
+    return [
+        (each, now)
+        for each, now in pairs
+        if each.judged is not None and now is not None and now != each.judged
     ]
-    return [(each, now) for each, now in pairs if now is not None and now != each.judged]
 
 
 def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
-    """The corrections that hold and whose test the exercise no longer has, so that they change nothing.
+    """The corrections whose test the exercise no longer has, so that they change nothing.
 
     `blank` is the result of a student who handed in nothing, with every test of the course.
     """
     exercises = blank.exercises if blank is not None else ()
     tests = {(each.name, test.name) for each in exercises for test in each.tests}
-    return [
-        each
-        for each in corrections
-        if each.kind in _OF_TESTS and not each.undone_at and (each.exercise, each.test) not in tests
-    ]
+    return [each for each in corrections if each.test and (each.exercise, each.test) not in tests]
+
+
+def unknown_names(
+    corrections: Sequence[Correction], students: Collection[str], exercises: Collection[str]
+) -> Iterator[str]:
+    """A sentence about each correction of a student or an exercise that the gradebook lacks."""
+    for place, each in enumerate(corrections, 1):
+        where = f"[[correction]] {place} names"
+        if each.student and each.student not in students:
+            advice = nearest(each.student, students)
+            yield f"{where} {each.student!r}, and no student here has that id. {advice}"
+        if each.exercise not in exercises:
+            advice = nearest(each.exercise, exercises)
+            yield f"{where} {each.exercise!r}, which is not graded here. {advice}"
 
 
 def refuse_pointless(
@@ -163,49 +191,48 @@ def refuse_pointless(
 ) -> None:
     """Raise SubmissionError for a correction that cannot be, or would change nothing beside those made before.
 
-    The exercise is as somebody has it who handed in nothing, with all of its tests.
+    The exercise is as a student has it who handed in nothing, with all of its tests.
     """
-    worth, points = number(exercise.max_score), correction.points
-    if correction.kind is Kind.POINTS and not 0 <= points <= exercise.max_score:
+    worth = number(exercise.max_score)
+    if correction.points is not None and not 0 <= correction.points <= exercise.max_score:
         raise SubmissionError(
             f"{exercise.name} is worth {worth} points: --points is from 0 to {worth}."
         )
-    if correction.kind is Kind.ADD and abs(points) > exercise.max_score:
+    if abs(correction.add or 0.0) > exercise.max_score:
         raise SubmissionError(
             f"{exercise.name} is worth {worth} points: --add is at most that, up or down."
         )
-    if correction.kind is Kind.RELEASE:
-        return
-    holds = [each for each in made if not each.undone_at and each.exercise == exercise.name]
-    if correction.kind is Kind.ADD and points and correction.student:
+    holds = {place: each for place, each in enumerate(made, 1) if each.exercise == exercise.name}
+    if correction.add and correction.student:
         _refuse_beside_final(correction, holds)
     if correction.test:
         _refuse_test(correction, [test.name for test in exercise.tests], holds)
 
 
-def _refuse_beside_final(correction: Correction, holds: Sequence[Correction]) -> None:
-    for each in holds:
-        if each.kind is Kind.POINTS and each.student == correction.student:
+def _refuse_beside_final(correction: Correction, holds: Mapping[int, Correction]) -> None:
+    for place, each in holds.items():
+        if each.points is not None and each.student == correction.student:
             raise SubmissionError(
                 f"{each.student} has {number(each.points)} points for {each.exercise}, by number "
-                f"{each.id}, which is final: give other --points, or take it back with --undo --number "
-                f"{each.id}."
+                f"{place}, which is final: give other --points, or take it back with --undo --number "
+                f"{place}."
             )
 
 
-def _refuse_test(correction: Correction, tests: Sequence[str], holds: Sequence[Correction]) -> None:
+def _refuse_test(
+    correction: Correction, tests: Sequence[str], holds: Mapping[int, Correction]
+) -> None:
     test, exercise = correction.test, correction.exercise
     if test not in tests:
         raise SubmissionError(f"{exercise} has no test {test!r}. {nearest(test, tests)}")
-    for each in holds:
+    for place, each in holds.items():
         if each.test == test:
-            done = "dropped" if each.kind is Kind.DROP else "given"
             raise SubmissionError(
-                f"{test} is {done} already, by number {each.id}: take that back first, with --undo "
-                f"--number {each.id}."
+                f"{test} is {'dropped' if each.drop else 'given'} already, by number {place}: take that "
+                f"back first, with --undo --number {place}."
             )
-    dropped = {each.test for each in holds if each.kind is Kind.DROP}
-    if correction.kind is Kind.DROP and not set(tests) - dropped - {test}:
+    dropped = {each.drop for each in holds.values()}
+    if correction.drop and not set(tests) - dropped - {test}:
         raise SubmissionError(
             f"{test} is the last test of {exercise} that counts: take the exercise out of course.toml "
             "instead, or give it with --give."
@@ -216,31 +243,30 @@ def correction_words(correction: Correction) -> str:
     """What a correction does, in a few words: set to 8 points; test_zero given."""
     match correction.kind:
         case Kind.DROP:
-            return f"{correction.test} dropped"
+            return f"{correction.drop} dropped"
         case Kind.GIVE:
-            return f"{correction.test} given to all"
+            return f"{correction.give} given to all"
         case Kind.RELEASE:
             return "released"
-        case Kind.ADD if not correction.points:
+        case Kind.COMMENT:
             return "a comment"
     words = _words(correction)
-    return words[0].lower() + words[1:] if words[0].isalpha() else words
+    return words[0].lower() + words[1:]
 
 
 def _words(correction: Correction) -> str:
-    amount = number(abs(correction.points))
-    points = f"{amount} {'point' if amount == '1' else 'points'}"
+    points = correction.add if correction.points is None else correction.points
+    amount = number(abs(points or 0.0))
+    amount += " point" if amount == "1" else " points"
     match correction.kind:
         case Kind.POINTS:
-            return f"Set to {points}"
-        case Kind.ADD:
-            return f"{points} {'added' if correction.points >= 0 else 'taken off'}"
+            return f"Set to {amount}"
         case Kind.DROP:
             return "dropped and counts for no student"
         case Kind.GIVE:
             return "given to all"
-        case Kind.RELEASE:
-            return "A person has looked at the file"
+        case _:
+            return f"{amount} {'added' if (points or 0.0) >= 0 else 'taken off'}"
 
 
 def _sentence(words: str, reason: str) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import CourseError, SubmissionError
 from grader.gradebook.keeper import Keeper
+from grader.gradebook.standing import choices
 from grader.judge.recognition import Key, alike, is_unnamed, observation, with_sentence
 from grader.results import Entry, ExerciseResult, Outcome, TestResult
 from grader.submissions.source import decode
@@ -204,11 +205,13 @@ def name_group(keeper: Keeper, course: Course, group: UnnamedGroup, sentence: st
 
 def _verdicts(keeper: Keeper, group: UnnamedGroup) -> Iterator[tuple[int, ExerciseResult]]:
     """The verdicts of the group's students that count, with their attempts."""
-    members = {student.id: student for student in keeper.students()}
-    for student in group.students:
-        choices = keeper.standing.choices(keeper.work(members[student]))
-        if (attempt := choices[group.exercise].judged_as) is not None:
-            yield attempt, keeper.verdicts_of(attempt)[group.exercise]
+    book = keeper.book
+    for student in book.students():
+        if student.id in group.students:
+            work = book.work(student)
+            attempt = choices(work, book.rules)[group.exercise].judged_as
+            if attempt is not None:
+                yield attempt, work.verdicts[group.exercise][attempt].result
 
 
 def _renamed(result: ExerciseResult, group: UnnamedGroup, sentence: str) -> ExerciseResult:

@@ -1,16 +1,27 @@
-"""All that one student handed in, as the gradebook has it: attempts in their order, files, and points."""
+"""All that one student handed in, as the gradebook has it: attempts in their order, files, and verdicts."""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from grader.results import StudentInfo
+from grader.results import Environment, ExerciseResult, Status, StudentInfo
+
+_result_of = msgspec.json.Decoder(ExerciseResult).decode
+
+
+class DamagedValueError(ValueError):
+    """A value of a gradebook cannot be read; `store.opened` says so with the name of the file."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A submission as the gradebook knows it; the number counts from 1, in the order of being found."""
+    """A submission as the gradebook knows it; the number counts from 1, in the order of being found.
+
+    `submitted_at` is in UTC and empty where it is not known; `late` is what the platform said.
+    """
 
     id: int
     student: str
@@ -21,12 +32,80 @@ class Attempt(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-class Verdict(NamedTuple):
-    """The points of one exercise of an attempt, None without a verdict, and what there was to earn."""
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict on one exercise of an attempt: what is often asked of it, and the whole result, packed."""
 
-    score: float | None
-    worth: float
-    untouched: bool = False
+    status: Status
+    score: float
+    max_score: float
+    packed: bytes
+    graded_at: str
+    seed: int
+    environment: Environment
+
+    @property
+    def judged(self) -> float | None:
+        """The points; None where a fault of the grader, or an interruption, left it unjudged."""
+        return None if self.status is Status.UNJUDGED else self.score
+
+    @property
+    def result(self) -> ExerciseResult:
+        """The whole result; it is unpacked each time. Raises DamagedValueError."""
+        return unpacked(self.packed)
+
+    def with_result(self, result: ExerciseResult) -> Verdict:
+        """The same verdict with another result."""
+        return msgspec.structs.replace(
+            self,
+            status=result.status,
+            score=result.score,
+            max_score=result.max_score,
+            packed=packed(result),
+        )
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A verdict that took the place of an earlier one."""
+
+    student: str
+    attempt: int
+    before: ExerciseResult
+    after: ExerciseResult
+
+
+def packed(result: ExerciseResult) -> bytes:
+    """A result as JSON, deflated, as the tables hold it."""
+    return zlib.compress(msgspec.json.encode(result))
+
+
+def unpacked(data: bytes) -> ExerciseResult:
+    """The result that was packed; raises DamagedValueError."""
+    try:
+        return _result_of(zlib.decompress(data))
+    except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
+        raise DamagedValueError(str(error)) from error
+
+
+def work_of(
+    student: StudentInfo,
+    attempts: Iterable[Attempt],
+    files: Mapping[str, Mapping[int, str]],
+    verdicts: Mapping[str, Mapping[int, Verdict]],
+) -> Work:
+    """The work of a student from rows in any order.
+
+    Attempts are in the order of their times, or of their numbers where one has no time. An empty digest
+    stands for no file.
+    """
+    ordered = sorted(attempts, key=lambda attempt: attempt.number)
+    if all(attempt.submitted_at for attempt in ordered):
+        ordered.sort(key=lambda attempt: attempt.submitted_at)
+    numbered = sorted(ordered, key=lambda attempt: attempt.number)
+    in_order = {
+        exercise: {each.id: sources[each.id] for each in numbered if sources.get(each.id)}
+        for exercise, sources in files.items()
+    }
+    return Work(student, tuple(ordered), in_order, verdicts)
 
 
 class Work(NamedTuple):
@@ -34,8 +113,8 @@ class Work(NamedTuple):
 
     student: StudentInfo
     attempts: tuple[Attempt, ...]
-    files: dict[str, dict[int, str]]
-    verdicts: dict[str, dict[int, Verdict]]
+    files: Mapping[str, Mapping[int, str]]
+    verdicts: Mapping[str, Mapping[int, Verdict]]
 
     @property
     def is_dated(self) -> bool:
@@ -55,7 +134,7 @@ class Work(NamedTuple):
     def is_untouched(self, exercise: str, attempt: int) -> bool:
         """Whether an attempt's file was found to be still the stub."""
         verdict = self.verdicts.get(exercise, {}).get(attempt)
-        return verdict is not None and verdict.untouched
+        return verdict is not None and verdict.status is Status.NOT_ATTEMPTED
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
         """The attempt in which this attempt's file was judged: itself, or one with the very same file."""
@@ -63,6 +142,7 @@ class Work(NamedTuple):
         if attempt in verdicts:
             return attempt
         for other, source in files.items():
-            if source == files[attempt] and other in verdicts and verdicts[other].score is not None:
+            is_same = source == files[attempt] and other in verdicts
+            if is_same and verdicts[other].judged is not None:
                 return other
         return None

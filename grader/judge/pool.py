@@ -175,15 +175,15 @@ class TaskJudges(Judges):
         self._course, self._options = course, options
         self._without_sandbox = 0
 
-    def complete(self, task: Task) -> Completed:
-        """Have a task judged as soon as a judge is free.
+    def complete(self, task: Task, done: Callable[[TestResult], None] | None = None) -> Completed:
+        """Have a task judged as soon as a judge is free; `done` is called with every test as it ends.
 
         Raises IsolationError where the walls that were asked for do not stand, SandboxError where
         nothing can be judged any more.
         """
         exercise = self._course.exercise(task.exercise)
         try:
-            judgment = self.judge(self._course, exercise, task.source, self._options)
+            judgment = self.judge(self._course, exercise, task.source, self._options, done)
         except IsolationError:
             raise
         except GraderError as error:

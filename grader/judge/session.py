@@ -90,6 +90,7 @@ class Session:
         self._probes: dict[str, bytes] = {}
         self._budget = Budget(exercise)
         self._seed: int | None = None
+        self._subject = ""
         self._traced = bool(exercise.operators and beyond_guards(self.tree))
         # Whose rules hold for a built module, and for a graph.
         self._built_by: dict[int, str] = {}
@@ -98,9 +99,10 @@ class Session:
 
     # --- tests ----------------------------------------------------------------------------------
 
-    def begin_test(self, seed: int, share: str = "") -> None:
-        """A new test of this share: its part of the time, and a seed for the sandbox's next call."""
+    def begin_test(self, seed: int, share: str = "", subject: str = "") -> None:
+        """A new test of this share, about this function or class: its time, and a seed for the next call."""
         self._budget.begin(share)
+        self._subject = subject
         self._seed = seed
 
     def is_out_of_time(self, share: str) -> bool:
@@ -154,10 +156,14 @@ class Session:
         finally:
             self._spend(begin)
 
-    def refuse_forbidden(self, entry_point: str) -> None:
-        """Raise Forbidden if the source of this entry point names what is not allowed."""
+    def refuse_forbidden(self, entry_point: str = "") -> None:
+        """Raise Forbidden if the source of this entry point names what is not allowed.
+
+        Without one it is that of the function that the test is about: a probe calls it out of sight.
+        """
+        name = entry_point or self._subject.partition(".")[0]
         for finding in self._findings:
-            if entry_point in finding.rule.entry_points:
+            if name in finding.rule.entry_points:
                 raise Forbidden(
                     f"{finding.name} is not allowed here: {finding.rule.reason}.",
                     Frame(finding.line, finding.function),

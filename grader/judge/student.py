@@ -174,6 +174,8 @@ class Student:
     ) -> Call:
         if called.probe is None:
             self._session.refuse_forbidden(called.name)
+        else:
+            self._session.refuse_forbidden()
         packed = packing.pack(list(arguments)), packing.pack(keywords)
         return Call(called.name, *packed, probe=called.probe)
 

@@ -5,8 +5,8 @@ then reads one attempt, bounded in time and memory. Nothing is extracted, nothin
 be read is one line in the result of that student.
 
 A class: `download`, of an item for each name (`contents`) that its platform (`platforms`, `gradescope`)
-reads, with `people`, `roster` and `times`; then `attempt`. One submission: `read`. Both read `folder` and
-`archive` (`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, `source` reads the code
+reads, with `people`, `roster`, `teams` and `times`; then `attempt`. One submission: `read`. Both read `folder`
+and `archive` (`zip`, `tar`) into a `submission`; `names` makes strangers' names safe, `source` reads the code
 without running it, and `odd_code` finds in it what a person should see.
 """
 
@@ -21,7 +21,7 @@ from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
 
 if TYPE_CHECKING:
-    from grader.submissions.download import ClassDownload, find_class
+    from grader.submissions.download import ClassDownload, find_class, joined
     from grader.submissions.roster import Roster, read_roster
     from grader.submissions.times import Times, read_times
 
@@ -35,6 +35,7 @@ __all__ = [
     "Times",
     "file_of",
     "find_class",
+    "joined",
     "read_attempt",
     "read_roster",
     "read_submission",
@@ -46,6 +47,7 @@ __all__ = [
 _LATER = {
     "ClassDownload": "download",
     "find_class": "download",
+    "joined": "download",
     "Roster": "roster",
     "read_roster": "roster",
     "Times": "times",

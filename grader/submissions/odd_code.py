@@ -116,6 +116,7 @@ _ODD = re.compile(
     r"|numpy\.testing\.run\w+"
     r"|logging\.(config|currentframe|_\w+)"
     r"|torch\.(fx|hub|library|multiprocessing|overrides|package|profiler)"
+    r"|torch\.distributed\.optim"
     r"|torch\.autograd\.profiler"
     r"|torch\.serialization\.\w*safe_globals"
     r"|torch\.utils\.(_pytree\.\w*(Key|key)\w*|benchmark|cpp_extension|hooks)"
@@ -146,7 +147,8 @@ _LIBRARY_MODULES = frozenset(
 ) | {"numpy.random", "torch"}
 _SWITCHED_ON = ("weights_only", "allow_pickle")
 _ORDINARY_STARS = re.compile(r"(torch|numpy|math|typing)\b")
-# Of these many answers get a function by its name, as `getattr(nn.init, name)`.
+# Of these many answers get a function by its name, as `getattr(nn.init, name)`; where an exercise forbids
+# names, that is a way around the ban.
 _PUBLIC_NAMES = re.compile(r"(torch|numpy|math)\b")
 _NUMBERS = re.compile(r"(math|torch|numpy)\.(e|inf|nan|pi)")
 
@@ -482,8 +484,8 @@ class _Reader:
                         yield from _odd_path(path, node.lineno)
                 else:
                     for path in sorted(self._paths(owner)):
-                        if not _PUBLIC_NAMES.match(path):
-                            yield path, f"gets a computed name of {path}", node.lineno
+                        odd = "getattr" if _PUBLIC_NAMES.match(path) else path
+                        yield odd, f"gets a computed name of {path}", node.lineno
 
     def _of_write(self, node: ast.AST) -> Iterator[_Finding]:
         match node:
@@ -600,6 +602,8 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
         if module == "operator":
             yield path, f"uses {path}", line
         return
+    if _PUBLIC_NAMES.match(path) and f"{_MAPPING}." in f"{path}.":
+        yield "getattr", f"looks names up in {path}", line
     top, _, rest = path.partition(".")
     # A sandbox gives its own ones to who asks the module operator.
     if path.endswith((".attrgetter", ".methodcaller")) and top != "operator":

@@ -28,6 +28,7 @@ LAYERS = (
     {"grading"},
     {"gradebook", "student", "authoring"},
     {"exports", "notebook", "audit"},
+    {"serve"},
     {"cli"},
 )
 # What a sandbox may import of ours; for all of that package, so that nothing new in it is forgotten.
@@ -151,6 +152,18 @@ def test_the_package_exports_this_and_no_more() -> None:
     import grader
 
     assert sorted(grader.__all__) == ["Result", "__version__", "grade"]
+
+
+def test_the_core_needs_nothing_of_the_server() -> None:
+    """Who does not serve installs no extra: nothing outside of `serve` imports what it brings."""
+    extra = ("starlette", "uvicorn", "jwt", "prometheus_client")
+    for module in MODULES:
+        if module.parts[0] == "serve":
+            continue
+        for node in ast.walk(ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.split(".")[0] in extra], module
 
 
 @pytest.mark.parametrize("code", ["import grader.cli", "import grader.grading", "import grader"])

@@ -6,7 +6,6 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Self
 
 from rich.console import Console
@@ -23,7 +22,6 @@ from grader.cli.terminal.console import (
 )
 from grader.cli.terminal.progress import ProgressBar
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
-from grader.gradebook.merge import Merged
 from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
@@ -37,7 +35,6 @@ _SHOWN_STUDENTS = 40
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _SHOWN_MISSING = 5
-_SHOWN_CONFLICTS = 50
 
 
 class BatchDisplay(BatchProgress):
@@ -248,25 +245,3 @@ def _change(console: Console, change: ScoreChange, names: Mapping[str, str]) -> 
 
 def _word(outcome: Outcome | None) -> str:
     return outcome.value.replace("_", " ") if outcome is not None else "absent"
-
-
-def show_merged(console: Console, merged: Merged, folder: Path, names: Mapping[str, str]) -> None:
-    """Print what a merge brought, and what the gradebooks disagree on; `names` are the students', by id."""
-    new = (
-        counted(merged.students, "student"),
-        counted(merged.attempts, "attempt"),
-        counted(merged.verdicts, "verdict"),
-        counted(merged.corrections, "correction"),
-    )
-    text = f"{clean(str(folder), 1000)}: {', '.join(new)} new."
-    print_lines(console, iter([Text(text)]))
-    if merged.conflicts:
-        heading = f"They disagree in {counted(len(merged.conflicts), 'place')}:"
-        print_lines(console, iter([Text(heading, "bold")]))
-    for conflict in merged.conflicts[:_SHOWN_CONFLICTS]:
-        who = called(conflict.student, names) if conflict.student else "the whole class"
-        text = f"{who} {conflict.exercise}".rstrip()
-        text += f": {clean(conflict.what, 400)}; kept: {clean(conflict.kept, 200)}."
-        print_lines(console, hang(console, Text("  "), Text(text)))
-    if (more := len(merged.conflicts) - _SHOWN_CONFLICTS) > 0:
-        print_lines(console, iter([Text(f"  and {more} more", "dim")]))

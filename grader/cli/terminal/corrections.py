@@ -11,8 +11,14 @@ from rich.text import Text
 
 from grader.cli.terminal.console import called, hang, print_lines
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction, correction_words, of_gone_tests, outdated
-from grader.gradebook.times import local, submitted
+from grader.gradebook.corrections import (
+    Correction,
+    correction_words,
+    of_gone_tests,
+    outdated,
+    unknown_names,
+)
+from grader.gradebook.times import local
 from grader.judge.scoring import sum_of
 from grader.results import Entry, Status
 from grader.text import clean, counted, number
@@ -22,24 +28,16 @@ _SHOWN = 20
 
 
 def correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Text:
-    """What a correction does, why, by whom and when, and whether it still holds."""
+    """What a correction does, why, by whom and when."""
     words = correction_words(correction)
     if correction.reason:
         words += f": {correction.reason}"
     if correction.comment:
         words += f' (comment: "{correction.comment}")'
-    by = f"  {correction.author}, {_time(correction.made_at, zone)}"
+    by = f"  {correction.author}, {local(correction.time, zone)}"
     if correction.judged is not None:
         by += f", when {number(correction.judged)} was judged"
-    if correction.undone_at:
-        by += f"; undone by {correction.undone_by}, {_time(correction.undone_at, zone)}"
-    style = "strike dim" if correction.undone_at else ""
-    return Text.assemble((clean(words, _LONGEST), style), (clean(by, _LONGEST), "dim"))
-
-
-def _time(text: str, zone: datetime.tzinfo | None) -> str:
-    time = submitted(text)
-    return local(time, zone) if time is not None else ""
+    return Text.assemble(clean(words, _LONGEST), (clean(by, _LONGEST), "dim"))
 
 
 def show_corrections(
@@ -48,11 +46,11 @@ def show_corrections(
     names: Mapping[str, str],
     zone: datetime.tzinfo | None,
 ) -> None:
-    """Print every correction with its number, also those that were undone."""
-    for correction in corrections:
-        who = called(correction.student, names) if correction.student else "all"
-        prefix = Text.assemble((f"{correction.id:>4}", "bold"), "  ")
-        body = Text.assemble(f"{who} {correction.exercise}: ", correction_line(correction, zone))
+    """Print every correction with its number, which is its place in the file."""
+    for place, each in enumerate(corrections, 1):
+        who = called(each.student, names) if each.student else "all"
+        prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
+        body = Text.assemble(clean(f"{who} {each.exercise}: ", 200), correction_line(each, zone))
         print_lines(console, hang(console, prefix, body))
     if not corrections:
         print_lines(console, iter([Text("No points were adjusted.")]))
@@ -110,27 +108,26 @@ def show_effect(
 
 
 def show_outdated(console: Console, book: Gradebook) -> None:
-    """Print the corrections of what is judged otherwise by now, and those of tests that are gone."""
-    corrections = book.corrections()
-    of_students = [correction for correction in corrections if correction.judged is not None]
-    students = sorted(
-        {correction.student for correction in of_students if not correction.undone_at}
-    )
+    """Print the corrections of what is judged otherwise by now, and those that change nothing."""
+    corrections, names = book.corrections(), book.names()
+    students = sorted({each.student for each in corrections if each.judged is not None})
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]
-    names = book.names()
     changed = [
         f"{called(correction.student, names)} {correction.exercise}: judged "
         f"{number(correction.judged or 0.0)} when it was adjusted ({correction_words(correction)}), "
         f"{number(judged)} now"
-        for correction, judged in outdated(of_students, entries)
+        for correction, judged in outdated(corrections, entries)
     ]
     gone = [
         f"{called(gone.student, names) if gone.student else 'the class'} {gone.exercise}: "
         f"{correction_words(gone)}"
         for gone in of_gone_tests(corrections, book.blank)
     ]
+    ids = [student.id for student in book.students()]
+    unknown = list(unknown_names(corrections, ids, book.exercises))
     _show_list(console, "Adjusted before, and judged otherwise by now:", changed)
     _show_list(console, "Adjusted before, of tests that are gone, so that nothing changes:", gone)
+    _show_list(console, "Corrections that change nothing:", unknown)
     if changed or gone:
         text = "The corrections hold as they are; `grade adjust` with --undo takes one back."
         print_lines(console, hang(console, Text(), Text(text, "dim")))

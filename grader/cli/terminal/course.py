@@ -24,7 +24,7 @@ from grader.course.suite import tests_of
 from grader.results import Visibility
 from grader.student.progress import Standing, progress_words, standing_words
 from grader.submissions import file_of
-from grader.text import counted, number
+from grader.text import clean, counted, number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,23 @@ class _Row(msgspec.Struct, frozen=True):
 def show_exercises(console: Console, workspace: Workspace) -> None:
     """Print a line for each exercise, with how far the file in the course's own folder is."""
     print_lines(console, exercise_lines(console, workspace))
+    if workspace.course.assignments:
+        print_lines(console, _assignment_lines(workspace))
+
+
+def _assignment_lines(workspace: Workspace) -> Iterator[Text]:
+    """A line for each assignment: its id, how much of it is done, when it is due, and its title."""
+    standings, rows = workspace.standings(), [("assignment", "done", "due", "title")]
+    for each in workspace.course.assignments:
+        done = sum(standings[name] is Standing.DONE for name in each.exercises)
+        due = "" if each.due is None else f"{each.due_at:%Y-%m-%d %H:%M %Z}"
+        rows.append((each.id, f"{done} of {len(each.exercises)}", due, clean(each.title)))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    yield Text()
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        style = "dim" if row is rows[0] else ""
+        yield Text("  ".join((*cells, row[3])).rstrip(), style=style)
 
 
 def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") -> Iterator[Text]:

@@ -14,6 +14,7 @@ from grader.gradebook.corrections import Correction, holding
 from grader.gradebook.policy import Deadline, HandedIn, Policy, Weighed, due_words
 from grader.gradebook.policy_file import odd_times
 from grader.gradebook.rules import CountedAttempt, Due, Extension, Late
+from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.times import instant, local, span_words, submitted
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.text import clean, counted, number
@@ -85,7 +86,8 @@ def _late_words(late: Late) -> str:
 
 def _extension_words(policy: Policy, extension: Extension) -> str:
     students = [*filter(None, (extension.student, *extension.students))]
-    who = ", ".join([*students, *([f"section {extension.section}"] if extension.section else [])])
+    groups = (("section", extension.section), ("team", extension.team))
+    who = ", ".join([*students, *(f"{kind} {name}" for kind, name in groups if name)])
     what = ", ".join((*extension.exercises, *extension.chapters)) or "everything"
     if extension.until is not None:
         end = f"until {local(instant(extension.until, policy.zone), policy.zone)}"
@@ -114,14 +116,15 @@ def _explanation(
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, Text(), Text(text, "yellow"))
-    corrections, choices = book.corrections(), book.standing.choices(work)
+    rules = book.rules
+    chosen = choices(work, rules)
     for result in entry.result.exercises:
         if exercises and result.name not in exercises:
             continue
-        files = book.standing.handed_in(work, result.name)
-        held = holding(corrections, student.id, result.name, result)
+        files = handed_in(work, rules, result.name)
+        held = holding(rules.corrections, student.id, result.name, result)
         yield Text()
-        choice = choices.get(result.name)
+        choice = chosen.get(result.name)
         counting = choice.attempt.number if choice is not None else 0
         yield from _exercise_lines(console, policy, student, result, files, held, counting)
     yield Text()

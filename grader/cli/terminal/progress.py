@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from grader.course.manifest import Course, Exercise
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
     from grader.results import Entry, TestResult
 
 
@@ -98,7 +99,7 @@ def _new_progress(unit: str, *, timed: bool) -> rich.progress.Progress | None:
     return Progress(SpinnerColumn(), *columns, console=console, transient=True)
 
 
-def with_progress(book: Gradebook, text: str) -> Iterator[Entry]:
+def with_progress(book: Gradebook | AnonymousBook, text: str) -> Iterator[Entry]:
     """The entries of a gradebook, with a line of how far the work on them is."""
     with ProgressBar("students", timed=True) as bar:
         bar.start(text, len(book.students()))

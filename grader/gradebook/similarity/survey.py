@@ -45,6 +45,7 @@ def find_similar(
     *,
     threshold: float | None = None,
     most_pairs: int = MOST_PAIRS,
+    teams: bool = False,
 ) -> Similarity:
     """Find the alike pairs among the counted attempts of a class.
 
@@ -54,10 +55,16 @@ def find_similar(
         this similarity on, 0 to 1; by default each exercise has its own, learned from
             the class.
         most_pairs: so many pairs of each exercise are kept, the most alike.
+        teams: the members of a team have the same files: one member stands for all.
     """
+    seen: set[str] = set()
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
     for entry in entries:
+        team = entry.student.ids.get("team", "") if teams else ""
+        if team in seen:
+            continue
+        seen |= {team} if team else set()
         # A file that is still the stub, or no more than it, has nothing that could be alike.
         todo = {e.name for e in entry.result.exercises if e.status is Status.NOT_ATTEMPTED}
         for exercise, source in sources(entry).items():

@@ -27,7 +27,7 @@ class School:
     def __init__(self, course: Course, results: Path) -> None:
         self.course, self.results = course, results
 
-    def hand_in(self, book: Keeper, student: str, source: bytes, at: str = "") -> Attempt:
+    def hand_in(self, keeper: Keeper, student: str, source: bytes, at: str = "") -> Attempt:
         """Register the one file of a student."""
         found = ClassAttempt(
             student=StudentInfo(id=student),
@@ -36,12 +36,12 @@ class School:
             path=Path(student),
         )
         submission = Submission(student, {"task": ExerciseFile(source)})
-        with book.transaction():
-            return book.register(found, submission)
+        with keeper.transaction():
+            return keeper.register(found, submission)
 
     def keep(
         self,
-        book: Keeper,
+        keeper: Keeper,
         attempt: Attempt,
         score: float,
         source: bytes = b"x = 1\n",
@@ -51,19 +51,19 @@ class School:
         """Keep a verdict of so many points of ten."""
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
-        with book.transaction():
-            book.keep(attempt, key_of(source), 0, judged, environment)
+        with keeper.transaction():
+            keeper.keep(attempt, key_of(source), 0, judged, environment)
 
-    def wait_for(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+    def wait_for(self, keeper: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a verdict is waited for."""
-        with book.transaction():
+        with keeper.transaction():
             open_one = result(Status.UNJUDGED, 0)
-            book.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
+            keeper.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
 
-    def fault(self, book: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
+    def fault(self, keeper: Keeper, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
         """Keep that a fault of the grader left it unjudged."""
-        with book.transaction():
-            book.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
+        with keeper.transaction():
+            keeper.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
 
 
 def key_of(source: bytes) -> VerdictKey:

@@ -15,13 +15,15 @@ from grader.results import Status, StudentInfo
 
 from .conftest import School
 
+ANN = StudentInfo(id="ann")
+
 
 def test_a_gradebook_is_made_and_goes_on(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
-        school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
-    with Keeper.open(school.results) as book:
-        assert [entry.result.score for entry in book.entries()] == [10]
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        school.keep(keeper, school.hand_in(keeper, "ann", b"x = 1\n"), 10)
+    with Keeper.open(school.results) as keeper:
+        assert [entry.result.score for entry in keeper.book.entries()] == [10]
 
 
 def test_one_writes_at_a_time(school: School) -> None:
@@ -40,121 +42,121 @@ def test_where_nothing_can_be_written_it_is_said(school: School) -> None:
 
 
 def test_the_same_files_are_the_same_attempt(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        first = school.hand_in(book, "ann", b"x = 1\n")
-        second = school.hand_in(book, "ann", b"x = 2\n")
-        again = school.hand_in(book, "ann", b"x = 1\n")
+    with Keeper.open(school.results) as keeper:
+        first = school.hand_in(keeper, "ann", b"x = 1\n")
+        second = school.hand_in(keeper, "ann", b"x = 2\n")
+        again = school.hand_in(keeper, "ann", b"x = 1\n")
     assert [each.number for each in (first, second, again)] == [1, 2, 1]
     assert again == first
 
 
 def test_the_same_files_of_another_time_are_another_attempt(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        first = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
-        later = school.hand_in(book, "ann", b"x = 1\n", "2026-03-03T10:00:00Z")
-        again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
-        undated = school.hand_in(book, "ann", b"x = 1\n")
+    with Keeper.open(school.results) as keeper:
+        first = school.hand_in(keeper, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        later = school.hand_in(keeper, "ann", b"x = 1\n", "2026-03-03T10:00:00Z")
+        again = school.hand_in(keeper, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        undated = school.hand_in(keeper, "ann", b"x = 1\n")
     assert [each.number for each in (first, later, again)] == [1, 2, 1]
     assert undated.number == 2, "it is one of those that are known"
 
 
 def test_a_time_that_was_not_known_is_kept(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        school.hand_in(book, "ann", b"x = 1\n")
-        again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
-        undated = school.hand_in(book, "ann", b"x = 1\n")
+    with Keeper.open(school.results) as keeper:
+        school.hand_in(keeper, "ann", b"x = 1\n")
+        again = school.hand_in(keeper, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
+        undated = school.hand_in(keeper, "ann", b"x = 1\n")
     assert again.number == 1 and again.submitted_at == "2026-03-01T10:00:00Z"
     assert undated == again
 
 
 def test_a_transaction_that_fails_keeps_nothing(school: School) -> None:
-    def fail(book: Keeper) -> None:
-        with book.transaction():
-            book.keep_student(StudentInfo(id="ann"))
+    def fail(keeper: Keeper) -> None:
+        with keeper.transaction():
+            keeper.keep_student(StudentInfo(id="ann"))
             raise OSError("the disk is full")
 
-    with Keeper.open(school.results) as book:
+    with Keeper.open(school.results) as keeper:
         with pytest.raises(OSError, match="full"):
-            fail(book)
-        assert book.absent() == []
+            fail(keeper)
+        assert keeper.book.absent() == []
 
 
 def test_a_verdict_is_found_again_for_anybody(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        ann = school.hand_in(book, "ann", b"x = 1\n")
-        bob = school.hand_in(book, "bob", b"x = 1\n")
-        school.wait_for(book, ann)
+    with Keeper.open(school.results) as keeper:
+        ann = school.hand_in(keeper, "ann", b"x = 1\n")
+        bob = school.hand_in(keeper, "bob", b"x = 1\n")
+        school.wait_for(keeper, ann)
         key = "key of b'x = 1\\n'"
-        assert book.verdict(key) is None, "what is waited for is no verdict"
-        school.keep(book, ann, 7.5)
-        found = book.verdict(key)
-        assert found is not None and found[0].score == 7.5
-        assert book.has(ann, "task", key)
-        assert not book.has(bob, "task", key)
+        assert keeper.verdict(key) is None, "what is waited for is no verdict"
+        school.keep(keeper, ann, 7.5)
+        found = keeper.verdict(key)
+        assert found is not None and found.score == 7.5
+        assert keeper.has(ann, "task", key)
+        assert not keeper.has(bob, "task", key)
 
 
 def test_waiting_takes_no_verdict_away(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        attempt = school.hand_in(book, "ann", b"x = 1\n")
-        school.wait_for(book, attempt)
-        assert book.verdicts_of(attempt.id)["task"].status is Status.UNJUDGED
-        school.keep(book, attempt, 10)
-        school.wait_for(book, attempt)
-        assert book.verdicts_of(attempt.id)["task"].status is Status.PASSED
+    with Keeper.open(school.results) as keeper:
+        attempt = school.hand_in(keeper, "ann", b"x = 1\n")
+        school.wait_for(keeper, attempt)
+        assert keeper.book.work(ANN).verdicts["task"][attempt.id].status is Status.UNJUDGED
+        school.keep(keeper, attempt, 10)
+        school.wait_for(keeper, attempt)
+        assert keeper.book.work(ANN).verdicts["task"][attempt.id].status is Status.PASSED
 
 
 def test_what_is_replaced_is_what_stood_there_before_the_grading(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
-        attempt = school.hand_in(book, "ann", b"x = 1\n")
-        school.keep(book, attempt, 4)
-        book.finish(())
-        book.begin(school.course)
-        school.keep(book, attempt, 6)
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        attempt = school.hand_in(keeper, "ann", b"x = 1\n")
+        school.keep(keeper, attempt, 4)
+        keeper.finish(())
+        keeper.begin(school.course)
+        school.keep(keeper, attempt, 6)
         # Interrupted here: the grading that goes on is the same one.
-        book.begin(school.course)
-        school.keep(book, attempt, 10)
-        (changed,) = book.replaced()
+        keeper.begin(school.course)
+        school.keep(keeper, attempt, 10)
+        (changed,) = keeper.book.replaced()
         assert (changed.before.score, changed.after.score) == (4, 10)
-        book.finish(())
+        keeper.finish(())
 
 
 def test_behind_a_fault_of_ours_stands_the_last_verdict(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
-        attempt = school.hand_in(book, "ann", b"x = 1\n")
-        school.keep(book, attempt, 4)
-        book.finish(())
-        book.begin(school.course)
-        school.fault(book, attempt)
-        book.finish(())
-        book.begin(school.course)
-        school.keep(book, attempt, 10)
-        (changed,) = book.replaced()
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        attempt = school.hand_in(keeper, "ann", b"x = 1\n")
+        school.keep(keeper, attempt, 4)
+        keeper.finish(())
+        keeper.begin(school.course)
+        school.fault(keeper, attempt)
+        keeper.finish(())
+        keeper.begin(school.course)
+        school.keep(keeper, attempt, 10)
+        (changed,) = keeper.book.replaced()
         assert (changed.before.score, changed.after.score) == (4, 10)
 
 
 def test_the_result_of_what_counts_is_written(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
         later, earlier = "2026-03-02T10:00:00Z", "2026-03-01T10:00:00Z"
-        school.keep(book, school.hand_in(book, "a/nn", b"x = 1\n", later), 7.5)
-        school.keep(book, school.hand_in(book, "a/nn", b"x = 2\n", earlier), 10)
-        book.write_result("a/nn")
+        school.keep(keeper, school.hand_in(keeper, "a/nn", b"x = 1\n", later), 7.5)
+        school.keep(keeper, school.hand_in(keeper, "a/nn", b"x = 2\n", earlier), 10)
+        keeper.write_result("a/nn")
     (written,) = (school.results / "results").iterdir()
     assert json.loads(written.read_bytes())["score"] == 7.5
 
 
 def test_what_a_roster_said_stays_where_nothing_is_said_now(school: School) -> None:
-    with Keeper.open(school.results) as book:
+    with Keeper.open(school.results) as keeper:
         for student in (
             StudentInfo(id="ann", name="Ann", email="a@example.org", ids={"canvas_id": "7"}),
             StudentInfo(id="ann", ids={"section": "2"}),
             StudentInfo(id="ann", name="Ann B."),
         ):
-            with book.transaction():
-                book.keep_student(student)
-        assert book.students() == [
+            with keeper.transaction():
+                keeper.keep_student(student)
+        assert keeper.book.students() == [
             StudentInfo(
                 id="ann",
                 name="Ann B.",
@@ -183,21 +185,21 @@ ODD_IDS = (
 
 
 def test_a_student_is_one_student_whatever_the_id(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
         for number, student in enumerate(reversed(ODD_IDS)):
             source = f"x = {number}\n".encode()
-            school.keep(book, school.hand_in(book, student, source), number, source)
-        entries = list(book.entries())
+            school.keep(keeper, school.hand_in(keeper, student, source), number, source)
+        entries = list(keeper.book.entries())
         # By id as SQLite compares: by its bytes, the same on every machine.
         assert [entry.student.id for entry in entries] == sorted(ODD_IDS, key=str.encode)
         for entry in entries:
             number = len(ODD_IDS) - 1 - ODD_IDS.index(entry.student.id)
             assert entry.result.score == number
-            assert book.sources(entry) == {"task": f"x = {number}\n".encode()}
-            assert book.entry_of(entry.student.id) == entry
-        for each in book.students():
-            book.write_result(each.id)
+            assert keeper.book.sources(entry) == {"task": f"x = {number}\n".encode()}
+            assert keeper.book.entry_of(entry.student.id) == entry
+        for each in keeper.book.students():
+            keeper.write_result(each.id)
     written = list((school.results / "results").iterdir())
     assert len(written) == len(ODD_IDS)
     assert {json.loads(path.read_bytes())["submission"]["name"] for path in written} == set(ODD_IDS)
@@ -210,30 +212,32 @@ def test_the_newest_attempt_counts_in_whatever_order_they_come(
 ) -> None:
     chance = random.Random(0)
     first_seen: dict[str, list[int]] = {"ann": [], "bob": [], "cem": []}
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
         for _ in range(200):
             student, content = chance.choice(list(first_seen)), chance.randrange(12)
             source = f"x = {content}\n".encode()
             at = f"2026-03-{content + 1:02}T10:00:00Z" if is_dated else ""
-            attempt = school.hand_in(book, student, source, at)
+            attempt = school.hand_in(keeper, student, source, at)
             if content not in first_seen[student]:
                 first_seen[student].append(content)
             number = first_seen[student].index(content) + 1
             assert (attempt.student, attempt.number) == (student, number)
-            school.keep(book, attempt, content % 11, source)
-        kept = [(attempt.student, attempt.number) for attempt in book.attempts()]
+            school.keep(keeper, attempt, content % 11, source)
+        kept = [(attempt.student, attempt.number) for attempt in keeper.book.attempts()]
         assert kept == [
             (student, number)
             for student, contents in first_seen.items()
             for number in range(1, len(contents) + 1)
         ]
-        for entry in book.entries():
+        for entry in keeper.book.entries():
             seen = first_seen[entry.student.id]
             newest = max(seen) if is_dated else seen[-1]
             assert entry.attempt == seen.index(newest) + 1
-            assert book.sources(entry) == {"task": f"x = {newest}\n".encode()}
-        assert book.attempt_counts() == {name: len(seen) for name, seen in first_seen.items()}
+            assert keeper.book.sources(entry) == {"task": f"x = {newest}\n".encode()}
+        assert keeper.book.attempt_counts() == {
+            name: len(seen) for name, seen in first_seen.items()
+        }
 
 
 @pytest.mark.parametrize(
@@ -253,8 +257,8 @@ def test_the_newest_attempt_counts_in_whatever_order_they_come(
 def test_the_tables_themselves_hold_nothing_twice_and_nothing_empty(
     school: School, statement: str
 ) -> None:
-    with Keeper.open(school.results) as book:
-        school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
+    with Keeper.open(school.results) as keeper:
+        school.keep(keeper, school.hand_in(keeper, "ann", b"x = 1\n"), 10)
     with (
         contextlib.closing(sqlite3.connect(school.results / "gradebook.sqlite")) as connection,
         pytest.raises(sqlite3.IntegrityError, match=r"UNIQUE|NOT NULL"),
@@ -263,18 +267,18 @@ def test_the_tables_themselves_hold_nothing_twice_and_nothing_empty(
 
 
 def test_a_result_that_cannot_be_written_leaves_the_one_before(school: School) -> None:
-    with Keeper.open(school.results) as book:
-        book.begin(school.course)
-        attempt = school.hand_in(book, "ann", b"x = 1\n")
-        school.keep(book, attempt, 4)
-        book.write_result("ann")
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        attempt = school.hand_in(keeper, "ann", b"x = 1\n")
+        school.keep(keeper, attempt, 4)
+        keeper.write_result("ann")
         (path,) = (school.results / "results").iterdir()
         before = path.read_bytes()
-        school.keep(book, attempt, 10)
+        school.keep(keeper, attempt, 10)
         path.with_suffix(".part").mkdir()
         with pytest.raises(GraderError, match=r"ann\.json cannot be written.*is kept"):
-            book.write_result("ann")
+            keeper.write_result("ann")
         assert path.read_bytes() == before
         path.with_suffix(".part").rmdir()
-        book.write_result("ann")
+        keeper.write_result("ann")
         assert json.loads(path.read_bytes())["score"] == 10

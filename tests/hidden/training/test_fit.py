@@ -34,11 +34,13 @@ UNEVEN = ([5, 5, 2], [1, 1, 4])
 def test_trains(student: Student) -> None:
     """Each batch makes one step, with its own gradient and none from before."""
     for steps in (1, random.randint(2, 9), random.randint(2, 9)):
-        batches = new_batches([4] * steps)
-        model = student.made("used", [True, True], [3.0], [3.0], steps)
+        batches, slope = new_batches([4] * steps), new_slope()
+        model = student.made("used", [True, True], [3.0], [3.0], steps, slope)
         report = train(student, model, batches)
-        what = "the weight after an epoch with the gradient -1 in each batch and SGD with lr=1"
-        assert_close(entry(report, "weight"), float(steps), what=what)
+        what = (
+            f"the weight after an epoch with the gradient -{slope} in each batch and SGD with lr=1"
+        )
+        assert_close(entry(report, "weight"), steps * slope, what=what)
 
 
 @pytest.mark.points(2)
@@ -48,7 +50,7 @@ def test_train_loss(student: Student) -> None:
     """The result is the mean of the batch losses, a float."""
     for steps in (1, 3):
         losses = [random.uniform(2, 9) for _ in range(steps)]
-        model = student.made("scripted", losses, [START], steps)
+        model = student.made("scripted", losses, [START], steps, new_slope())
         value = entry(train(student, model, new_batches([4] * steps)), "value")
         what = f"the result of an epoch of {steps} batches"
         assert_close(value, fmean(losses) + HOOK, what=what, **LOOSE)
@@ -287,6 +289,11 @@ def new_batches(
     return list(zip(x.split(rows), targets.split(rows), strict=True))
 
 
+def new_slope() -> float:
+    """By how much a step with a rate of 1 moves a weight; its multiples are exact."""
+    return random.randint(17, 63) / 16
+
+
 def train(student: Student, model: Any, batches: Any) -> Any:
     """A report of train_epoch."""
     given = model, student.made("loader", batches), student.made("loss")
@@ -308,18 +315,25 @@ def fitted(
     factor: float | None = None,
     **options: Any,
 ) -> Any:
-    """A report of fit with these validation losses, and with a scheduler if there is a factor."""
+    """A report of fit with these validation losses, and with a scheduler if there is a factor.
+
+    Its weights count steps.
+    """
     if train_losses is None:
         train_losses = [100.0 - i for i in range(STEPS * len(losses))]
     val_losses = [START, *(loss - HOOK for loss in losses)]
-    model = student.made("scripted", train_losses, val_losses, STEPS)
+    slope = new_slope()
+    model = student.made("scripted", train_losses, val_losses, STEPS, slope)
     train_loader = student.made("loader", new_batches(TRAIN_ROWS))
     val_loader = student.made("loader", new_batches(VAL_ROWS, sum(TRAIN_ROWS) + 1, BEGIN))
     optimizer = student.made("sgd", model)
     if factor is not None:
         options["scheduler"] = student.made("scheduler", optimizer, factor)
     given = model, train_loader, val_loader, student.made("loss"), optimizer, len(losses)
-    return student.run("called", "fit", *given, **options)
+    report = student.run("called", "fit", *given, **options)
+    for name in ("weight", "rate"):
+        report[name] = entry(report, name, kind=(int, float)) / slope
+    return report
 
 
 def later(losses: list[float]) -> list[float]:

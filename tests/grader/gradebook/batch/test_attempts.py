@@ -130,6 +130,21 @@ def test_downloads_of_a_week_each_make_one_result(term: Term) -> None:
     assert term.rows() == rows
 
 
+def test_several_downloads_are_one_batch(term: Term) -> None:
+    first = term.download("d1", {"text/greeting.py": WRONG})
+    second = term.download("d2", {"text/greeting.py": GREETING, "arrays/running_mean.py": MEAN})
+    (second / "bob" / "text").mkdir(parents=True)
+    (second / "bob" / "text" / "greeting.py").write_text(GREETING)
+    told = term.grade("batch", first, second, "-o", term.results)
+    assert "3 exercises judged" in told and "found last counts" in told
+    rows = term.rows()
+    assert (rows["ada"]["total"], rows["ada"]["attempt"], rows["bob"]["total"]) == (
+        "10",
+        "2",
+        "2.5",
+    )
+
+
 def test_a_file_that_cannot_be_read_takes_nothing_away_and_is_told(term: Term) -> None:
     term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
     second = term.download("d2", {"text/greeting.py": "#" * 300_000})
@@ -177,8 +192,8 @@ def test_an_attempt_that_no_verdict_tells_of_is_never_a_zero(term: Term) -> None
         files = {"text/greeting.py": GREETING + f"# {day}\n"}
         term.batch(term.download(f"d{day}", files, f"2026-03-0{3 - day}"), "--exercise", "greeting")
     policy = 'timezone = "UTC"\n[late]\ncloses = "1 hour"\n[[due]]\nat = 2026-03-01T12:00:00\n'
-    with Keeper.open(term.results) as book:
-        book.set_policy(policy)
+    with Keeper.open(term.results) as keeper:
+        keeper.set_policy(policy)
     # The newest one came too late; the one before it was never judged.
     assert term.ada().result.exercises[0].status is Status.UNJUDGED
     assert term.rows()["ada"]["total"] == ""

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from grader.gradebook import Keeper
-from grader.gradebook.cells import written_result
+from grader.gradebook.work import packed
 from grader.results import Outcome, Status
 
 from .conftest import HALF, RIGHT, SOURCES, School, run
@@ -79,18 +79,18 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 
 def _run_out_of_time(school: School, student: str) -> None:
     """Have the gradebook say of a student's file what it says on a machine that was too busy."""
-    with Keeper.open(school.results) as book:
-        (attempt,) = [each for each in book.attempts() if each.student == student]
-        result = book.verdicts_of(attempt.id)["task"]
+    with Keeper.open(school.results) as keeper:
+        (attempt,) = [each for each in keeper.book.attempts() if each.student == student]
+        result = keeper.book.store.verdicts_of(student)["task"][attempt.id].result
         tests = tuple(
             msgspec.structs.replace(test, outcome=Outcome.TIMEOUT, score=0.0)
             for test in result.tests
         )
         late = msgspec.structs.replace(result, tests=tests, score=0.0, status=Status.TIMEOUT)
-        with book.transaction():
-            book._connection.execute(
+        with keeper.transaction():
+            keeper.book.store.connection.execute(
                 "UPDATE grades SET status = 'timeout', score = 0, result = ? WHERE attempt = ?",
-                (written_result(late), attempt.id),
+                (packed(late), attempt.id),
             )
 
 

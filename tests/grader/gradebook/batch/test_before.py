@@ -101,7 +101,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
 
 
 def test_it_is_written_to(results: Path) -> None:
-    with Keeper.open(results) as book, book.transaction():
-        book.keep_student(StudentInfo(id="new"))
+    with Keeper.open(results) as keeper, keeper.transaction():
+        keeper.keep_student(StudentInfo(id="new"))
     with Gradebook.open(results) as reader:
         assert [student.id for student in reader.absent()] == ["mia", "new"]

@@ -1,0 +1,187 @@
+"""The file of corrections, `corrections.toml` in the folder of a gradebook, which a person can read and edit.
+
+`grade adjust` appends a table to it or removes one; the rest of the text, comments too, stays as it is. A
+file is written whole, and synced, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import GraderError
+from grader.gradebook.corrections import Correction, Kind
+from grader.gradebook.toml_words import explained
+from grader.text import clean
+from grader.toml import TomlMistake, line_of, read_toml
+
+CORRECTIONS_FILE = "corrections.toml"
+_HEADER = """\
+# Points that a person changed. Every command reads this file, and you may edit it: docs/instructors.md has the
+# keys. To take a correction back, remove its table, or call `grade adjust RESULTS --undo`.
+"""
+_TABLE = re.compile(r"\s*\[\[\s*correction\s*\]\]")
+_LONGEST = 1000
+_EXAMPLES = {
+    "correction": '[[correction]] with exercise = "relu" below it',
+    "student": 'student = "zoe"',
+    "exercise": 'exercise = "relu"',
+    "points": "points = 8",
+    "add": "add = -1",
+    "drop": 'drop = "test_zero"',
+    "give": 'give = "test_zero"',
+    "reason": 'reason = "shown in the lab"',
+    "comment": 'comment = "Well explained."',
+    "author": 'author = "ben"',
+    "time": "time = 2026-10-12T10:00:00Z",
+}
+
+
+class CorrectionsError(GraderError):
+    """The file of corrections is not in order: who edited it has to correct it."""
+
+    exit_code = 2
+
+
+class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
+    correction: tuple[Correction, ...] = ()
+
+
+_TABLES: dict[str, type[msgspec.Struct]] = {"": _Corrections, "correction": Correction}
+
+
+def corrections_text(folder: Path) -> str:
+    """The text of the file of corrections in a folder; empty where there is none."""
+    path = folder / CORRECTIONS_FILE
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not in UTF-8"
+        raise CorrectionsError(f"{path} cannot be read: {reason}.") from error
+
+
+def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
+    """The corrections of a text, in their order; raises CorrectionsError with the line and what to write."""
+    try:
+        made = read_toml(text, _Corrections).correction
+    except TomlMistake as error:
+        words = explained(error, text, _TABLES, _EXAMPLES)
+        raise CorrectionsError(f"{file}{error.place}: {words}") from error
+    for place, each in enumerate(made):
+        for complaint in _complaints(each):
+            line = line_of(text, f"correction[{place}]")
+            raise CorrectionsError(f"{file}, line {line}: [[correction]] {place + 1} {complaint}")
+    return tuple(_on_one_line(each) for each in made)
+
+
+def _complaints(correction: Correction) -> Iterator[str]:
+    """What no decoder sees."""
+    kinds = correction.kinds
+    if not kinds:
+        keys = ", ".join(f"`{kind.value}`" for kind in Kind)
+        yield f"changes nothing. Write one of {keys}; {_EXAMPLES['points']} sets the points."
+        return
+    if len(kinds) > 1:
+        yield f"has {' and '.join(f'`{kind.value}`' for kind in kinds)}: keep one of them."
+    if correction.student == "" and kinds[0] in (Kind.POINTS, Kind.RELEASE):
+        yield f"is for one student, as `{kinds[0].value}` is. Write {_EXAMPLES['student']}."
+    if correction.student and correction.test:
+        yield "drops or gives a test, which is for the whole class: leave `student` out."
+    if kinds[0] is not Kind.COMMENT and not correction.reason.strip():
+        yield f"needs `reason`, which stands beside the points. Write {_EXAMPLES['reason']}."
+
+
+def _on_one_line(correction: Correction) -> Correction:
+    """Texts as every output can show them."""
+    texts = {name: getattr(correction, name) for name in ("reason", "comment", "author")}
+    changes = {name: clean(" ".join(text.split()), _LONGEST) for name, text in texts.items()}
+    return msgspec.structs.replace(correction, **changes)
+
+
+def add_correction(folder: Path, correction: Correction) -> None:
+    """Append a correction to the file in a folder; raises CorrectionsError or GraderError."""
+    path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
+    before = read_corrections(text, path)
+    text = f"{text.rstrip()}\n" if text.strip() else _HEADER
+    _write(path, f"{text}\n{_table(correction)}", (*before, _on_one_line(correction)))
+
+
+def remove_correction(folder: Path, place: int) -> None:
+    """Remove the table at a place, from 0, of the file in a folder; comments above the next one stay.
+
+    Raises CorrectionsError or GraderError.
+    """
+    path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
+    left = list(read_corrections(text, path))
+    del left[place]
+    lines = text.splitlines(keepends=True)
+    starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
+    start, end = [*starts, len(lines), len(lines)][place : place + 2]
+    while end > start + 1 and re.match(r"\s*(#|$)", lines[end - 1]) and end < len(lines):
+        end -= 1
+    _write(path, "".join(lines[:start] + lines[end:]), tuple(left))
+
+
+def _table(correction: Correction) -> str:
+    """A correction as a table of TOML; keys without a value are left out."""
+    lines = ["[[correction]]"]
+    for key, value in msgspec.structs.asdict(correction).items():
+        match value:
+            case None | "":
+                continue
+            case datetime.datetime():
+                written = value.isoformat().replace("+00:00", "Z")
+            case str():
+                # JSON's strings are TOML's, but for one character.
+                written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            case _:
+                written = repr(value).removesuffix(".0")
+        lines.append(f"{key} = {written}")
+    return "\n".join(lines) + "\n"
+
+
+def _write(path: Path, text: str, expected: tuple[Correction, ...]) -> None:
+    """Write a file with these corrections, whole and synced."""
+    try:
+        written = read_corrections(text, path)
+    except CorrectionsError:
+        written = ()
+    if written != expected:
+        raise CorrectionsError(
+            f"{path} cannot be changed as it is written: write each correction as a table [[correction]] "
+            "of its own, or change the file by hand."
+        )
+    with writing(path):
+        draft = path.with_suffix(".part")
+        with draft.open("wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        if os.name == "posix":
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise GraderError, with what to do, where a file cannot be written within."""
+    try:
+        yield
+    except OSError as error:
+        raise GraderError(
+            f"{path} cannot be written: {error.strerror}. What was judged so far is kept; when there "
+            "is room, and you may write there, run this again."
+        ) from error

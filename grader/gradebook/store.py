@@ -1,0 +1,506 @@
+"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables.
+
+Rows come and go as structs. What they mean is not decided here: `book.py` reads by it, `keeper.py` writes by
+it. The file can be read while a grading writes to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from grader.errors import GraderError
+from grader.gradebook.verdict_key import VerdictKey
+from grader.gradebook.work import (
+    Attempt,
+    DamagedValueError,
+    Replaced,
+    Verdict,
+    packed,
+    unpacked,
+)
+from grader.results import Environment, ExerciseResult, Status, StudentInfo
+from grader.submissions import ExerciseFile
+
+FORMAT_VERSION = 3
+FILE = "gradebook.sqlite"
+# The fact with the secret from which `anonymous.py` draws pseudonyms.
+PSEUDONYMS = "pseudonyms"
+_LOCK = "batch.lock"
+_NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
+_NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
+
+_TABLES = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE students (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, ids TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY,
+    student TEXT NOT NULL REFERENCES students (id),
+    number INTEGER NOT NULL,        -- from 1, in the order in which they were found
+    digest TEXT NOT NULL,           -- of the submission
+    submitted_at TEXT NOT NULL,     -- in UTC, empty where it is not known
+    late INTEGER NOT NULL,          -- as the platform says
+    origin TEXT NOT NULL,
+    UNIQUE (student, number),
+    UNIQUE (student, digest, submitted_at)
+);
+CREATE TABLE sources (digest TEXT PRIMARY KEY, deflated BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE files (                -- what was handed in, judged or not
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    source TEXT NOT NULL,           -- digest of the file, empty if there is none
+    problem TEXT NOT NULL,          -- why there is none
+    PRIMARY KEY (attempt, exercise)
+) WITHOUT ROWID;
+CREATE TABLE environments (id INTEGER PRIMARY KEY, environment TEXT NOT NULL UNIQUE);
+CREATE TABLE grades (
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    key TEXT NOT NULL,              -- of all that the verdict depends on
+    source TEXT NOT NULL,           -- digest of the student's file, empty if there is none
+    course TEXT NOT NULL,           -- digest of the exercise's part of the course
+    grader TEXT NOT NULL,           -- digest of the code that judges
+    seed INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    score REAL NOT NULL,
+    max_score REAL NOT NULL,
+    graded_at TEXT NOT NULL,
+    environment INTEGER NOT NULL REFERENCES environments (id),
+    result BLOB NOT NULL,           -- the ExerciseResult as JSON, deflated
+    PRIMARY KEY (attempt, exercise)
+) WITHOUT ROWID;
+CREATE INDEX grades_by_key ON grades (key);
+CREATE TABLE replaced (             -- verdicts in whose place another one stands since a revision
+    revision INTEGER NOT NULL,
+    attempt INTEGER NOT NULL REFERENCES attempts (id),
+    exercise TEXT NOT NULL,
+    graded_at TEXT NOT NULL,
+    result BLOB NOT NULL,
+    PRIMARY KEY (revision, attempt, exercise)
+) WITHOUT ROWID;
+"""
+_STUDENT = "SELECT id, name, email, ids FROM students"
+_ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
+
+T = TypeVar("T")
+
+
+class Store:
+    """The tables of one gradebook, over one connection.
+
+    Methods that write are called within `transaction`, so that what belongs together is on the disk together.
+    Everything raises DamagedValueError or sqlite3.DatabaseError, which `opened` turns into a GraderError.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._facts_changed = 0
+        self._environments: dict[int, Environment] = {}
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written within is on the disk together when this ends, or nothing of it."""
+        with self.connection:
+            yield
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """A value that changes with every fact, whether this process changes it or another one."""
+        (others,) = self.connection.execute("PRAGMA data_version").fetchone()
+        return others, self._facts_changed
+
+    def fact(self, name: str) -> str:
+        """A fact about the whole gradebook, such as `title`; empty where it is not known."""
+        row = self.connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def json_fact(self, name: str, kind: type[T]) -> T | None:
+        """A fact that is kept as JSON; None where it is not known."""
+        text = self.fact(name)
+        return _decoded(kind, text) if text else None
+
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
+        """Set some facts; what is no text is kept as JSON."""
+        self._facts_changed += 1
+        for name, value in facts.items():
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            self.connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, text))
+
+    # --- students -------------------------------------------------------------------------------
+
+    def students(self) -> list[StudentInfo]:
+        """Every student, by id, also those who handed in nothing."""
+        return [_student(row) for row in self.connection.execute(f"{_STUDENT} ORDER BY id")]
+
+    def student(self, id_: str) -> StudentInfo | None:
+        """The student with this id, if there is one."""
+        row = self.connection.execute(f"{_STUDENT} WHERE id = ?", (id_,)).fetchone()
+        return None if row is None else _student(row)
+
+    def put_student(self, student: StudentInfo) -> None:
+        """Insert a student, or replace the one with the same id."""
+        ids = msgspec.json.encode(student.ids).decode()
+        self.connection.execute(
+            "INSERT OR REPLACE INTO students VALUES (?, ?, ?, ?)",
+            (student.id, student.name, student.email, ids),
+        )
+
+    # --- attempts and files ---------------------------------------------------------------------
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt, by student and number."""
+        rows = self.connection.execute(f"{_ATTEMPT} ORDER BY student, number")
+        return [_attempt(row) for row in rows]
+
+    def attempts_of(self, student: str) -> list[Attempt]:
+        """The attempts of a student, by number."""
+        rows = self.connection.execute(f"{_ATTEMPT} WHERE student = ? ORDER BY number", (student,))
+        return [_attempt(row) for row in rows]
+
+    def attempt_counts(self) -> dict[str, int]:
+        """The number of attempts of each student who handed in something."""
+        rows = self.connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
+        return dict(rows.fetchall())
+
+    def add_attempt(self, attempt: Attempt) -> Attempt:
+        """Insert an attempt, which is returned with its id."""
+        cursor = self.connection.execute(
+            "INSERT INTO attempts VALUES (NULL, :student, :number, :digest, :submitted_at, :late, :origin)",
+            msgspec.structs.asdict(attempt),
+        )
+        return msgspec.structs.replace(attempt, id=int(cursor.lastrowid or 0))
+
+    def update_attempt(self, attempt: Attempt) -> None:
+        """Change the time, the origin and the digest of an attempt."""
+        self.connection.execute(
+            "UPDATE attempts SET submitted_at = :submitted_at, late = :late, origin = :origin,"
+            " digest = :digest WHERE id = :id",
+            msgspec.structs.asdict(attempt),
+        )
+
+    def digests_of(self, student: str) -> dict[str, dict[int, str]]:
+        """The digests of a student's files, by exercise and attempt; empty where there is none."""
+        digests: dict[str, dict[int, str]] = {}
+        for exercise, attempt, source in self.connection.execute(
+            "SELECT exercise, attempt, source FROM attempts JOIN files ON attempt = id"
+            " WHERE student = ? ORDER BY number",
+            (student,),
+        ):
+            digests.setdefault(exercise, {})[attempt] = source
+        return digests
+
+    def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
+        """The files of an attempt, by exercise, or why there is none."""
+        rows = self.connection.execute(
+            "SELECT exercise, deflated, problem FROM files"
+            " LEFT JOIN sources ON sources.digest = files.source WHERE attempt = ?",
+            (attempt,),
+        )
+        return {
+            exercise: ExerciseFile(None if deflated is None else _inflated(deflated), problem)
+            for exercise, deflated, problem in rows
+        }
+
+    def put_file(self, attempt: int, exercise: str, file: ExerciseFile, digest: str) -> None:
+        """Keep a file of an attempt; the same content stands in the gradebook once."""
+        row = {"attempt": attempt, "exercise": exercise, "source": digest, "problem": file.problem}
+        changed = self.connection.execute(
+            "INSERT INTO files VALUES (:attempt, :exercise, :source, :problem)"
+            " ON CONFLICT (attempt, exercise) DO UPDATE SET source = :source, problem = :problem"
+            " WHERE source != :source OR problem != :problem",
+            row,
+        ).rowcount
+        if changed and file.source is not None:
+            known = "SELECT 1 FROM sources WHERE digest = ?"
+            if self.connection.execute(known, (digest,)).fetchone() is None:
+                deflated = zlib.compress(file.source)
+                self.connection.execute("INSERT INTO sources VALUES (?, ?)", (digest, deflated))
+
+    # --- verdicts -------------------------------------------------------------------------------
+
+    def verdicts_of(self, student: str) -> dict[str, dict[int, Verdict]]:
+        """The verdicts on a student's attempts, by exercise and attempt."""
+        verdicts: dict[str, dict[int, Verdict]] = {}
+        for exercise, attempt, *row in self.connection.execute(
+            "SELECT exercise, attempt, status, score, max_score, result, graded_at, seed, environment"
+            " FROM attempts JOIN grades ON attempt = id WHERE student = ? ORDER BY number",
+            (student,),
+        ):
+            verdicts.setdefault(exercise, {})[attempt] = self._verdict(row)
+        return verdicts
+
+    def verdict(self, key: str) -> Verdict | None:
+        """A verdict with this key on anybody's file; None where there is none."""
+        row = self.connection.execute(
+            "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
+            " WHERE key = ? AND status != ? LIMIT 1",
+            (key, Status.UNJUDGED.value),
+        ).fetchone()
+        return None if row is None else self._verdict(row)
+
+    def has_verdict(self, attempt: int, exercise: str, key: str) -> bool:
+        """Whether an attempt has the verdict with this key."""
+        row = self.connection.execute(
+            "SELECT 1 FROM grades WHERE attempt = ? AND exercise = ? AND key = ? AND status != ?",
+            (attempt, exercise, key, Status.UNJUDGED.value),
+        ).fetchone()
+        return row is not None
+
+    def put_verdict(
+        self, attempt: int, exercise: str, key: VerdictKey, verdict: Verdict, *, replace: bool
+    ) -> None:
+        """Keep a verdict; one that is there gives way to it only if it is to `replace`."""
+        insert = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
+        self.connection.execute(
+            f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course, :grader,"
+            " :seed, :status, :score, :max_score, :graded_at, :environment, :packed)",
+            {
+                **msgspec.structs.asdict(key),
+                **msgspec.structs.asdict(verdict),
+                "attempt": attempt,
+                "exercise": exercise,
+                "status": verdict.status.value,
+                "environment": self._put_environment(verdict.environment),
+            },
+        )
+
+    def reword(self, attempt: int, result: ExerciseResult) -> None:
+        """Replace the words of a verdict, whose outcomes and points stay."""
+        self.connection.execute(
+            "UPDATE grades SET result = ? WHERE attempt = ? AND exercise = ?",
+            (packed(result), attempt, result.name),
+        )
+
+    def set_aside(self, revision: int, attempt: int, exercise: str) -> None:
+        """Keep the verdict that is about to be replaced; within a revision the first one is kept.
+
+        Where a fault of the grader took the place of a verdict, it is the last verdict before that.
+        """
+        row = {
+            "revision": revision,
+            "attempt": attempt,
+            "exercise": exercise,
+            "unjudged": Status.UNJUDGED.value,
+        }
+        self.connection.execute(
+            "INSERT OR IGNORE INTO replaced SELECT :revision, attempt, exercise, graded_at, result"
+            " FROM grades WHERE attempt = :attempt AND exercise = :exercise AND status != :unjudged",
+            row,
+        )
+        self.connection.execute(
+            "INSERT OR IGNORE INTO replaced"
+            " SELECT :revision, last.attempt, last.exercise, last.graded_at, last.result"
+            " FROM replaced AS last JOIN grades USING (attempt, exercise)"
+            " WHERE last.attempt = :attempt AND last.exercise = :exercise AND status = :unjudged"
+            " ORDER BY revision DESC LIMIT 1",
+            row,
+        )
+
+    def replaced(self, revision: int) -> Iterator[Replaced]:
+        """The verdicts that were replaced in a revision, by student and attempt."""
+        rows = self.connection.execute(
+            "SELECT student, number, replaced.result, grades.result FROM replaced"
+            " JOIN attempts ON attempts.id = replaced.attempt"
+            " JOIN grades ON grades.attempt = replaced.attempt"
+            " AND grades.exercise = replaced.exercise WHERE revision = ? ORDER BY student, number",
+            (revision,),
+        )
+        for student, number, before, after in rows:
+            yield Replaced(student, number, unpacked(before), unpacked(after))
+
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the verdicts, that of the newest one first."""
+        rows = self.connection.execute(
+            "SELECT seed FROM grades GROUP BY seed ORDER BY MAX(graded_at) DESC"
+        )
+        return tuple(int(seed) for (seed,) in rows)
+
+    def verdict_counts(self) -> dict[str, int]:
+        """The number of verdicts on each exercise."""
+        rows = self.connection.execute("SELECT exercise, count(*) FROM grades GROUP BY exercise")
+        return dict(rows.fetchall())
+
+    def _verdict(self, row: Any) -> Verdict:
+        status, score, max_score, result, graded_at, seed, environment = row
+        return Verdict(
+            status=_read(lambda: Status(status)),
+            score=score,
+            max_score=max_score,
+            packed=result,
+            graded_at=graded_at,
+            seed=seed,
+            environment=self._environment(environment),
+        )
+
+    def _environment(self, number: int) -> Environment:
+        """The environment with this number, which most verdicts share."""
+        if number not in self._environments:
+            (text,) = self.connection.execute(
+                "SELECT environment FROM environments WHERE id = ?", (number,)
+            ).fetchone()
+            self._environments[number] = _decoded(Environment, text)
+        return self._environments[number]
+
+    def _put_environment(self, environment: Environment) -> int:
+        text = msgspec.json.encode(environment).decode()
+        insert = "INSERT OR IGNORE INTO environments (environment) VALUES (?)"
+        self.connection.execute(insert, (text,))
+        find = "SELECT id FROM environments WHERE environment = ?"
+        return int(self.connection.execute(find, (text,)).fetchone()[0])
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def _student(row: Any) -> StudentInfo:
+    return StudentInfo(id=row[0], name=row[1], email=row[2], ids=_decoded(dict[str, str], row[3]))
+
+
+def _attempt(row: Any) -> Attempt:
+    id_, student, number, submitted_at, late, origin, digest = row
+    return Attempt(id_, student, number, submitted_at, bool(late), origin, digest)
+
+
+def _decoded(kind: type[T], text: str) -> T:
+    return _read(lambda: msgspec.json.decode(text, type=kind))
+
+
+def _inflated(data: bytes) -> bytes:
+    return _read(lambda: zlib.decompress(data))
+
+
+def _read(decode: Callable[[], T]) -> T:
+    try:
+        return decode()
+    except (zlib.error, msgspec.DecodeError, ValueError, TypeError) as error:
+        raise DamagedValueError(str(error)) from error
+
+
+# --- the file -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(file: Path, *, create: bool) -> Iterator[Store]:
+    """The store in a file, which is made where `create` is set and there is none.
+
+    Raises GraderError if it is no gradebook or damaged, and for whatever SQLite cannot do while it is open.
+    """
+    with contextlib.closing(_connect(file, create=create)) as connection:
+        try:
+            # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
+            _check(connection, file)
+            yield Store(connection)
+        except (sqlite3.DatabaseError, DamagedValueError) as error:
+            raise _unusable(file, error) from error
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, which the system lets go of whatever happens to this process."""
+    connection = sqlite3.connect(folder / _LOCK, timeout=0, isolation_level=None)
+    try:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY:
+                raise _unusable(folder / _LOCK, error) from error
+            raise GraderError(
+                f"Another grading writes to {folder}; wait until it has ended, or stop it."
+            ) from error
+        yield
+    finally:
+        connection.close()
+
+
+def _check(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to none."""
+    page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+    # SQLite takes what is missing of the last page for zeros, unless the log has that page.
+    if file.stat().st_size % page_bytes and not _has_log(file):
+        raise sqlite3.DatabaseError("its end is missing")
+    (first,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if first != "ok":
+        raise sqlite3.DatabaseError(first)
+    if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+        raise sqlite3.DatabaseError("a row is missing")
+
+
+def _connect(file: Path, *, create: bool) -> sqlite3.Connection:
+    connection = None
+    try:
+        connection = _opened(file, create=create)
+        connection.execute("PRAGMA busy_timeout = 10000")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if create and (is_new or version == FORMAT_VERSION):
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A verdict that was told stays, also when the power goes.
+            connection.execute("PRAGMA synchronous = FULL")
+            if is_new:
+                connection.executescript(
+                    f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION};"
+                )
+                insert = "INSERT INTO facts VALUES (?, ?)"
+                connection.execute(insert, (PSEUDONYMS, secrets.token_hex(16)))
+                connection.commit()
+                version = FORMAT_VERSION
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _unusable(file, error) from error
+        raise
+    if version != FORMAT_VERSION:
+        connection.close()
+        raise GraderError(
+            f"The gradebook {file} has format {version}, this grader reads {FORMAT_VERSION}; "
+            "use the grader that wrote it."
+        )
+    return connection
+
+
+def _opened(file: Path, *, create: bool) -> sqlite3.Connection:
+    """A connection; where nothing can be written (a backup, another's folder), one that writes nothing."""
+    if create or os.access(file.parent, os.W_OK) or _has_log(file):
+        return sqlite3.connect(file)
+    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True)
+
+
+def _has_log(file: Path) -> bool:
+    """Whether something is in the write-ahead log alone."""
+    log = file.with_name(f"{file.name}-wal")
+    return log.is_file() and log.stat().st_size > 0
+
+
+def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> GraderError:
+    """The message for an error of SQLite or an unreadable value, with the way out."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    # Beyond a quota, and on a network's disk, a full disk is an input/output error.
+    unwritten = _code(error) == sqlite3.SQLITE_IOERR and code not in _NOT_READABLE
+    if unwritten or _code(error) in _NOT_WRITABLE:
+        return GraderError(
+            f"Nothing can be written to {file.parent} ({error}): make room, or name a folder in which "
+            "you may write. What was judged so far is kept; run this again."
+        )
+    what = f"a value in it cannot be read ({error})" if isinstance(error, ValueError) else error
+    return GraderError(
+        f"The gradebook {file} cannot be opened: {what}. If it is damaged, move it away; "
+        "`grade batch` makes a new one."
+    )
+
+
+def _code(error: Exception) -> int:
+    """The primary result code; what Python raises by itself has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

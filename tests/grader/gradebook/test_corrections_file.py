@@ -1,0 +1,173 @@
+"""The file of corrections: a person edits it, a command adds and removes, what is wrong is one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.errors import GraderError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.corrections import Correction, unknown_names
+from grader.gradebook.corrections_file import (
+    CorrectionsError,
+    add_correction,
+    corrections_text,
+    read_corrections,
+    remove_correction,
+)
+
+from .conftest import School
+
+FILE = Path("corrections.toml")
+TIME = datetime.datetime(2026, 10, 12, 10, tzinfo=datetime.UTC)
+HEAD = '[[correction]]\nexercise = "relu"\nauthor = "ben"\ntime = 2026-10-12T10:00:00Z\n'
+ZOE = HEAD + 'student = "zoe"\n'
+WRONG = {
+    "[[correction]\n": ["line 1: this is no TOML"],
+    "points = 8\n": ["line 1: there is no key `points`", "It belongs below [correction]"],
+    ZOE + 'point = 8\nreason = "so"\n': ["line 6: there is no key `point`", "'points'"],
+    ZOE + 'points = "8"\nreason = "so"\n': [
+        "line 6: `points` of [[correction]] 1: expected a number, got a text in quotes",
+        "Write points = 8",
+    ],
+    ZOE + 'points = nan\nreason = "so"\n': ["line 6: `points`"],
+    ZOE + 'add = -inf\nreason = "so"\n': ["line 6: `add`"],
+    ZOE + 'points = 8\nreason = "so"\n' + HEAD.replace('"relu"', "3"): [
+        "line 9: `exercise` of [[correction]] 2: expected a text in quotes"
+    ],
+    '[[correction]]\nexercise = "relu"\nauthor = "ben"\n': ["[[correction]] 1 needs `time`"],
+    ZOE.replace("Z\n", "\n") + 'points = 8\nreason = "so"\n': ["line 4: `time`", "10:00:00Z"],
+    ZOE.replace("2026-10-12T10:00:00Z", '"noon"') + "points = 8\n": ["line 4: `time`"],
+    ZOE: ["line 1: [[correction]] 1 changes nothing", "`points`, `add`, `drop`"],
+    ZOE + "points = 8\n": ["line 1: [[correction]] 1 needs `reason`"],
+    "\n" + ZOE + 'points = 8\nadd = 1\nreason = "so"\n': ["line 2:", "`points` and `add`"],
+    HEAD + 'points = 8\nreason = "so"\n': ["is for one student", 'student = "zoe"'],
+    ZOE + 'drop = "test_a"\nreason = "so"\n': ["leave `student` out"],
+    "correction = 3\n": ["line 1: `correction`", "[[correction]]"],
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_named_with_the_line_and_what_to_write(text: str) -> None:
+    with pytest.raises(CorrectionsError) as caught:
+        read_corrections(text, FILE)
+    message = str(caught.value)
+    assert message.startswith("corrections.toml, line ") and "\n" not in message
+    for words in WRONG[text]:
+        assert words in message
+    assert caught.value.exit_code == 2
+
+
+def made(**fields: Any) -> Correction:
+    given = {"student": "zoe", "exercise": "relu", "author": "ben", "time": TIME, "reason": "so"}
+    return Correction(**{**given, **fields})
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+CORRECTIONS = st.builds(
+    made,
+    student=TEXTS,
+    exercise=TEXTS,
+    points=st.floats(0, 1e6),
+    author=TEXTS.filter(str.strip),
+    reason=TEXTS.filter(str.strip),
+    comment=st.just("") | TEXTS,
+) | st.builds(lambda test: made(student="", drop=test), TEXTS)
+
+
+# A busy disk needs its time.
+@settings(deadline=None, max_examples=30)
+@given(st.lists(CORRECTIONS, max_size=4), st.data())
+def test_what_is_written_is_read_and_what_is_removed_is_gone(
+    tmp_path_factory: pytest.TempPathFactory, expected: list[Correction], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("results")
+    for correction in expected:
+        add_correction(folder, correction)
+    while expected:
+        read = read_corrections(corrections_text(folder), FILE)
+        # Texts for people are on one line and harmless from then on.
+        assert [plain(each) for each in read] == [plain(each) for each in expected]
+        place = data.draw(st.integers(0, len(expected) - 1))
+        remove_correction(folder, place)
+        del expected[place]
+    assert read_corrections(corrections_text(folder), FILE) == ()
+
+
+def plain(correction: Correction) -> Correction:
+    return msgspec.structs.replace(correction, reason="", comment="", author="x")
+
+
+def test_comments_of_a_person_stay(tmp_path: Path) -> None:
+    text = f"# ours\n\n{ZOE}add = 1\nreason = 'so'  # why\n\n# of Kim\n{ZOE}add = 2\nreason = 'so'"
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    add_correction(tmp_path, made(points=8.0))
+    assert corrections_text(tmp_path).startswith(text)
+    remove_correction(tmp_path, 0)
+    left = corrections_text(tmp_path)
+    assert left.startswith(f"# ours\n\n\n# of Kim\n{ZOE}add = 2\n")
+    assert [each.add for each in read_corrections(left, FILE)] == [2, None]
+
+
+def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
+    table = '{exercise = "relu", student = "zoe", author = "b", time = 2026-10-12T10:00:00Z, comment = "x"}'
+    text = f"correction = [{table}]\n"
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    assert len(read_corrections(text, FILE)) == 1
+    with pytest.raises(CorrectionsError, match="change the file by hand"):
+        add_correction(tmp_path, made(points=8.0))
+    with pytest.raises(CorrectionsError, match="change the file by hand"):
+        remove_correction(tmp_path, 0)
+    assert corrections_text(tmp_path) == text
+    (tmp_path / FILE).write_bytes(b"\xff\xfe")
+    with pytest.raises(CorrectionsError, match="not in UTF-8"):
+        corrections_text(tmp_path)
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "corrections.part").mkdir()
+    with pytest.raises(GraderError, match=r"corrections\.toml cannot be written"):
+        add_correction(tmp_path, made(points=8.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["corrections.part"]
+
+
+def test_names_that_the_gradebook_lacks_are_told() -> None:
+    notes = list(unknown_names([made(add=1.0, student="zeo", exercise="rleu")], ["zoe"], ["relu"]))
+    assert "'zeo'" in notes[0] and "'zoe'?" in notes[0]
+    assert "'rleu'" in notes[1] and "'relu'?" in notes[1]
+
+
+def test_what_a_person_edited_is_in_the_results_after_the_next_grading(school: School) -> None:
+    with Keeper.open(school.results) as keeper:
+        keeper.begin(school.course)
+        school.keep(keeper, school.hand_in(keeper, "ann", b"x = 1\n"), 10)
+        keeper.finish(())
+        keeper.settled()
+        assert not keeper.begin(school.course)
+        keeper.finish(())
+        keeper.settled()
+    text = ZOE.replace("relu", "task").replace("zoe", "ann") + 'points = 4\nreason = "copied"\n'
+    (school.results / FILE).write_text(text, encoding="utf-8")
+    with Gradebook.open(school.results) as book:
+        entry = book.entry_of("ann")
+        assert entry is not None and entry.result.score == 4
+    with Keeper.open(school.results) as keeper:
+        assert keeper.begin(school.course), "all results may be others now"
+        keeper.undo(0)
+        entry = keeper.book.entry_of("ann")
+        assert entry is not None and entry.result.score == 10
+
+
+def test_every_key_is_documented() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
+    section = page.read_text(encoding="utf-8").partition("### The file of corrections")[2]
+    section = section.partition("\n## ")[0]
+    keys = Correction.__struct_fields__
+    assert [key for key in keys if not re.search(rf"`{key}\b", section)] == []

@@ -1,0 +1,155 @@
+"""Laws of what counts, for whatever a student handed in: attempts, verdicts, a policy and corrections."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import random
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.gradebook.corrections import Correction
+from grader.gradebook.policy_file import read_policy
+from grader.gradebook.standing import ClassRules, entry_of
+from grader.gradebook.work import Attempt, Verdict, Work, packed, work_of
+from grader.results import CourseInfo, Entry, Status, StudentInfo
+
+from .conftest import HERE, result
+
+ANN = StudentInfo(id="ann")
+UNHURRIED = settings(deadline=None)
+TIME = datetime.datetime(2026, 3, 9, tzinfo=datetime.UTC)
+BEGIN = datetime.datetime(2026, 3, 1, 12)
+POLICIES = (
+    "",
+    'attempts = "best"\n',
+    'attempts = "average"\n',
+    "max_attempts = 2\n",
+    'attempts = "best"\n[late]\nper_day = 10\ncloses = "9 days"\n[[due]]\nat = 2026-03-05T12:00:00Z\n',
+    "[late]\nper_day = 10\n[[due]]\nat = 2026-03-05T12:00:00Z\n",
+)
+# Of each attempt the hours after the one before it, the file, and the points of ten that it earns.
+HANDED_IN = st.lists(
+    st.tuples(st.integers(1, 90), st.integers(0, 4), st.integers(0, 10)), min_size=1, max_size=6
+)
+CHANGES = st.lists(
+    st.fixed_dictionaries({"add": st.integers(-3, 3)})
+    | st.fixed_dictionaries({"points": st.integers(0, 10)}),
+    max_size=4,
+)
+
+
+def work(handed_in: list[tuple[int, int, int]], shuffle: random.Random | None = None) -> Work:
+    """The work of a student who handed in one file each time; the same file earns the same points."""
+    attempts, files, verdicts = [], {}, {}
+    time, points = BEGIN, {content: earned for _, content, earned in handed_in}
+    for number, (hours, content, _) in enumerate(handed_in, 1):
+        time += datetime.timedelta(hours=hours)
+        attempts.append(Attempt(100 + number, "ann", number, f"{time.isoformat()}Z"))
+        files[100 + number] = hashlib.sha256(bytes([content])).hexdigest()
+        score = float(points[content])
+        judged = result(Status.PASSED if score == 10 else Status.PARTIAL, score)
+        verdicts[100 + number] = Verdict(
+            status=judged.status,
+            score=score,
+            max_score=10.0,
+            packed=packed(judged),
+            graded_at="2026-03-09T00:00:00Z",
+            seed=0,
+            environment=HERE,
+        )
+    if shuffle is not None:
+        shuffle.shuffle(attempts)
+        files = dict(shuffle.sample(list(files.items()), len(files)))
+        verdicts = dict(shuffle.sample(list(verdicts.items()), len(verdicts)))
+    return work_of(ANN, attempts, {"task": files}, {"task": verdicts})
+
+
+def rules(policy: str = "", changes: list[dict[str, Any]] | None = None) -> ClassRules:
+    made = (
+        Correction(student="ann", exercise="task", reason="so", author="ben", time=TIME, **change)
+        for change in changes or ()
+    )
+    return ClassRules(
+        course=CourseInfo("small", "1", "digest"),
+        exercises=("task",),
+        policy=read_policy(policy, {"task": "one"}),
+        has_policy=bool(policy),
+        corrections=tuple(made),
+    )
+
+
+def counted(work: Work, rules: ClassRules) -> Entry:
+    entry = entry_of(work, rules)
+    assert entry is not None
+    return entry
+
+
+@UNHURRIED
+@given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.randoms(use_true_random=False))
+def test_the_order_of_rows_says_nothing(
+    handed_in: list[tuple[int, int, int]],
+    policy: str,
+    changes: list[dict[str, Any]],
+    chance: random.Random,
+) -> None:
+    by = rules(policy, changes)
+    assert counted(work(handed_in, chance), by) == counted(work(handed_in), by)
+
+
+@UNHURRIED
+@given(HANDED_IN, st.sampled_from([text for text in POLICIES if "best" in text]))
+def test_one_more_attempt_never_takes_points_where_the_best_counts(
+    handed_in: list[tuple[int, int, int]], policy: str
+) -> None:
+    files = [(hours, number % 256, points) for number, (hours, _, points) in enumerate(handed_in)]
+    scores = [
+        counted(work(files[:end]), rules(policy)).result.score for end in range(1, len(files) + 1)
+    ]
+    assert scores == sorted(scores)
+
+
+@UNHURRIED
+@given(HANDED_IN)
+def test_without_a_policy_the_newest_attempt_counts_for_what_the_judge_gave(
+    handed_in: list[tuple[int, int, int]],
+) -> None:
+    entry = counted(work(handed_in), rules())
+    points = {content: earned for _, content, earned in handed_in}
+    assert (entry.attempt, entry.result.score) == (len(handed_in), points[handed_in[-1][1]])
+
+
+@UNHURRIED
+@given(HANDED_IN, st.sampled_from(POLICIES))
+def test_the_same_file_once_more_changes_no_points(
+    handed_in: list[tuple[int, int, int]], policy: str
+) -> None:
+    by, last = rules(policy), handed_in[-1]
+    again = counted(work([*handed_in, (1, *last[1:])]), by)
+    assert again.result.score == counted(work(handed_in), by).result.score
+
+
+@UNHURRIED
+@given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.integers(0, 10))
+def test_points_that_a_person_set_last_count_whatever_the_rest_says(
+    handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]], points: int
+) -> None:
+    entry = counted(work(handed_in), rules(policy, [*changes, {"points": points}]))
+    (exercise,) = entry.result.exercises
+    assert exercise.score == points and exercise.mark is not None
+    assert exercise.mark.judged in {float(earned) for *_, earned in handed_in}
+
+
+@UNHURRIED
+@given(HANDED_IN, st.sampled_from(POLICIES), CHANGES)
+def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_changes_nothing(
+    handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]]
+) -> None:
+    by = rules(policy, changes)
+    assert 0 <= counted(work(handed_in), by).result.score <= 10
+    others = tuple(msgspec.structs.replace(each, student="bob") for each in by.corrections)
+    apart = msgspec.structs.replace(by, corrections=others)
+    assert counted(work(handed_in), apart) == counted(work(handed_in), rules(policy))
