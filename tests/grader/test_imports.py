@@ -64,7 +64,7 @@ KERNEL_ROOMS = {
     "toml",
 }
 KERNEL_COMMANDS = ("cli.run", "cli.watch.command")
-ROOMS_BESIDE = ("audit", "authoring", "gradebook", "notebook", "student.plots")
+ROOMS_BESIDE = ("audit", "authoring", "gradebook", "notebook", "serve", "student.plots")
 
 
 def imported_modules(module: str) -> set[str]:
