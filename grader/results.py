@@ -11,7 +11,7 @@ SCHEMA_VERSION = 1
 
 
 class Visibility(enum.Enum):
-    """Whether students may see the suite that a test stands in."""
+    """Whether students may see the suite of a test."""
 
     PUBLIC = "public"
     HIDDEN = "hidden"

@@ -1,4 +1,4 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, likely names; plain ASCII."""
+"""Harmless, bounded text: strangers' text made safe to show, counts, likely names, plain ASCII."""
 
 from __future__ import annotations
 

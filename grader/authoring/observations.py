@@ -28,7 +28,7 @@ def observations(
     jobs: int = 1,
     done: Callable[[str], object] = lambda text: None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The file of each exercise of whose wrong answers these suites see something: its name and its bytes.
+    """The files of observed mistakes, name and bytes, for exercises whose wrong answers fail in these suites.
 
     Every wrong answer is judged with the seed. The name is below the course's root. `digest` gives that of an
     exercise where the file will lie, by default in this course; `done` is called with each exercise's id as it

@@ -126,7 +126,7 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> St
 
 
 def drift(course: Course, exercise: Exercise) -> list[str]:
-    """Complaints about a stub that is no longer that of its solution.
+    """Complaints about a stub that no longer matches its solution.
 
     A solution with markers makes the stub, to the letter. Without markers, the definitions in both
     must agree in signatures, bases and decorators, and given functions in their code. Docstrings
@@ -212,7 +212,7 @@ def _comments(source: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _replacement(block: _Block, tree: ast.Module) -> list[str]:
-    """The lines of the stub in the place of a block."""
+    """The lines of the stub that replace a block."""
     if block.instead is not None:
         return list(block.instead)
     function = _enclosing(tree, block.begin)

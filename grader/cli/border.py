@@ -35,7 +35,7 @@ class ExitCode(enum.IntEnum):
 
 
 class Command(click.Command):
-    """A command whose faults are one sentence each, and never look like lost points.
+    """A command that prints each fault as one sentence, with an exit code of its own.
 
     `listing` gives a heading and rows for the end of the help, once that is asked for.
     """
@@ -60,7 +60,7 @@ class Command(click.Command):
                 formatter.write_dl(rows)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command; whatever it raises ends as text on stderr and an exit code."""
+        """Run the command; every exception becomes text on stderr and an exit code."""
         try:
             return super().invoke(context)
         except SubmissionError as error:

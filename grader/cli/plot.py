@@ -115,7 +115,7 @@ def _reference(course: Course, exercise: Exercise, *, own: bool, give_up: bool) 
 def _draw(
     course: Course, exercise: Exercise, submission: Path, reference: bytes | None
 ) -> Drawn | None:
-    """The picture; None if the submission stands in the way, which is said here."""
+    """The picture; None if the submission has no picture, after the reason is printed."""
     from grader.grading import settle
     from grader.judge.assignment import GradingOptions
     from grader.results import Outcome, Status

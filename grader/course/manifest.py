@@ -346,7 +346,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
     def observed(self, exercise: Exercise) -> Path:
-        """What tests saw of the wrong answers, where these are not at hand; if it is there."""
+        """The file of what tests saw of wrong answers, for a package, which lacks these; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:

@@ -147,7 +147,7 @@ def equivalent_mutants(
 
 
 def _file(course: Course, exercise: Exercise) -> _MutantsFile:
-    """The mutants file; an empty one where there is none."""
+    """Read the mutants file; an empty one if it is missing."""
     path = course.mutants(exercise)
     if not path.is_file():
         return _MutantsFile()
@@ -175,7 +175,7 @@ def _whole(course: Course, path: Path) -> WrongAnswer:
 
 
 def _mutants(course: Course, exercise: Exercise) -> Iterator[WrongAnswer | str]:
-    """The mutants of an exercise, and a complaint in the place of each that cannot be made."""
+    """The mutants of an exercise, and a complaint for each that cannot be made."""
     name = course.name_of(course.mutants(exercise))
     try:
         file = _file(course, exercise)

@@ -95,7 +95,7 @@ def _texts_by_name(nodes: Iterable[ast.AST]) -> dict[str, ast.expr | None]:
 
 
 def _text(node: ast.expr | None, names: dict[str, ast.expr | None]) -> str | None:
-    """The text of an expression, with holes where it is known only as a suite runs; None if it is no text."""
+    """The text of an expression, with holes for values of the run; None if it is not a text."""
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -19,7 +19,7 @@ from grader.text import number
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A column of the template and what of a person should stand in it.
+    """A column of the template, and the property of a person that it holds.
 
     Where both are an identity (as in Canvas's ID), two that differ are two people; an `alias` may
     differ, such as a login name of another system.

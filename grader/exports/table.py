@@ -52,7 +52,7 @@ class _Utf8:
 
 
 def guarded(cell: str) -> str:
-    """The cell with an apostrophe before what a spreadsheet would compute; a dash alone is no formula."""
+    """The cell, with an apostrophe before a formula; a dash alone is not one."""
     if cell == "-":
         return cell
     safe = _FORMULA.sub(r"\1\2'", cell)

@@ -11,7 +11,7 @@ from grader.results import ExerciseResult, TestResult, Visibility
 
 
 class Forgery(enum.Enum):
-    """What answers in the place of a sandbox, and computes nothing.
+    """A source of replies that replaces a sandbox and computes nothing.
 
     A replay has what the source's own sandboxes answer to the same tests, or to the public ones alone, under
     another seed. The others have one answer for all: an error that names every argument, the first

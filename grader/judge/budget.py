@@ -14,7 +14,7 @@ _TIMEOUTS = 3
 
 
 class Budget:
-    """What is left of the seconds of each share, one of which runs; "" is for what is in none.
+    """The seconds that each share has left, while one of them runs; "" is the share of all other tests.
 
     Once a share has run out, tests of the others get half: a loop in what all functions call does not cost
     the same again in each.

@@ -96,7 +96,7 @@ def _without_values(
 
 
 def _allowed(phrase: _Phrase, before: str, sources: _Sources) -> frozenset[str]:
-    """The single words that may stand in the hole behind this part of a phrase."""
+    """The single words that may fill the hole after this part of a phrase."""
     is_value = before.endswith(("expected ", "got "))
     return sources.words if phrase.ours and not is_value else frozenset()
 
@@ -107,7 +107,7 @@ def _small(text: str) -> str:
 
 
 def _holes(text: str, parts: tuple[str, ...]) -> list[str] | None:
-    """What stands between these parts of the text; None if it is no such text."""
+    """The texts between these parts; None if the text does not have these parts."""
     first, last = parts[0], parts[-1]
     begins = text.startswith((first, first[:1].upper() + first[1:]))
     end = len(text) - len(last)

@@ -155,7 +155,7 @@ class Judge:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End the process in the middle of whatever it does; its pipes stay for the thread that reads."""
+        """Kill the process at once; its pipes stay open for the thread that reads them."""
         self._process.terminate()
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ def observation(outcome: Outcome, message: str, *, refused: bool = False) -> str
 
 
 def alike(left: str, right: str) -> bool:
-    """Whether two observations are the same, but for the last digits of their numbers."""
+    """Whether two observations are equal up to the last digits of their numbers."""
     if left == right:
         return bool(left)
     if not left or not right or _NUMBER.sub("#", left) != _NUMBER.sub("#", right):

@@ -277,7 +277,7 @@ def shares_that_count(exercise: ExerciseResult) -> tuple[list[Share], Share]:
 
 
 def judged_points(exercise: ExerciseResult) -> float:
-    """The points that the judge gave, whatever a policy or a person made of them."""
+    """The points that the judge gave, before a policy or a person changed them."""
     return exercise.score if exercise.mark is None else exercise.mark.judged
 
 

@@ -110,7 +110,7 @@ class Session:
         return self._budget.is_out(share)
 
     def apart(self, *, own: bool = False) -> Session:
-        """A session on the same time, in whose sandbox nothing of the student's ever runs.
+        """A session on the same clock, with a sandbox that never runs the student's code.
 
         With `own` the student's module is there, loaded anew: of this session's sandbox it knows nothing.
         """
@@ -140,7 +140,7 @@ class Session:
     # --- asking ---------------------------------------------------------------------------------
 
     def ask(self, request: Request, packing: Packing) -> tuple[Reply, list[torch.Tensor]]:
-        """Ask the sandbox; whatever the submission did instead of answering is raised."""
+        """Ask the sandbox; raises what the submission did instead of answering."""
         sandbox = self._running()
         if isinstance(request, (Call, Build, Forward)) and self._seed is not None:
             request = msgspec.structs.replace(request, seed=self._seed)
@@ -188,7 +188,7 @@ class Session:
         self._starting = self._sandboxes.begin(exercise.preload, limits)
 
     def load(self) -> None:
-        """Have the student's module run in a sandbox; raises what stands in the way."""
+        """Import the student's module in a sandbox; raises the outcome if that fails."""
         self._running()
 
     def imports(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The result of an order, or the fault of the grader for which there is none."""
+    """The result of an order, or the fault of the grader that prevented one."""
 
     order: Order
     result: ExerciseResult | None

@@ -177,7 +177,7 @@ class Sandbox:
                 return
 
     def stop(self) -> int:
-        """Kill the process with all that it started; how it had ended, as `Popen.returncode` says."""
+        """Kill the process and its descendants; returns its end, as `Popen.returncode` has it."""
         self._channel.close()
         status = self._source.stop(self._number)
         self._drain()

@@ -231,7 +231,7 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
-    """These tests of an exercise; a cause that stands above is not told again."""
+    """The tests of an exercise; a cause that is shown above is not repeated."""
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:

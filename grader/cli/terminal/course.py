@@ -168,7 +168,7 @@ def _table(console: Console, rows: list[_Row]) -> Iterator[Text]:
 
 
 def _fitting(console: Console, rows: list[_Row]) -> list[_Row]:
-    """The rows without the columns for which, beside a title, there is no room."""
+    """The rows without the columns that do not fit beside a title."""
     for column in _DISPENSABLE:
         # The points are worth more than a title is.
         needed = SHORTEST_TITLE if column != "points" else -2

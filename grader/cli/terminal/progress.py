@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """One line of progress that leaves no trace; nothing at all where stderr is no terminal.
+    """One line of progress that is erased at the end; nothing is printed if stderr is not a terminal.
 
     `timed` adds how many are done in a minute, and the time that is left.
     """

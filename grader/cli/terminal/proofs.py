@@ -94,7 +94,7 @@ def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
 
 
 def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
-    """Print each report as it is made; whether words are worth little in all exercises."""
+    """Print each report as it is made; return whether words earn little in all exercises."""
     above = exercises = 0
     for report in reports:
         share = f"{report.exercise}: {report.share:.1%} of the points for words"
@@ -112,7 +112,7 @@ def show_words(console: Console, reports: Iterable[ForgeryReport]) -> bool:
 
 
 def show_mutants(console: Console, reports: Iterable[MutationReport]) -> bool:
-    """Print each report as it is made; whether nothing is left to do."""
+    """Print each report as it is made; return whether no mutant is unseen and no complaint left."""
     judged = caught = equivalent = survivors = complaints = exercises = 0
     for report in reports:
         print_lines(console, _mutation_lines(console, report))

@@ -34,7 +34,7 @@ _LARGEST_PARSED = 100_000
 
 
 class Saves:
-    """Tells, from a thread of its own, of the exercises whose files were saved.
+    """Reports, from a thread of its own, the exercises whose files were saved.
 
     `tell` gets their ids, the last one saved last; `crashed` gets an exception that ended the thread.
     `polling` says why the files are looked at all the time; it is empty where events come.
@@ -104,7 +104,7 @@ class Saves:
                 return
 
     def _saved(self) -> tuple[str, ...]:
-        """The exercises whose files are not what they were, once they are settled."""
+        """The exercises whose files changed, once the files are settled."""
         for attempt in range(1 + _SETTLE_TIMES):
             now = self._look()
             changed = [name for name in now if now[name] != self._seen[name]]

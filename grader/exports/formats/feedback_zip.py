@@ -61,7 +61,7 @@ def _moodle(entry: Entry) -> str | None:
 
 
 def _canvas(entry: Entry) -> str | None:
-    """The name of the first file that was handed in, but for what the student called it."""
+    """The name of the first file that was handed in, without the student's part of it."""
     handed_in = entry.origin.partition(", ")[0]
     match = Canvas.pattern.fullmatch(handed_in)
     if match is None or match["file"] is None:

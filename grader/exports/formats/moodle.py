@@ -61,7 +61,7 @@ def _feedback(entries: Iterable[Entry]) -> list[tuple[str, str]]:
 
 
 class _Worksheet:
-    """Moodle's own file: who stands in which row, and where the grade goes."""
+    """Moodle's own file: the row of each student, and the column for the grade."""
 
     def __init__(self, sheet: Sheet, options: Options) -> None:
         self._sheet, self._options = sheet, options

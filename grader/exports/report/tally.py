@@ -95,7 +95,7 @@ def _status_of(statuses: set[Status]) -> Status:
 
 
 def _is_missing(exercise: ExerciseResult, files: Container[str] | None) -> bool:
-    """Whether there is no file, and no person gave points all the same."""
+    """Whether the file is missing and no person gave points for it."""
     ended = exercise.status in (Status.ERROR, Status.NOT_ATTEMPTED)
     return files is not None and exercise.name not in files and ended
 

@@ -108,7 +108,7 @@ def _failed(test: TestResult) -> bool:
 def worries(
     tally: Tally, stuck: Mapping[str, Sequence[Stuck]], before: Mapping[str, float]
 ) -> list[Worry]:
-    """Who may need help: those with the most reasons first, then by points.
+    """The students who may need help: those with the most reasons first, then by points.
 
     `stuck` and `before`, the totals of the last grading, are by the student's id.
     """

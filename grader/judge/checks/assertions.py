@@ -99,7 +99,7 @@ _recorded: dict[str, None] | None = None
 
 @contextmanager
 def recorded_sentences(*, on: bool) -> Iterator[dict[str, None]]:
-    """Collect the sentences that a check tells whose mistake is answered exactly."""
+    """Collect the sentences that a student reads whose answer is exactly the value beside them."""
     global _recorded
     sentences: dict[str, None] = {}
     _recorded = sentences if on else None

@@ -90,7 +90,7 @@ class Position(int):
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first place where two values differ: the keys that lead there and what stands there."""
+    """The first place where two values differ: its path of keys, and both values there."""
 
     kind: DifferenceKind
     path: tuple[Any, ...]

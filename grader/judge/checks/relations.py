@@ -143,7 +143,7 @@ class _Search:
     # --- relations --------------------------------------------------------------------------
 
     def rounded(self, dtype: str) -> str | None:
-        """Right but for the precision of a narrower dtype."""
+        """Right up to the precision of a narrower dtype."""
         import numpy as np
 
         actual, expected = self._actual, self._expected
@@ -302,7 +302,7 @@ class _Search:
         yield mixed, _log2_factorial(e.size), "in another order"
 
     def partial(self, tolerance: Tolerance) -> str | None:
-        """Right but for one slice: the first or last place or one half of a dimension."""
+        """Right except for one slice: the first or last place or one half of a dimension."""
         wrong = ~agreement(self._actual, self._expected, tolerance)
         if wrong.size < 4:
             return None

@@ -66,7 +66,7 @@ class Worker:
         self._imports: ImportWatch | None = None
 
     def answer(self, request: Request, unpacking: Unpacking) -> tuple[Reply, Packing]:
-        """Carry out one request; whatever it raises becomes a `Raised` or `ForbiddenReply`."""
+        """Carry out one request; an exception becomes a `Raised` or `ForbiddenReply`."""
         packing = Packing()
         watches = [watch for group in self._watches.values() for watch in group]
         for watch in watches:
@@ -179,7 +179,7 @@ class Worker:
         return self._live(arguments, objects), self._live(keywords, objects)
 
     def _live(self, value: Any, objects: dict[int, Any], depth: int = 0) -> Any:
-        """The value with a live object in the place of each `Made`."""
+        """The value with a live object instead of each `Made`."""
         if isinstance(value, Record) and value.type_name == Made.__name__:
             made = Made(*value.fields.values())
             if made.number not in objects:
@@ -372,7 +372,7 @@ def serve(channel: Channel, scratch: Path) -> None:
 
 
 class Graph:
-    """A call whose autograd graph the judge may come back to."""
+    """A call whose autograd graph is kept for later backward requests."""
 
     def __init__(
         self, inputs: list[torch.Tensor], outputs: list[torch.Tensor], watches: list[OperatorWatch]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_applied(student: Student, name: str, own: str) -> None:
-    """A function goes through the `apply` of the Function `own`: its backward is the one that runs."""
+    """A function calls `apply` of the Function `own`, so that the backward of `own` runs."""
     import torch
 
     for x, mark, report in _nodes(student, name, own):

@@ -350,7 +350,7 @@ def _numbers(data: Any) -> Any:
 
 
 def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """How a caller's figures fare in pyplot, which are new there, and what was shown."""
+    """The caller's figures in pyplot before and after a call, the new ones, and how often one was shown."""
     import warnings
 
     import matplotlib.pyplot as plt
