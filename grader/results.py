@@ -177,7 +177,7 @@ class SubmissionInfo(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where it was judged; `isolation` names the walls that held in every sandbox."""
+    """The machine and versions of a judgment; `isolation` names the walls of every sandbox."""
 
     grader: str
     python: str

@@ -32,7 +32,7 @@ _LONGEST = 400
 
 
 class _Phrase(msgspec.Struct, frozen=True):
-    """A line of a source: its parts, between which a run fills in the rest; `ours` stands in a check."""
+    """A line of a source: the parts between its holes; `ours` if it is from a check of the grader."""
 
     parts: tuple[str, ...]
     ours: bool

@@ -145,7 +145,7 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _lines(course: Course, result: ExerciseResult) -> dict[tuple[Visibility, str], tuple[str, int]]:
-    """By test the suite that it stands in and its line, counted from 0 as pytest does."""
+    """For each test its suite and line, counted from 0 as pytest does."""
     exercise = course.exercise(result.name)
     suites = course.suites(exercise)
     return {

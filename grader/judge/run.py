@@ -77,7 +77,7 @@ def judge_exercise(
     try:
         session = Session(own_sandboxes, exercise, source, options.required_walls)
     except SyntaxError as error:
-        # `settle` would have refused it, but for a file that takes about as long to parse as one may.
+        # `settle` refuses it before, except a file that takes about as long to parse as is allowed.
         text = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, text), options.required_walls)
     try:

@@ -92,7 +92,7 @@ def score_alike(
     *,
     settled: bool = False,
 ) -> ExerciseResult:
-    """An exercise whose tests, not weighed yet, all end alike, for the reason that the message gives."""
+    """The result of an exercise whose tests all have the same end and message."""
     results = [score_test(test, outcome, message, place) for test in weighed(exercise, tests)]
     return score_exercise(exercise, results, message=message, settled=settled)
 

@@ -309,7 +309,7 @@ class Session:
         return sandbox.stop() if sandbox is not None else 0
 
     def _entry_point(self, request: Request, reply: Reply) -> str:
-        """The function or class whose rules hold for a request, remembered for what builds on it."""
+        """The function or class whose rules hold for a request; requests on its result have the same rules."""
         name = ""
         match request:
             case Call(function=function, probe=None):

@@ -100,7 +100,7 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a part still to be written, whose own words are its title."""
+        """Whether it is an unwritten part, which is shown by its title."""
         return self.test is not None and self.title == self.test.message
 
 
@@ -137,7 +137,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(exercise: ExerciseResult) -> list[Finding]:
-    """The causes of what does not hold; the one that says most comes first, parts to be written last."""
+    """The causes of failures, the most informative first, and unwritten parts last."""
     alike: dict[tuple[Outcome, str, Place | None], list[TestResult]] = {}
     for test in exercise.tests:
         if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):

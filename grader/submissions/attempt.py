@@ -147,7 +147,7 @@ def _rank(exercise: Exercise, path: str) -> tuple[int, int] | None:
 
 
 def gather(pieces: Sequence[AttemptFile], path: Path, course: Course) -> dict[str, ExerciseFile]:
-    """Every exercise of the course as it is found in the pieces, by its id."""
+    """The file of every exercise of the course, found in the pieces, by exercise id."""
     with contextlib.ExitStack() as opened:
         gathering = _Gathering(path, course, opened)
         for piece in pieces:
@@ -220,7 +220,7 @@ class _Gathering:
         return ExerciseFile(source, beside, path, seems_misnamed=bool(beside))
 
     def _nearest(self, exercise: Exercise) -> Iterator[tuple[Candidate, Path]]:
-        """Of what lies open and of each archive: the files that are best named, and nearest."""
+        """The best named and nearest files, of the folders and of each archive."""
         sources = [
             [(candidate, path) for candidate in listing.candidates]
             for listing, path in self._listings
@@ -235,7 +235,7 @@ class _Gathering:
             yield from (candidate for rank, candidate in ranked if rank == best)
 
     def _only(self, exercise: Exercise, candidates: list[Candidate]) -> bytes:
-        """The one file that is meant: several must be alike, but for a stub beside the work."""
+        """The one file that is meant: several must be equal, except for a stub beside the work."""
         if len(candidates) > _MAX_ALIKE:
             raise Unreadable(f"{exercise.id}.py is there {len(candidates)} times: hand in one.")
         contents = {candidate.read(): candidate.path for candidate in candidates}

@@ -159,7 +159,7 @@ def _collected(archive: StoredArchive, course: Course, wrapper: list[str]) -> _C
 
 
 def _wrapper(members: Iterable[Member], course: Course) -> list[str]:
-    """The folders that all files of an archive lie in, as far as they are no student's own."""
+    """The outer folders that hold all files of an archive and belong to no student."""
     common: list[str] | None = None
     for member in members:
         folders = member.path.split("/")[:-1]

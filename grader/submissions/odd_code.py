@@ -25,7 +25,7 @@ class Oddity(NamedTuple):
     times: int = 1
 
 
-# Modules whose parts are ordinary, but for those in _ODD.
+# Modules whose parts are ordinary, except those in _ODD.
 _ORDINARY_MODULES = re.compile(
     "__future__|abc|argparse|array|base64|bisect|collections|contextlib|copy|csv|dataclasses|datetime|decimal|doctest|"
     "enum|fractions|functools|hashlib|heapq|io|itertools|json|logging|math|matplotlib|numbers|numpy|operator|os|"
@@ -285,10 +285,10 @@ class _Reader:
         self._learned = False
         self._bind()
 
-    # --- what names stand for ---------------------------------------------------------------------
+    # --- the meanings of names ---------------------------------------------------------------------
 
     def _bind(self) -> None:
-        """Find what each name may stand for, whatever function it is in: a dotted name of an import."""
+        """Find the dotted names of imports that each name may mean, in any function."""
         for node in self._nodes:
             match node:
                 case ast.Import(names=aliases):
@@ -308,7 +308,7 @@ class _Reader:
 
     def _add(self, name: str, meanings: set[str]) -> None:
         known = self._meanings.setdefault(name, set())
-        # A name that stands for more than these is seen by one of them.
+        # A name with more meanings than these is recognized by one of them.
         if len(known) < _MOST_MEANINGS and not meanings <= known:
             known |= meanings
             self._learned = True
@@ -381,7 +381,7 @@ class _Reader:
             self._assign(ast.Name(name, ast.Store()), value)
 
     def _paths(self, node: ast.expr | None) -> set[str]:
-        """The dotted names that an expression may stand for; a container stands for what is in it."""
+        """The dotted names that an expression may mean; a container means its items."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -620,7 +620,7 @@ def _odd_path(path: str, line: int) -> Iterator[_Finding]:
 
 
 def _module_within(path: str) -> str | None:
-    """What stands behind the last module that another one has among its names; None if there is none."""
+    """The dotted name from the last module within another on, `sys.exit` of `os.sys.exit`; None without one."""
     parts = path.split(".")
     for at in range(len(parts) - 1, 0, -1):
         name = parts[at].removeprefix("_")

@@ -105,7 +105,7 @@ class ListRow(NamedTuple):
 
 
 def read_list(path: Path, what: str) -> list[ListRow]:
-    """The students of a CSV with a header, and what else stands in their rows.
+    """The students of a CSV with a header, and the other cells of their rows.
 
     `what` names the file in errors; raises SubmissionError where it is no list of students.
     """

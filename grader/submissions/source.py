@@ -210,7 +210,7 @@ def line_of(tree: ast.Module, qualified_name: str) -> int | None:
 
 
 def functions_by_line(tree: ast.Module) -> dict[int, str]:
-    """The name of the innermost function or class around each line that stands in one."""
+    """The innermost function or class around each line inside one."""
     names: dict[int, str] = {}
     # ast.walk comes to what stands outside first.
     for node in ast.walk(tree):
@@ -311,7 +311,7 @@ def _aliases(body: Iterable[ast.stmt], outer: Mapping[str, str]) -> dict[str, st
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """The dotted name that a chain of attributes stands for, None if its first name is not known."""
+    """The dotted name that a chain of attributes means; None if its first name is unknown."""
     root, parts = _chain(node)
     if not isinstance(root, ast.Name) or root.id not in aliases:
         return None

@@ -29,7 +29,7 @@ class State(enum.Enum):
 
 
 class Look(NamedTuple):
-    """A file as read without being run; where it is no Python, the line and the reason."""
+    """The state of a file, found without running it; for invalid Python the line and the reason."""
 
     state: State
     line: int = 1
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
 
 class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
-    """One exercise as it was handed in: its source, or the `problem` why there is none.
+    """One exercise as it was handed in: its source, or the `problem` that prevents one.
 
     `path` is the file, or the archive that holds it; there is none where nothing was found. Where the
     file `seems_misnamed`, one of nearly its name was handed in instead, or beside the untouched stub; then
@@ -131,7 +131,7 @@ _NOTEBOOK = "it is a notebook, not a Python file; copy the code out of its cells
 
 
 def _explained(text: str, error: SyntaxError) -> tuple[int, str]:
-    """The line to look at and what stands there, in Python's words if nothing more is known."""
+    """The line to look at and what is wrong there, in Python's words if nothing better is known."""
     lines = re.split(r"\r\n|\r|\n", text[:_LONGEST_EXPLAINED])
     number = error.lineno or 1
     # Python may find the fault below the first mark of a merge, and above its other ones.

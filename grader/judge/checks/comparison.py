@@ -239,7 +239,7 @@ def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind
     if rule.exact and isinstance(expected, int) and not isinstance(actual, int):
         return (
             DifferenceKind.TYPE
-        )  # an int may stand for a float, as in type hints, but not the reverse
+        )  # an int may answer a float, as in type hints, but not the reverse
     if actual == expected:
         return None
     left, right = as_float(actual), as_float(expected)

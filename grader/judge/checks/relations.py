@@ -73,7 +73,7 @@ def relation(
 
 
 def elementwise_relation(actual: Array, expected: Array, tolerance: Tolerance) -> str | None:
-    """The same for relations that hold between single elements, whatever their places."""
+    """The same for relations between single elements, at any places."""
     import numpy as np
 
     search = _Search(actual, expected, _slack_of(tolerance))
@@ -293,7 +293,7 @@ class _Search:
         if np.iscomplexobj(e) or e.size < 2:
             return
         if e.ndim > 1 and e.shape[0] > 1:
-            # Rows are told apart by their projection on a direction that no data are made for.
+            # Rows are distinguished by their projection on a direction that no data are made for.
             direction = np.sin(np.arange(1, e[0].size + 1) * math.e)
             rows = _reordered(a.reshape(len(a), -1) @ direction, e.reshape(len(e), -1) @ direction)
             yield e[rows], _log2_factorial(len(e)), "with the rows in another order"

@@ -166,7 +166,7 @@ def _experiment(student: _Timed, plot: ModuleType, seed: int) -> Any:
 
 
 class _Texts:
-    """The texts in an experiment's data, so that matplotlib draws each as it is, and soon."""
+    """The texts in an experiment's data, bounded, and escaped so that matplotlib reads no formula."""
 
     def __init__(self) -> None:
         self._characters = 0
@@ -245,7 +245,7 @@ def runs_in_turn(
 def _own_figure(
     student: _Timed, plot: ModuleType, data: Any, seed: int
 ) -> tuple[bytes | None, str]:
-    """The figure of the student's own code, where the exercise has one, or a note why there is none."""
+    """The figure of the student's own code, if the exercise asks for one, or a note why it is missing."""
     if not hasattr(plot, "own_figure"):
         return None, ""
     try:
