@@ -202,6 +202,7 @@ def tokens(
 
     \b
     Examples:
+      grade tokens results --roster class.csv -o tokens.csv
       grade tokens results --staff "Prof. Doe"
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
