@@ -91,9 +91,9 @@ def test_line_ends_of_another_system_make_the_same_mutant(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[[wrong]\n", "(at line 1, column 8)."),
-        ("wrong = []\nright = []\n", "Object contains unknown field `right`."),
-        ("base = 1\nwrong = []\n", "Expected `str`, got `int` - at `$.base`."),
+        ("[[wrong]\n", ", line 1."),
+        ("wrong = []\nright = []\n", "Object contains unknown field `right`, line 2."),
+        ("base = 1\nwrong = []\n", "Expected `str`, got `int` (`base`), line 1."),
         ("base = 'solutions/text/word_count.py'\n", "Object missing required field `wrong`."),
         (ENTRY.format(id="Bias", change='[["a", "b"]]'), "at `$.id`."),
         (ENTRY.format(id="a", change='[["a", "b"]]') + "line = 3\n", "unknown field `line`."),

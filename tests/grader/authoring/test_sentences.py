@@ -111,7 +111,7 @@ def test_a_hint_that_is_never_shown(suite: Path) -> None:
         f'def word_count(", "{counter}\\ndef unused("]]\n',
         encoding="utf-8",
     )
-    hidden = [text for text in complaints(suite) if "hint of hidden" in text]
+    hidden = [text for text in complaints(suite) if "hint of hidden test_case" in text]
     assert hidden == [
         (
             "word_count: the hint of hidden test_case is never shown: where the test fails, something is used "
