@@ -156,8 +156,8 @@ def _file(course: Course, exercise: Exercise) -> _MutantsFile:
     except UnicodeDecodeError as error:
         raise _MutantError(str(error)) from error
     except TomlMistake as error:
-        path = f" (`{error.path}`)" if error.path else ""
-        raise _MutantError(f"{error.reason}{path}{error.place}") from error
+        key = f" (`{error.path}`)" if error.path else ""
+        raise _MutantError(f"{error.reason}{key}{error.place}") from error
     if not file.wrong and not file.equivalent:
         raise _MutantError("Object missing required field `wrong`")
     return file
