@@ -104,7 +104,6 @@ def serve(
 
     \b
     Examples:
-      grade tokens results --roster class.csv -o tokens.csv
       grade serve -o results --roster class.csv
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
       grade serve -o results --backup gradebook-today.sqlite
