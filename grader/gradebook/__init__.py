@@ -10,8 +10,8 @@ wrong in either file), and `standing` is what counts by both. `review` lists wha
 without names. `queue` is what a server keeps in the same file.
 """
 
-from grader.gradebook.book import Gradebook, Replaced
+from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
-from grader.gradebook.work import Attempt
+from grader.gradebook.work import Attempt, Replaced
 
 __all__ = ["Attempt", "Gradebook", "Keeper", "Replaced"]
