@@ -5,6 +5,7 @@ GraderError           a fault of the grader or the machine: exit code 3, costs n
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
 ├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
 ├── PolicyError       (grader.gradebook) a policy is not in order: exit code 2
+├── CorrectionsError  (grader.gradebook) the file of corrections is not in order: exit code 2
 ├── NoVerdict         (grader.exports) a format cannot say that there is no score
 ├── SandboxError      no sandbox could be started, or the fork server is gone
 ├── IsolationError    a wall that was asked for does not stand on this machine

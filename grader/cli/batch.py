@@ -65,7 +65,13 @@ def _pool_options(command: Any) -> Any:
 
 
 @click.command(cls=Command, short_help="Grade a class at once.")
-@click.argument("submissions", type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "submissions",
+    metavar="SUBMISSIONS...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+)
 @click.option(
     "-o",
     "--output",
@@ -112,7 +118,7 @@ def _pool_options(command: Any) -> Any:
 )
 @_pool_options
 def batch(
-    submissions: Path,
+    submissions: tuple[Path, ...],
     results: Path,
     course_path: Path,
     roster_file: Path | None,
@@ -126,8 +132,12 @@ def batch(
     """Grade a class and keep every verdict in a gradebook.
 
     SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
-    learning platform lets you download, as it comes. Run it again whenever there is more: only what
-    is new is judged, also after it was interrupted. RESULTS remembers its assignment.
+    learning platform lets you download, as it comes; several of them are one class. Run it again whenever
+    there is more: only what is new is judged, also after it was interrupted.
+    if course.assignment is not None and course.assignment.teams:
+        from grader.submissions.teams import share_in_teams
+
+        download = share_in_teams(download, _known_students(results))
 
     Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
     something open; running it again tries that again. `grade report`, `grade export` and
@@ -137,6 +147,7 @@ def batch(
     Examples:
       grade batch submissions.zip -o results
       grade batch downloads/ -o results --roster class.csv
+      grade batch monday.zip tuesday.zip -o results
       grade batch moodle.zip -o results --times worksheet.csv --policy policy.toml
       grade batch week1.zip -o week1 --assignment week1
       grade batch week1.zip -o week1 --exercise strides --exercise relu
@@ -151,7 +162,8 @@ def batch(
     from grader.gradebook import Keeper
     from grader.gradebook.anonymous import AnonymousBook
     from grader.gradebook.batch import batch as grade_class
-    from grader.submissions import find_class, read_roster, read_times
+    from grader.gradebook.belonging import refuse_two_ids
+    from grader.submissions import find_class, joined, read_roster, read_times
     from grader.text import counted
 
     roster = read_roster(roster_file) if roster_file is not None else None
@@ -159,7 +171,9 @@ def batch(
     times = None
     if given_times is not None:
         times = read_times(given_times, _zone(course, results) if policy is None else policy.zone)
-    download = find_class(submissions, course, roster, times)
+    downloads = [find_class(path, course, roster, times) for path in submissions]
+    refuse_two_ids(downloads)
+    download = joined(downloads)
     if course.assignment is not None and course.assignment.teams:
         from grader.submissions.teams import share_in_teams
 

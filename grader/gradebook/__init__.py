@@ -10,8 +10,8 @@ wrong in either file), and `standing` is what counts by both. `review` lists wha
 without names, and `term` adds up those of a term.
 """
 
-from grader.gradebook.book import Gradebook, Replaced
+from grader.gradebook.book import Gradebook
 from grader.gradebook.keeper import Keeper
-from grader.gradebook.work import Attempt
+from grader.gradebook.work import Attempt, Replaced
 
 __all__ = ["Attempt", "Gradebook", "Keeper", "Replaced"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
@@ -24,22 +26,42 @@ def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
     They would be in the gradebook twice. A few who seem to be may be others, with a like number.
     """
     counts = book.attempt_counts()
-    students = {found.student.id: found.student for found in download.attempts}
-    new = {name: student for name, student in students.items() if name not in counts}
-    if not counts or 2 * len(new) <= len(students):
+    known = {student.id: student for student in book.students() if student.id in counts}
+    advice = "grade with the same --roster as before, or into a new folder."
+    _refuse_known(known, _students(download), str(book.folder), advice)
+
+
+def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
+    """Raise SubmissionError where most students of a download are in an earlier one under other ids."""
+    known: dict[str, StudentInfo] = {}
+    for download in downloads:
+        students = _students(download)
+        advice = "grade with a --roster that has both ids."
+        _refuse_known(known, students, "another of these downloads", advice)
+        known |= students
+
+
+def _refuse_known(
+    known: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str, advice: str
+) -> None:
+    new = {id_: student for id_, student in students.items() if id_ not in known}
+    if not known or 2 * len(new) <= len(students):
         return
-    ids = {name: s.id for s in book.students() if s.id in counts for name in _names_of(s)}
-    other_ids = {name: ids[name] for name in new if name in ids}
-    for name, student in new.items():
-        for other in _names_of(student) & set(counts):
-            other_ids[name] = other
+    ids = {name: student.id for student in known.values() for name in _names_of(student)}
+    other_ids = {id_: ids[id_] for id_ in new if id_ in ids}
+    for id_, student in new.items():
+        for other in _names_of(student) & known.keys():
+            other_ids[id_] = other
     if 2 * len(other_ids) > len(students):
-        name, other = next(iter(other_ids.items()))
+        id_, other = next(iter(other_ids.items()))
         raise SubmissionError(
-            f"{len(other_ids)} of these {len(students)} students are in {book.folder} under another id, such "
-            f"as {name} under {other}, and would be there twice: grade with the same --roster as before, "
-            "or into a new folder."
+            f"{len(other_ids)} of these {len(students)} students are in {where} under another id, such "
+            f"as {id_} under {other}, and would be there twice: {advice}"
         )
+
+
+def _students(download: ClassDownload) -> dict[str, StudentInfo]:
+    return {found.student.id: found.student for found in download.attempts}
 
 
 def _names_of(student: StudentInfo) -> set[str]:

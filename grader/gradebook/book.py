@@ -24,19 +24,10 @@ from grader.gradebook.policy_file import read_policy
 from grader.gradebook.review import Attention
 from grader.gradebook.standing import ClassRules, choices, entry_of
 from grader.gradebook.store import FILE, Store, opened
-from grader.gradebook.work import Attempt, Work, unpacked, work_of
+from grader.gradebook.work import Attempt, Replaced, Work, work_of
 from grader.results import CourseInfo, Entry, ExerciseResult, Result, Status, StudentInfo
 from grader.submissions import ExerciseFile
 from grader.text import nearest
-
-
-class Replaced(msgspec.Struct, frozen=True):
-    """A verdict that took the place of an earlier one."""
-
-    student: str
-    attempt: int
-    before: ExerciseResult
-    after: ExerciseResult
 
 
 class AssignmentPart(msgspec.Struct, frozen=True):
@@ -292,5 +283,4 @@ class Gradebook:
 
     def replaced(self) -> Iterator[Replaced]:
         """The verdicts of the present revision that differ from those before it, by student."""
-        for row in self.store.replaced(self.revision):
-            yield Replaced(row.student, row.attempt, unpacked(row.before), unpacked(row.after))
+        return self.store.replaced(self.revision)

@@ -73,10 +73,10 @@ class Keeper:
         come to included. Raises CorrectionsError, before anything is written.
         """
         book = self.book
-        is_corrected = self._digest_of_corrections() != book.fact("corrections")
         facts: dict[str, Any] = {
             "course": msgspec.json.encode(course.info()).decode(),
             "title": course.title,
+            "corrections": self._digest_of_corrections(),
             "exercises": ",".join(exercise.id for exercise in course.exercises),
             "stubs": msgspec.json.encode(
                 {
@@ -97,7 +97,10 @@ class Keeper:
         if policy is not None:
             facts["policy"] = policy
         is_other = any(book.fact(name) != value for name, value in facts.items())
-        is_other |= is_corrected or book.fact("finished") != "yes" or bool(book.fact("stale"))
+        is_other |= book.fact("finished") != "yes" or bool(book.fact("stale"))
+        if is_other:
+            # Until `settled`, also where a kill comes between the end of a grading and the last result.
+            facts["stale"] = "yes"
         if not book.unfinished:
             facts |= {
                 "revision": str(book.revision + 1),
@@ -137,7 +140,8 @@ class Keeper:
         student is written anew. Raises what `read_policy` raises, before anything is written.
         """
         read_policy(text)
-        self.set_facts(policy=text, policy_file=file, stale="yes")
+        corrections = self._digest_of_corrections()
+        self.set_facts(policy=text, policy_file=file, corrections=corrections, stale="yes")
         self._write_results()
 
     def correct(self, correction: Correction) -> None:
@@ -165,6 +169,7 @@ class Keeper:
         is_settled = is_known and not self.book.fact("stale")
         self.set_facts(stale="yes")
         yield
+        self.set_facts(corrections=self._digest_of_corrections())
         if student and is_settled:
             self.write_result(student)
             self.settled()
@@ -184,7 +189,7 @@ class Keeper:
 
     def settled(self) -> None:
         """The results on the disk are what counts."""
-        self.set_facts(stale="", corrections=self._digest_of_corrections())
+        self.set_facts(stale="")
 
     # --- students and attempts ------------------------------------------------------------------
 

@@ -19,7 +19,14 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.gradebook.verdict_key import VerdictKey
-from grader.gradebook.work import Attempt, DamagedValueError, Verdict, packed
+from grader.gradebook.work import (
+    Attempt,
+    DamagedValueError,
+    Replaced,
+    Verdict,
+    packed,
+    unpacked,
+)
 from grader.results import Environment, ExerciseResult, Status, StudentInfo
 from grader.submissions import ExerciseFile
 
@@ -86,15 +93,6 @@ _STUDENT = "SELECT id, name, email, ids FROM students"
 _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
 
 T = TypeVar("T")
-
-
-class ReplacedRow(msgspec.Struct, frozen=True):
-    """A verdict, `after`, in whose place another one, `before`, stood; both are packed."""
-
-    student: str
-    attempt: int
-    before: bytes
-    after: bytes
 
 
 class Store:
@@ -310,7 +308,7 @@ class Store:
             row,
         )
 
-    def replaced(self, revision: int) -> Iterator[ReplacedRow]:
+    def replaced(self, revision: int) -> Iterator[Replaced]:
         """The verdicts that were replaced in a revision, by student and attempt."""
         rows = self.connection.execute(
             "SELECT student, number, replaced.result, grades.result FROM replaced"
@@ -319,7 +317,8 @@ class Store:
             " AND grades.exercise = replaced.exercise WHERE revision = ? ORDER BY student, number",
             (revision,),
         )
-        return (ReplacedRow(*row) for row in rows)
+        for student, number, before, after in rows:
+            yield Replaced(student, number, unpacked(before), unpacked(after))
 
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the verdicts, that of the newest one first."""
@@ -336,7 +335,7 @@ class Store:
     def _verdict(self, row: Any) -> Verdict:
         status, score, max_score, result, graded_at, seed, environment = row
         return Verdict(
-            status=_decoded_as(Status, status),
+            status=_read(lambda: Status(status)),
             score=score,
             max_score=max_score,
             packed=result,
@@ -378,10 +377,6 @@ def _decoded(kind: type[T], text: str) -> T:
     return _read(lambda: msgspec.json.decode(text, type=kind))
 
 
-def _decoded_as(kind: type[T], value: object) -> T:
-    return _read(lambda: msgspec.convert(value, kind))
-
-
 def _inflated(data: bytes) -> bytes:
     return _read(lambda: zlib.decompress(data))
 
@@ -389,7 +384,7 @@ def _inflated(data: bytes) -> bytes:
 def _read(decode: Callable[[], T]) -> T:
     try:
         return decode()
-    except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
+    except (zlib.error, msgspec.DecodeError, ValueError, TypeError) as error:
         raise DamagedValueError(str(error)) from error
 
 

@@ -64,6 +64,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Replaced(msgspec.Struct, frozen=True):
+    """A verdict that took the place of an earlier one."""
+
+    student: str
+    attempt: int
+    before: ExerciseResult
+    after: ExerciseResult
+
+
 def packed(result: ExerciseResult) -> bytes:
     """A result as JSON, deflated, as the tables hold it."""
     return zlib.compress(msgspec.json.encode(result))

@@ -22,7 +22,7 @@ from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
 
 if TYPE_CHECKING:
-    from grader.submissions.download import ClassDownload, find_class
+    from grader.submissions.download import ClassDownload, find_class, joined
     from grader.submissions.roster import Roster, read_roster
     from grader.submissions.times import Times, read_times
 
@@ -36,6 +36,7 @@ __all__ = [
     "Times",
     "file_of",
     "find_class",
+    "joined",
     "read_attempt",
     "read_roster",
     "read_submission",
@@ -47,6 +48,7 @@ __all__ = [
 _LATER = {
     "ClassDownload": "download",
     "find_class": "download",
+    "joined": "download",
     "Roster": "roster",
     "read_roster": "roster",
     "Times": "times",

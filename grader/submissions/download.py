@@ -7,7 +7,7 @@ are not guessed: each keeps a result of its own, and a note says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,7 +37,7 @@ _TYPED = "Text was typed in, and no file: hand in the files of the exercises."
 
 
 class ClassDownload(msgspec.Struct, frozen=True):
-    """Everyone's attempts in a download, by student and number; the newest one has the highest.
+    """Everyone's attempts in a download, by student, the newest one last.
 
     `layout` says in words what was recognized, `notes` what an instructor should know, a line each;
     `missing` are the students of the roster who handed in nothing.
@@ -75,6 +75,20 @@ def find_class(
     listed = roster.students if roster is not None else ()
     missing = tuple(student for student in listed if student.id not in ids)
     return ClassDownload(platform.label, tuple(attempts), tuple(notes), missing)
+
+
+def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
+    """Several downloads as one: a student has the attempts of all of them, in the order of the downloads."""
+    attempts = [attempt for download in downloads for attempt in download.attempts]
+    attempts.sort(key=lambda attempt: attempt.student.id)
+    ids = {attempt.student.id for attempt in attempts}
+    missing = {student.id: student for download in downloads for student in download.missing}
+    return ClassDownload(
+        layout=", ".join(dict.fromkeys(download.layout for download in downloads)),
+        attempts=tuple(attempts),
+        notes=tuple(note for download in downloads for note in download.notes),
+        missing=tuple(student for id_, student in missing.items() if id_ not in ids),
+    )
 
 
 class _Finding:

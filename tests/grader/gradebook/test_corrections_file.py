@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +121,10 @@ def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
     text = f"correction = [{table}]\n"
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     assert len(read_corrections(text, FILE)) == 1
-    for act in (
-        lambda: add_correction(tmp_path, made(points=8.0)),
-        lambda: remove_correction(tmp_path, 0),
-    ):
-        with pytest.raises(CorrectionsError, match="change the file by hand"):
-            act()
+    with pytest.raises(CorrectionsError, match="change the file by hand"):
+        add_correction(tmp_path, made(points=8.0))
+    with pytest.raises(CorrectionsError, match="change the file by hand"):
+        remove_correction(tmp_path, 0)
     assert corrections_text(tmp_path) == text
     (tmp_path / FILE).write_bytes(b"\xff\xfe")
     with pytest.raises(CorrectionsError, match="not in UTF-8"):
@@ -164,3 +163,11 @@ def test_what_a_person_edited_is_in_the_results_after_the_next_grading(school: S
         keeper.undo(0)
         entry = keeper.book.entry_of("ann")
         assert entry is not None and entry.result.score == 10
+
+
+def test_every_key_is_documented() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "instructors.md"
+    section = page.read_text(encoding="utf-8").partition("### The file of corrections")[2]
+    section = section.partition("\n## ")[0]
+    keys = Correction.__struct_fields__
+    assert [key for key in keys if not re.search(rf"`{key}\b", section)] == []

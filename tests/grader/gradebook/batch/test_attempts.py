@@ -130,6 +130,21 @@ def test_downloads_of_a_week_each_make_one_result(term: Term) -> None:
     assert term.rows() == rows
 
 
+def test_several_downloads_are_one_batch(term: Term) -> None:
+    first = term.download("d1", {"text/greeting.py": WRONG})
+    second = term.download("d2", {"text/greeting.py": GREETING, "arrays/running_mean.py": MEAN})
+    (second / "bob" / "text").mkdir(parents=True)
+    (second / "bob" / "text" / "greeting.py").write_text(GREETING)
+    told = term.grade("batch", first, second, "-o", term.results)
+    assert "3 exercises judged" in told and "found last counts" in told
+    rows = term.rows()
+    assert (rows["ada"]["total"], rows["ada"]["attempt"], rows["bob"]["total"]) == (
+        "10",
+        "2",
+        "2.5",
+    )
+
+
 def test_a_file_that_cannot_be_read_takes_nothing_away_and_is_told(term: Term) -> None:
     term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
     second = term.download("d2", {"text/greeting.py": "#" * 300_000})

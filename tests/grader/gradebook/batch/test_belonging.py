@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grader.gradebook import Gradebook
 
-from .conftest import SUITE, School, run
+from .conftest import RIGHT, SUITE, School, run
 
 ROSTER = "id,name,username\n" + "".join(
     f"{number},{name.title()} Doe,{name}\n"
@@ -48,6 +48,28 @@ def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_was_left_out(
     assert "7 of these 7 students are in" in told and "such as ann under 100" in told
     with Gradebook.open(school.results) as book:
         assert set(book.attempt_counts()) == {str(number) for number in range(100, 107)}
+
+
+def test_downloads_that_call_the_same_students_otherwise_are_refused(
+    school: School, tmp_path: Path
+) -> None:
+    """One names folders after user names, the other is a platform's with numbers and addresses."""
+    other = tmp_path / "gradescope"
+    metadata = "---\n"
+    for number, name in enumerate(("ann", "bob", "cem")):
+        task = other / f"submission_{number}" / "task.py"
+        task.parent.mkdir(parents=True)
+        task.write_text(RIGHT)
+        metadata += (
+            f"submission_{number}:\n  :submitters:\n  - :name: {name}\n    :sid: '{100 + number}'\n"
+            f"    :email: {name}@uni.edu\n  :created_at: 2026-10-24 12:00:00 Z\n"
+        )
+    (other / "submission_metadata.yml").write_text(metadata)
+    done = school.batch(str(other))
+    assert done.returncode == 2
+    told = " ".join(done.stderr.split())
+    assert "3 of these 3 students are in another of these downloads under another id" in told
+    assert not school.results.exists()
 
 
 def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_came_later(
