@@ -169,7 +169,7 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     from grader.judge.scoring import rounded
     from grader.text import clean
 
-    author = options["author"] or _login()
+    author = (options["author"] or "").strip() or _login()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
     texts = {"reason": options["reason"], "comment": options["comment"], "author": author}

@@ -128,6 +128,8 @@ def remove_correction(folder: Path, place: int) -> None:
     start, end = [*starts, len(lines), len(lines)][place : place + 2]
     while end > start + 1 and re.match(r"\s*(#|$)", lines[end - 1]) and end < len(lines):
         end -= 1
+    while start and not lines[start - 1].strip():
+        start -= 1
     _write(path, "".join(lines[:start] + lines[end:]), tuple(left))
 
 

@@ -35,7 +35,7 @@ def share_in_teams(download: ClassDownload, known: Iterable[StudentInfo] = ()) -
         shared = _in_order([a for a in download.attempts if a.student.id in ids])
         for member in members:
             attempts += _as_of(member, shared)
-    attempts.sort(key=lambda attempt: (attempt.student.id, attempt.attempt))
+    attempts.sort(key=lambda attempt: attempt.student.id)
     handed_in = {attempt.student.id for attempt in attempts}
     return msgspec.structs.replace(
         download,

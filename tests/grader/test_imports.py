@@ -139,6 +139,24 @@ def test_public_names_are_declared_once_a_package_and_there(package: Path) -> No
         )
 
 
+def test_one_module_of_the_gradebook_knows_sql_and_none_of_its_classes_inherits_another() -> None:
+    trees = {
+        module.name: ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
+        for module in MODULES
+        if module.parts[0] == "gradebook"
+    }
+    nodes = [(name, node) for name, tree in trees.items() for node in ast.walk(tree)]
+    classes = {node.name: node for _, node in nodes if isinstance(node, ast.ClassDef)}
+    bases = {ast.unparse(base) for node in classes.values() for base in node.bases}
+    assert bases.isdisjoint(classes)
+    executing = {
+        name
+        for name, node in nodes
+        if isinstance(node, ast.Attribute) and node.attr in ("execute", "executescript")
+    }
+    assert executing == {"store"}
+
+
 def test_no_name_of_a_class_stands_for_two() -> None:
     names: dict[str, list[str]] = {}
     for module in MODULES:

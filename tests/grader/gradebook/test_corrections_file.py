@@ -112,7 +112,7 @@ def test_comments_of_a_person_stay(tmp_path: Path) -> None:
     assert corrections_text(tmp_path).startswith(text)
     remove_correction(tmp_path, 0)
     left = corrections_text(tmp_path)
-    assert left.startswith(f"# ours\n\n\n# of Kim\n{ZOE}add = 2\n")
+    assert left.startswith(f"# ours\n\n# of Kim\n{ZOE}add = 2\n")
     assert [each.add for each in read_corrections(left, FILE)] == [2, None]
 
 

@@ -175,8 +175,10 @@ def run_onnx(module: Any, model: bytes, batches: list[Tensor]) -> dict[str, Any]
     inputs = [one for one in proto.graph.input if one.name not in weights]
     outputs = list(proto.graph.output)
 
+    evaluate: Any = evaluator.run
+
     def run(x: Tensor) -> Tensor:
-        return torch.from_numpy(evaluator.run(None, {inputs[0].name: x.numpy()})[0])
+        return torch.from_numpy(evaluate(None, {inputs[0].name: x.numpy()})[0])
 
     return {
         "error": None,

@@ -311,7 +311,7 @@ def routed(state: State, x: Tensor) -> Tensor:
     return x @ state[f"{layer}.weight"].T + state[f"{layer}.bias"]
 
 
-def check_values(values: Any, right: list[Tensor], what: str, **tolerances: float) -> None:
+def check_values(values: Any, right: list[Tensor], what: str, **tolerances: Any) -> None:
     """Outputs of several batches are right; in the place of one may stand what was raised."""
     for value, output in zip(entry(values, kind=list, count=len(right)), right, strict=True):
         assert not isinstance(value, str), (
