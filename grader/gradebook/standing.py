@@ -45,7 +45,8 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every student of a class.
 
     `exercises` are the names of those that count, and `stubs` the SHA-256 of their stubs; `blank` is the
-    result of a student who handed in nothing. While a grading is unfinished, an exercise without a verdict is open.
+    result of a student who handed in nothing. While a grading is unfinished, an exercise without a verdict is
+    open.
     """
 
     course: CourseInfo
