@@ -11,6 +11,7 @@ import click
 from grader.cli.border import Command, ExitCode
 from grader.cli.options import (
     DISCLOSURES,
+    assignment_option,
     course_option,
     disclosure,
     exercises_argument,
@@ -38,7 +39,7 @@ _OF_COURSE = "course"
 _LONGEST_LINE = 1000
 
 
-def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Refuse before the grading, not after it, a file that cannot be made."""
     if path is not None and path != _STDOUT and not path.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
@@ -49,6 +50,7 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
 @exercises_argument
 @click.option("--all", "everything", is_flag=True, help="Judge every exercise of the course.")
 @course_option
+@assignment_option
 @click.option(
     "--submission",
     metavar="PATH",
@@ -61,14 +63,14 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     "json_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    callback=_writable,
+    callback=writable,
     help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
 )
 @click.option(
     "--pytest-report",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    callback=_writable,
+    callback=writable,
     help="Write the result in the format of pytest-json-report, too.",
 )
 @click.option(
@@ -107,6 +109,7 @@ def run(
     exercises: tuple[str, ...],
     everything: bool,
     course_path: Path,
+    assignment: str | None,
     submission: Path | None,
     json_file: Path | None,
     pytest_report: Path | None,
@@ -135,8 +138,9 @@ def run(
       grade run                          go on where you are
       grade run glu gelu                 two exercises
       grade run --all                    everything in ./exercises
+      grade run --all --assignment week3 the exercises of one assignment
       grade run exercises/modules/glu.py the same as grade run glu
-      grade run --submission alice/      somebody else's folder, all of it
+      grade run --submission alice/      another student's folder, all of it
       grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems
@@ -145,7 +149,9 @@ def run(
         raise click.UsageError("--errors and --json - both write to stdout: give --json a file.")
     if everything and exercises:
         raise click.UsageError("Name exercises, or ask for --all of them, not both.")
-    course = open_course(course_path)
+    course = open_course(course_path, assignment)
+    if course.assignment is not None and course.assignment.seed and not was_given("seed"):
+        seed = course.assignment.seed
     if exercises:
         exercises = tuple(exercise.id for exercise in known_exercises(course, exercises))
     own = submission is None or submission.samefile(course.folder)
@@ -186,7 +192,7 @@ def run(
         level = None if disclose == _OF_COURSE else disclosure(disclose)
         result = disclosed_result(result, level)
     if json_file is not None:
-        _write(json_file, result)
+        write_json(json_file, result)
     if pytest_report is not None:
         _write_pytest_report(pytest_report, result, course)
     if json_file != _STDOUT:
@@ -196,10 +202,11 @@ def run(
             _tell_errors(result, guide)
         else:
             _show(result, guide, verbose)
-    click.get_current_context().exit(_exit_code(result, fail_under))
+    click.get_current_context().exit(exit_code(result, fail_under))
 
 
-def _exit_code(result: Result, fail_under: float) -> ExitCode:
+def exit_code(result: Result, fail_under: float) -> ExitCode:
+    """The exit code that a result means."""
     from grader.judge.scoring import reaches
     from grader.results import Status
 
@@ -208,7 +215,8 @@ def _exit_code(result: Result, fail_under: float) -> ExitCode:
     return ExitCode.FULL_MARKS if reaches(result, fail_under) else ExitCode.BELOW
 
 
-def _write(path: Path, result: Result) -> None:
+def write_json(path: Path, result: Result) -> None:
+    """Write a result as JSON, to stdout where the path is `-`."""
     from grader.results import to_json
 
     if path == _STDOUT:
@@ -236,7 +244,7 @@ def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, St
     from grader.student.advice import Asked, Guide
 
     asked = Asked.BARE if bare else Asked.BY_NAME
-    options = repeated("course_path", "submission", "suite", "seed")
+    options = repeated("course_path", "assignment", "submission", "suite", "seed")
     return Guide(course, submission, options, repeated("course_path"), asked, standings)
 
 

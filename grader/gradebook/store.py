@@ -1,4 +1,4 @@
-"""The file of a gradebook, `gradebook.sqlite`: the only module that knows SQL.
+"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables.
 
 Rows come and go as structs. What they mean is not decided here: `book.py` reads by it, `keeper.py` writes by
 it. The file can be read while a grading writes to it.
