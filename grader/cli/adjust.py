@@ -145,7 +145,7 @@ def _list(book: Gradebook) -> None:
 def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
-    """The student's id, empty for all, and the exercise as somebody has it who handed in nothing."""
+    """The student's id, empty for all, and the exercise in a blank result."""
     from grader.cli.terminal.student_result import named_student
     from grader.errors import SubmissionError
     from grader.text import nearest

@@ -242,7 +242,7 @@ class Store:
         return verdicts
 
     def verdict(self, key: str) -> Verdict | None:
-        """A verdict with this key on anybody's file; None where there is none."""
+        """A verdict with this key, on the file of any student; None where there is none."""
         row = self.connection.execute(
             "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
             " WHERE key = ? AND status != ? LIMIT 1",
