@@ -132,8 +132,8 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
         print(
             f"202: median {statistics.median(taken):.3f} s, p99 {_p99(taken):.3f} s (bound 0.250)"
         )
-        size = sum(file.stat().st_size for file in server.results.rglob("*") if file.is_file())
-        print(f"{size / students / 1024:.1f} KiB on the disk a submission")
+        size = (server.results / "gradebook.sqlite").stat().st_size
+        print(f"{size / students / 1024:.1f} KiB of the gradebook a submission")
         for student, source in zip(server.names, files, strict=True):
             place = folder / "class" / student / "glu.py"
             place.parent.mkdir(parents=True)
@@ -209,7 +209,7 @@ def _fill(server: BenchServer, course: Course) -> None:
     here = environment_of("", ())
     with Keeper.open(server.results) as keeper:
         store = keeper.book.store
-        queue.prepare(store)
+        queue.prepare(store, ["glu"])
         for place, student in enumerate(server.names):
             with keeper.transaction():
                 for number in range(100):

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,13 +132,22 @@ class Wait(NamedTuple):
     ended_at: float
 
 
-def prepare(store: Store) -> int:
-    """Make the tables where there are none; what was running when a server ended waits again: how many."""
+def prepare(store: Store, exercises: Collection[str]) -> int:
+    """Make the tables where there are none; what was running when a server ended waits again: how many.
+
+    What waits for a verdict on none of these exercises, which the course has no more, is not judged.
+    """
     store.connection.executescript(_TABLES)
     with store.transaction():
-        return store.connection.execute(
+        again = store.connection.execute(
             "UPDATE jobs SET state = 'waiting', started_at = 0 WHERE state = 'running'"
         ).rowcount
+        store.connection.execute(
+            "UPDATE jobs SET state = 'replaced' WHERE state = 'waiting'"
+            " AND exercise NOT IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(list(exercises)).decode(),),
+        )
+    return again
 
 
 @contextlib.contextmanager

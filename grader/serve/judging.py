@@ -18,6 +18,7 @@ from grader.results import TestResult
 from grader.serve.desk import Desk, Taken
 from grader.serve.hub import CHANGED, CLASS, Event, Hub
 from grader.serve.threads import BookThread
+from grader.text import counted
 
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
@@ -56,6 +57,7 @@ class Judging:
         }
         self._changed, self._version = threading.Condition(), 0
         self._closing = threading.Event()
+        self._count = judges
         self._threads = [
             threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
             for number in range(judges)
@@ -64,8 +66,12 @@ class Judging:
 
     @property
     def fault(self) -> str:
-        """Why nothing can be judged or kept now; empty where all is well."""
-        return self._fault_of_disk or self._fault_of_judges
+        """Why nothing can be judged or kept now, or not all; empty where all is well."""
+        lost = self._count - self.alive
+        of_threads = (
+            f"{counted(lost, 'judge')} ended by a fault; the log says which." if lost else ""
+        )
+        return self._fault_of_disk or self._fault_of_judges or of_threads
 
     def start(self) -> None:
         """Begin with what waits."""

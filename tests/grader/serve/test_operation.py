@@ -31,6 +31,7 @@ from tests.grader.serve.conftest import (
 )
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "serve"
+STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes() + b"x = 1\n"
 Serving = Callable[..., Served]
 
 
@@ -178,6 +179,30 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
     last = served.judged("ada", accepted[-1])
     assert last["result"]["score"] == 2.5
     assert served.hand_in("ada", files).status == 202
+
+
+def test_a_clock_that_was_set_back_makes_no_submission_older(serving: Serving) -> None:
+    served = serving(policy='cool_down = "10 minutes"\n').start()
+    first = served.hand_in("ada", {"greeting.py": marked(0)}).json["id"]
+    served.judged("ada", first)
+    assert served.stop() == 0
+    # As if the clock had been an hour ahead then.
+    with sqlite3.connect(served.results / "gradebook.sqlite") as connection:
+        connection.execute("UPDATE submissions SET accepted_at = accepted_at + 3600")
+        connection.execute(
+            "UPDATE attempts SET submitted_at = (SELECT strftime('%Y-%m-%dT%H:%M:%SZ', accepted_at,"
+            " 'unixepoch') FROM submissions WHERE attempt = attempts.id)"
+        )
+    connection.close()
+    served.start()
+    second = served.hand_in("ada", {"greeting.py": STUB})
+    assert second.status == 202, "the pause is over, as far as the clock can tell"
+    served.judged("ada", second.json["id"])
+    times = [time for (time,) in sql(served, "SELECT accepted_at FROM submissions ORDER BY number")]
+    assert times == sorted(times)
+    standing = served.ask("GET", "/api/standing", "ada").json
+    counting = {each["name"]: each["score"] for each in standing["exercises"]}
+    assert counting["greeting"] == 0, "the newest counts, which is the one handed in last"
 
 
 def test_the_log_is_json_and_names_no_student_no_token_and_no_code(serving: Serving) -> None:

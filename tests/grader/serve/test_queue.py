@@ -16,7 +16,7 @@ from grader.submissions import ClassAttempt, ExerciseFile, Submission
 @pytest.fixture
 def keeper(tmp_path: Path) -> Iterator[Keeper]:
     with Keeper.open(tmp_path / "results") as keeper:
-        queue.prepare(keeper.book.store)
+        queue.prepare(keeper.book.store, ())
         yield keeper
 
 
@@ -91,9 +91,19 @@ def test_what_ran_when_the_server_ended_waits_again_and_what_is_done_does_not(
     done, running = handed(keeper, "ada", "glu"), handed(keeper, "bob", "glu")
     ended(keeper, taken(keeper))
     assert taken(keeper) is not None
-    assert queue.prepare(keeper.book.store) == 1
+    assert queue.prepare(keeper.book.store, ["glu"]) == 1
     assert queue.states_of(keeper.book.store, done) == {"glu": JobState.DONE}
     assert queue.states_of(keeper.book.store, running) == {"glu": JobState.WAITING}
+
+
+def test_what_waits_for_an_exercise_that_the_course_has_no_more_keeps_no_other_waiting(
+    keeper: Keeper,
+) -> None:
+    gone, there = handed(keeper, "ada", "glu"), handed(keeper, "bob", "gelu")
+    assert queue.prepare(keeper.book.store, ["gelu"]) == 0
+    assert queue.states_of(keeper.book.store, gone) == {"glu": JobState.REPLACED}
+    job = taken(keeper)
+    assert job is not None and job.attempt == there
 
 
 def test_a_fault_is_counted_and_a_stop_is_not(keeper: Keeper) -> None:
