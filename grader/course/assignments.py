@@ -108,7 +108,7 @@ class Assignments(msgspec.Struct, frozen=True):
     term: TermRules = TermRules()
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _AssignmentsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assignment: tuple[CourseAssignment, ...] = ()
     timezone: str = ""
     term: TermRules = TermRules()
@@ -120,7 +120,7 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
     Raises CourseError with the file, the line, and what to write.
     """
     try:
-        read = msgspec.toml.decode(path.read_bytes(), type=_File)
+        read = msgspec.toml.decode(path.read_bytes(), type=_AssignmentsFile)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CourseError(
             f"{path}: {explained(error, path)}. Compare with docs/instructors.md, where every key is explained."
