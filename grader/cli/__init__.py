@@ -19,6 +19,7 @@ from grader.cli.border import HELP_FLAGS, Group
 from grader.cli.course import explain, list_exercises, schema
 from grader.cli.doctor import doctor
 from grader.cli.export import export
+from grader.cli.mark import mark
 from grader.cli.mistakes import mistakes
 from grader.cli.package import package
 from grader.cli.plot import plot
@@ -56,6 +57,7 @@ main.add_family(
     regrade,
     policy,
     adjust,
+    mark,
     show,
     report,
     mistakes,
