@@ -33,6 +33,7 @@ COMMANDS = {
         "regrade": "batch",
         "policy": "policy",
         "adjust": "adjust",
+        "mark": "mark",
         "show": "show",
         "report": "report",
         "mistakes": "mistakes",

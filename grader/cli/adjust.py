@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import results_argument
+from grader.cli.options import login, results_argument
 
 if TYPE_CHECKING:
     from grader.cli.terminal.corrections import Effect
@@ -121,17 +121,6 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         raise click.UsageError("Points are a number.")
 
 
-def _login() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError) as error:
-        raise click.UsageError(
-            "You have no login name here: name yourself with --author."
-        ) from error
-
-
 def _list(book: Gradebook) -> None:
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.corrections import show_corrections, show_outdated
@@ -169,7 +158,7 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     from grader.judge.scoring import rounded
     from grader.text import clean
 
-    author = (options["author"] or "").strip() or _login()
+    author = (options["author"] or "").strip() or login()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
     texts = {"reason": options["reason"], "comment": options["comment"], "author": author}

@@ -207,3 +207,15 @@ def repeated(*names: str) -> str:
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     values = {n: shlex.quote(str(context.params[n])) for n in names if was_given(n)}
     return "".join(f" {flags[name]} {value}" for name, value in values.items())
+
+
+def login() -> str:
+    """The login name of the caller; without one a usage error."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError) as error:
+        raise click.UsageError(
+            "You have no login name here: name yourself with --author."
+        ) from error

@@ -109,7 +109,7 @@ class Assignments(msgspec.Struct, frozen=True):
     term: TermRules = TermRules()
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _AssignmentsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assignment: tuple[CourseAssignment, ...] = ()
     timezone: str = ""
     term: TermRules = TermRules()
@@ -120,7 +120,7 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
 
     Raises CourseError with the file, the line, and what to write.
     """
-    read = decoded(path, _File, "instructors.md")
+    read = decoded(path, _AssignmentsFile, "instructors.md")
     assignments = resolved(path, read.assignment, read.timezone, chapters)
     for complaint in _term_complaints(read.term, [each.id for each in assignments]):
         raise CourseError(f"{path}: {complaint}")

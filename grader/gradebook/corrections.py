@@ -41,7 +41,8 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     It sets or adds points, drops or gives the test with that name, or releases the file with that SHA-256;
     another file of the student is held again. One that has none of these is a comment alone. `judged` is what
-    the judge gave when it was made, for one student.
+    the judge gave when it was made, for one student. A mark of `grade mark` is about the file `marked`, by its
+    SHA-256, and no other.
     """
 
     student: str = ""
@@ -56,6 +57,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     author: _Text
     time: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
     judged: _Points | None = None
+    marked: str = ""
 
     @property
     def kinds(self) -> list[Kind]:
@@ -102,6 +104,13 @@ def holding(
 def released(corrections: Iterable[Correction], source: str) -> bool:
     """Whether a person has looked at the file with this digest, and let its points count."""
     return any(each.release == source for each in corrections if each.release)
+
+
+def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
+    """The corrections without marks of other files; of those of the file with this digest the last holds."""
+    made = list(corrections)
+    last = next((each for each in reversed(made) if each.marked == source != ""), None)
+    return [each for each in made if not each.marked or each is last]
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:

@@ -15,6 +15,7 @@ import msgspec
 
 from grader.gradebook.corrections import (
     Correction,
+    about_file,
     corrected,
     holding,
     of_tests,
@@ -212,6 +213,7 @@ def _exercise(
     made = holding(rules.corrections_of(exercise), work.student.id, exercise, result)
     if result is not None and choice is not None and released(made, choice.source):
         result = msgspec.structs.replace(result, held=())
+    made = about_file(made, choice.source if choice is not None else "")
     made = [each for each in made if not each.release]
     if result is None or not (made or rules.has_policy):
         return result

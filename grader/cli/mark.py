@@ -1,0 +1,161 @@
+"""`grade mark`: points by a person, one file after the other, one key an item."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from grader.cli.border import Command, tell_unfinished
+from grader.cli.options import (
+    anonymous_option,
+    course_option,
+    known_exercises,
+    login,
+    open_course,
+    results_argument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from grader.gradebook import Keeper
+    from grader.gradebook.marking import Answer, RubricItem
+
+_LONGEST_LINE = 300
+
+
+@click.command(
+    cls=Command, short_help="Read the files of an exercise, and give points by a rubric."
+)
+@results_argument
+@click.argument("exercise")
+@course_option
+@click.option(
+    "--rubric",
+    metavar="TOML",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The items. By default tests/rubrics/CHAPTER/EXERCISE.toml of the course.",
+)
+@click.option("--author", metavar="NAME", default="", help="Who marks; by default your login name.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Go through those that are marked, too: a new mark replaces the old.",
+)
+@anonymous_option
+def mark(
+    results: Path,
+    exercise: str,
+    course_path: Path,
+    rubric: Path | None,
+    author: str,
+    again: bool,
+    anonymous: bool,
+) -> None:
+    """Read the files of an exercise one after the other, and give points by a rubric.
+
+    Press an item's key to say that it holds, and once more to take it back; c to write a comment, n to keep
+    the mark and go on, s to skip the file, q to stop. What is kept is a correction of the gradebook: it stands
+    beside the judge's points in every output, and stays when the class is judged again. Files that are marked
+    are not shown again. Of a team with one file all members get the mark.
+
+    \b
+    Examples:
+      grade mark results glu
+      grade mark results glu --rubric style.toml --anonymous
+    """
+    course = open_course(course_path)
+    (chosen,) = known_exercises(course, [exercise])
+    from grader.gradebook import Gradebook, Keeper
+    from grader.gradebook.anonymous import Pseudonyms
+    from grader.gradebook.belonging import refuse_other_course
+    from grader.gradebook.marking import answers, marks_of, read_rubric, rubric_of
+
+    items = read_rubric(rubric or rubric_of(course, chosen))
+    author = author or login()
+    # A folder without a gradebook must not get one.
+    with Gradebook.open(results) as book:
+        refuse_other_course(book, course)
+    with Keeper.open(results) as keeper:
+        book = keeper.book
+        tell_unfinished(book)
+        shown = Pseudonyms.kept_in(book).of if anonymous else str
+        every = sorted(answers(book, chosen.id), key=lambda each: shown(each.students[0]))
+        corrections = book.corrections()
+        waiting = [each for each in every if again or not marks_of(corrections, each)]
+        kept = 0
+        for number, answer in enumerate(waiting, 1):
+            names = ", ".join(map(shown, answer.students))
+            _show(answer, f"{names}  {number} of {len(waiting)}", items)
+            decided = _ask(items)
+            if decided is _End.STOP:
+                break
+            if not isinstance(decided, _End):
+                _keep(keeper, answer, *decided, author)
+                kept += 1
+    left = len(waiting) - kept
+    click.echo(f"{kept} marked, {left} of {len(every)} left.")
+
+
+class _End(enum.Enum):
+    """How a file is left without a mark."""
+
+    SKIP = "s"
+    STOP = "q"
+
+
+def _show(answer: Answer, head: str, items: Sequence[RubricItem]) -> None:
+    from grader.text import clean, number
+
+    result = answer.result
+    click.echo(
+        f"\n{clean(head, _LONGEST_LINE)}  {number(result.score)} / {number(result.max_score)}"
+    )
+    for place, line in enumerate(answer.source.decode("utf-8", "replace").splitlines(), 1):
+        click.echo(f"{place:>4}  {clean(line.expandtabs(4), _LONGEST_LINE)}")
+    for item in items:
+        click.echo(f"  {item.key}  {number(item.points):>5}  {clean(item.says, _LONGEST_LINE)}")
+    click.echo("  n keep and go on, s skip, c comment, q stop")
+
+
+def _ask(items: Sequence[RubricItem]) -> tuple[list[RubricItem], str] | _End:
+    """The items that hold and the comment, or how the file is left."""
+    from grader.text import number
+
+    by_key = {item.key: item for item in items}
+    chosen: dict[str, RubricItem] = {}
+    comments: list[str] = []
+    while True:
+        key = click.getchar()
+        if key in ("q", "\x03", "\x04", ""):
+            return _End.STOP
+        if key == "s":
+            return _End.SKIP
+        if key in ("n", "\r", "\n"):
+            return list(chosen.values()), " ".join(comments)
+        if key == "c":
+            line = click.prompt("Line, or nothing", default="", show_default=False)
+            text = click.prompt("Comment")
+            comments.append(f"Line {line}: {text}" if line else text)
+        elif key in by_key:
+            if chosen.pop(key, None) is None:
+                chosen[key] = by_key[key]
+            points = sum(item.points for item in chosen.values())
+            click.echo(f"  {' '.join(chosen) or 'nothing'}: {number(points)} points")
+
+
+def _keep(
+    keeper: Keeper, answer: Answer, items: list[RubricItem], comment: str, author: str
+) -> None:
+    """Replace the marks of a file; the new ones are on the disk before the old ones go."""
+    from grader.gradebook.marking import mark as marks_for
+    from grader.gradebook.marking import marks_of
+
+    before = marks_of(keeper.book.corrections(), answer)
+    for correction in marks_for(answer, items, comment, author):
+        keeper.correct(correction)
+    for place in reversed(before):
+        keeper.undo(place)

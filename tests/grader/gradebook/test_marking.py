@@ -1,0 +1,121 @@
+"""`grade mark`: points by a person, kept as corrections about one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from grader.errors import CourseError
+from grader.gradebook import Gradebook, Keeper
+from grader.gradebook.marking import read_rubric
+from tests.grader.gradebook.conftest import School
+
+RUBRIC = """
+[[item]]
+key = "d"
+points = -1
+says = "The names do not say what things are."
+
+[[item]]
+key = "e"
+points = -2.5
+says = "The loop is not needed."
+"""
+ANN, BOB = b"x = 1  # ann\n", b"x = 1  # bob\n"
+
+
+@pytest.fixture
+def marked(school: School) -> School:
+    """Two students with 8 and 10 of 10 points, and a rubric."""
+    path = school.course.root / "tests/rubrics/one/task.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(RUBRIC, encoding="utf-8")
+    with Keeper.open(school.results) as book:
+        book.begin(school.course)
+        for student, source, score in (("ann", ANN, 8.0), ("bob", BOB, 10.0)):
+            school.keep(book, school.hand_in(book, student, source), score, source)
+        book.finish(())
+    return school
+
+
+def mark(school: School, keys: str, *options: str) -> Result:
+    course = ["--course", str(school.course.root), "--author", "ben"]
+    arguments = ["mark", str(school.results), "task", *course, *options]
+    return CliRunner().invoke(main, arguments, input=keys)
+
+
+def points(school: School) -> dict[str, tuple[float, tuple[str, ...], str]]:
+    found = {}
+    with Gradebook.open(school.results) as book:
+        for entry in book.entries():
+            (exercise,) = entry.result.exercises
+            made = exercise.mark
+            reasons, comment = (made.reasons, made.comment) if made is not None else ((), "")
+            found[entry.student.id] = exercise.score, reasons, comment
+    return found
+
+
+def test_items_and_a_comment_stand_beside_the_points_of_the_judge(marked: School) -> None:
+    done = mark(marked, "dec1\nName it.\nnq")
+    assert done.exit_code == 0, done.output
+    assert "ann  1 of 2  8 / 10" in done.output and "   1  x = 1  # ann" in done.output
+    assert "1 marked, 1 of 2 left." in done.output
+    score, reasons, comment = points(marked)["ann"]
+    assert score == 4.5
+    assert "The names do not say what things are. The loop is not needed." in reasons[0]
+    assert comment == "Line 1: Name it."
+    assert points(marked)["bob"] == (10, (), "")
+
+
+def test_what_is_marked_is_not_shown_again(marked: School) -> None:
+    mark(marked, "dnq")
+    done = mark(marked, "ddn")
+    assert "# bob" in done.output and "# ann" not in done.output
+    assert points(marked)["bob"][0] == 10, "an item that was taken back does not hold"
+    assert "read by a person, nothing to remark" in points(marked)["bob"][1][0]
+    assert "0 marked, 0 of 2 left." in mark(marked, "").output
+
+
+def test_a_new_mark_replaces_the_old_one_and_a_new_file_has_none(marked: School) -> None:
+    mark(marked, "dnq")
+    mark(marked, "enq", "--again")
+    assert points(marked)["ann"][0] == 5.5
+    with Keeper.open(marked.results) as book:
+        newer = b"x = 2\n"
+        marked.keep(book, marked.hand_in(book, "ann", newer), 9.0, newer)
+    assert points(marked)["ann"][0] == 9
+    assert "x = 2" in mark(marked, "q").output
+
+
+def test_the_last_mark_holds_if_a_kill_left_the_old_one(marked: School) -> None:
+    mark(marked, "dnq")
+    file = marked.results / "corrections.toml"
+    text = file.read_text("utf-8")
+    table = text[text.index("[[correction]]") :]
+    file.write_text(text + "\n" + table.replace("add = -1", "add = -3"), encoding="utf-8")
+    assert points(marked)["ann"][0] == 5
+
+
+def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
+    done = mark(marked, "snq", "--anonymous")
+    assert done.output.count("anon-") == 2
+    assert "1 marked, 1 of 2 left." in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (RUBRIC.replace('"e"', '"d"'), "two items have the key 'd'"),
+        (RUBRIC.replace('"e"', '"q"'), "the key 'q' means stop"),
+        ("", "missing required field `item`"),
+    ],
+)
+def test_a_rubric_that_is_not_in_order(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(CourseError, match=told):
+        read_rubric(tmp_path / "r.toml")
+    with pytest.raises(CourseError, match="There is no rubric at"):
+        read_rubric(tmp_path / "none.toml")
