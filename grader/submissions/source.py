@@ -240,11 +240,18 @@ def find_forbidden(tree: ast.Module, rules: tuple[ForbiddenRule, ...]) -> list[F
             for body in _bodies(qualified_name, parts):
                 aliases = _aliases(_statements(body), outer)
                 for name, line in _names(body, aliases):
-                    if found_name := next(
-                        (n for n in rule.names if f"{name}.".startswith(f"{n}.")), ""
-                    ):
+                    if found_name := next((n for n in rule.names if _stands_for(name, n)), ""):
                         findings.append(ForbiddenName(found_name, line, qualified_name, rule))
     return sorted(set(findings), key=lambda finding: (finding.line, finding.name))
+
+
+def _stands_for(name: str, forbidden: str) -> bool:
+    """Whether a name is the forbidden one, below it, or the same of a module within its package."""
+    if f"{name}.".startswith(f"{forbidden}."):
+        return True
+    package, _, last = forbidden.rpartition(".")
+    # As torch.optim.adam.Adam is torch.optim.Adam; below torch itself there is everything.
+    return "." in package and name.startswith(f"{package}.") and name.endswith(f".{last}")
 
 
 def _bodies(qualified_name: str, parts: Mapping[str, list[ast.AST]]) -> Iterator[ast.AST]:

@@ -20,7 +20,7 @@ from grader.judge.warmth import modules_of
 
 COURSE = load_course(Path(__file__).parents[3])
 FORGERIES = sorted((Path(__file__).parent / "forgeries").glob("*/*.py"))
-# What the honest part of one earns by itself, as a share: the loop of checkpointed_forward, exponential_lrs.
+# What the honest part of one earns, as a share: the plain loop of checkpointed_forward, exponential_lrs.
 HONEST = {"memory/hidden": 0.15, "lr_finder/watch": 0.1}
 # Those whose points a person sees first.
 HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}

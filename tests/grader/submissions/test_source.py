@@ -45,6 +45,7 @@ def found(source: str) -> list[str]:
         ("return [y for y in map(F.glu, x)]", "torch.nn.functional.glu"),
         ("g = F\n        return g.glu(x)", "torch.nn.functional.glu"),
         ("return x[F.glu(x)].sum()", "torch.nn.functional.glu"),
+        ("return F.inner.glu(x)", "torch.nn.functional.glu"),
     ],
 )
 def test_a_forbidden_name_is_found_however_it_is_written(line: str, name: str) -> None:
