@@ -3,6 +3,7 @@
 GraderError           a fault of the grader or the machine: exit code 3, costs no student a point
 ├── CourseError       the course's author has to mend something
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
+├── ServerError       (grader.student) a server is out of reach, or refuses
 ├── ExportError       (grader.exports) what was asked for cannot be written: exit code 2
 ├── PolicyError       (grader.gradebook) a policy is not in order: exit code 2
 ├── CorrectionsError  (grader.gradebook) the file of corrections is not in order: exit code 2

@@ -1,4 +1,4 @@
-"""Harmless, bounded text: what strangers wrote, as it may be shown; counts, likely names; plain ASCII."""
+"""Harmless, bounded text: strangers' text made safe to show, counts, likely names, plain ASCII."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_TEXT = 120
 
 
 def clean(text: str, limit: int = LONGEST_TEXT) -> str:
-    """One line of at most `limit` characters in which nothing invisible is left as it is.
+    """One line of at most `limit` characters, with invisible characters escaped.
 
     Control characters could drive a terminal, and the bidirectional ones reorder the words of a
     message; both are shown as escapes.
@@ -64,7 +64,7 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
 
 
-# For characters that an encoding lacks; what stands for others is made from what they consist of.
+# For characters that an encoding lacks; others are replaced by the parts that they consist of.
 _PLAIN = {
     "\N{MIDDLE DOT}": "*",
     "\N{RIGHTWARDS ARROW}": "->",

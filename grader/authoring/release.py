@@ -183,7 +183,7 @@ def _listed(listing: Path, folder: Path) -> dict[str, str]:
 
 
 def _remove(folder: Path, name: str, digest: str) -> bool:
-    """Remove a file of an earlier release that is no part of this one, unless it was edited."""
+    """Remove a file of an earlier release that this one lacks, unless it was edited."""
     path = folder / name
     if ".." in path.parts or folder not in path.parents or path.is_symlink() or not path.is_file():
         return False
@@ -254,7 +254,7 @@ def _observations(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(contents[name])
         released = load_course(Path(folder, "exercises", MANIFEST))
-        digests = {each.id: exercise_digest(released, each) for each in released.exercises}
+        digests = {e.id: exercise_digest(released, e) for e in released.exercises}
     return dict(
         observations(
             course,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import login, results_argument
+from grader.cli.options import login_name, results_argument
 
 if TYPE_CHECKING:
     from grader.cli.terminal.corrections import Effect
@@ -134,14 +134,16 @@ def _list(book: Gradebook) -> None:
 def _target(
     book: Gradebook, names: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[str, ExerciseResult]:
-    """The student's id, empty for all, and the exercise as somebody has it who handed in nothing."""
+    """The student's id, empty for all, and the exercise in a blank result."""
     from grader.cli.terminal.student_result import named_student
     from grader.errors import SubmissionError
     from grader.text import nearest
 
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
     blank = book.blank
-    exercises = {each.name: each for each in blank.exercises} if blank is not None else {}
+    exercises = (
+        {exercise.name: exercise for exercise in blank.exercises} if blank is not None else {}
+    )
     # As a shell completes it, or a person writes it: chapter/exercise.py.
     name = Path(names[-1].removesuffix(".py")).name
     if name not in exercises:
@@ -156,7 +158,7 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     from grader.judge.scoring import rounded
     from grader.text import clean
 
-    author = options["author"] or login()
+    author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
     texts = {"reason": options["reason"], "comment": options["comment"], "author": author}
@@ -186,7 +188,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(each.name == exercise and each.held for each in exercises):
+    if entry is None or not any(e.name == exercise and e.held for e in exercises):
         raise SubmissionError(f"No points of {student} for {exercise} are held.")
     return sha256(book.sources(entry)[exercise]).hexdigest()
 
@@ -196,9 +198,9 @@ def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
     from grader.results import Status
 
     entry = book.entry_of(student) if student else None
-    for each in entry.result.exercises if entry is not None else ():
-        if each.name == exercise and each.status is not Status.UNJUDGED:
-            return each.score if each.mark is None else each.mark.judged
+    for result in entry.result.exercises if entry is not None else ():
+        if result.name == exercise and result.status is not Status.UNJUDGED:
+            return result.score if result.mark is None else result.mark.judged
     return None
 
 

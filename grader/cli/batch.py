@@ -133,11 +133,8 @@ def batch(
 
     SUBMISSIONS is what you have: a folder with a folder or an archive a student, or what your
     learning platform lets you download, as it comes; several of them are one class. Run it again whenever
-    there is more: only what is new is judged, also after it was interrupted.
-    if course.assignment is not None and course.assignment.teams:
-        from grader.submissions.teams import share_in_teams
-
-        download = share_in_teams(download, _known_students(results))
+    there is more: only what is new is judged, also after it was interrupted. RESULTS
+    remembers its assignment.
 
     Exits with 0 when everything is judged, however well, and with 3 if a fault of the grader left
     something open; running it again tries that again. `grade report`, `grade export` and
@@ -156,7 +153,7 @@ def batch(
     if assignment is not None and exercises:
         raise click.UsageError("Give --assignment or --exercise, and not both.")
     whole = open_course(course_path)
-    course = _assigned(whole, results, exercises, assignment)
+    course = assigned_course(whole, results, exercises, assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Keeper
@@ -183,7 +180,7 @@ def batch(
     if options["anonymous"] and download.notes:
         left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, which may name students.", err=True)
-    grading = _grading_options(results, course, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -206,8 +203,8 @@ def batch(
     _exit(summary)
 
 
-def _assigned(
-    course: Course, results: Path, exercises: tuple[str, ...], assignment: str | None
+def assigned_course(
+    course: Course, results: Path, exercises: tuple[str, ...] = (), assignment: str | None = None
 ) -> Course:
     """The course with the exercises that are graded: those named, or those that the gradebook remembers.
 
@@ -246,7 +243,7 @@ def _known_students(results: Path) -> list[StudentInfo]:
 def _policy_from(file: Path, course: Course) -> Policy:
     from grader.gradebook.policy_file import policy_from
 
-    return policy_from(file, {each.id: each.chapter for each in course.exercises})[1]
+    return policy_from(file, {exercise.id: exercise.chapter for exercise in course.exercises})[1]
 
 
 def _zone(course: Course, results: Path) -> datetime.tzinfo | None:
@@ -293,7 +290,7 @@ def regrade(
       grade regrade results --assignment week1
       grade regrade results --json changes.json
     """
-    course = _assigned(open_course(course_path), results, (), assignment)
+    course = assigned_course(open_course(course_path), results, (), assignment)
     from grader.cli.terminal.class_summary import BatchDisplay, show_attention, show_changes
     from grader.cli.terminal.console import open_console
     from grader.gradebook import Gradebook, Keeper
@@ -303,7 +300,7 @@ def regrade(
 
     with Gradebook.open(results) as _:
         pass
-    grading = _grading_options(results, course, options)
+    grading = grading_options_of(results, course, options)
     with (
         Keeper.open(results) as keeper,
         _pool(course, grading, options) as pool,
@@ -331,7 +328,8 @@ def regrade(
     _exit(summary)
 
 
-def _grading_options(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+def grading_options_of(results: Path, course: Course, options: dict[str, Any]) -> GradingOptions:
+    """The options of a command that has a class judged; without --seed, with the seed of before."""
     from grader.grading import grading_options
 
     seed = options["seed"] if was_given("seed") else _remembered_seed(results, course)

@@ -150,7 +150,7 @@ def export(
     """Write results in the format of a gradebook, a platform or a CI system.
 
     SOURCE is the folder that `grade batch` wrote, or one result of `grade run --json`.
-    A format is one file about everybody, or one file a student, as it says below. What a fault
+    A format is one file about the class, or one file a student, as it says below. What a fault
     of the grader left unjudged is never a 0.
 
     \b
@@ -236,7 +236,7 @@ class _Held:
 
 
 def _entries(source: Path, assignment: str | None, anonymous: bool) -> Iterable[Entry]:
-    from grader.exports.source import ClassSource, read_result
+    from grader.exports.files import ClassSource, read_result
 
     if not source.is_dir():
         return (read_result(source),)
@@ -257,8 +257,7 @@ def _write_class(
 
 
 def _write_one(chosen: StudentFormat, source: Path, output: Path, options: Options) -> None:
-    from grader.exports.files import written
-    from grader.exports.source import read_result
+    from grader.exports.files import read_result, written
 
     text = chosen.render(read_result(source), options)
     if output == _STDOUT:

@@ -13,7 +13,7 @@ from grader.cli.options import (
     anonymous_option,
     course_option,
     known_exercises,
-    login,
+    login_name,
     open_course,
     results_argument,
 )
@@ -75,7 +75,7 @@ def mark(
     from grader.gradebook.marking import answers, marks_of, read_rubric, rubric_of
 
     items = read_rubric(rubric or rubric_of(course, chosen))
-    author = author or login()
+    author = author.strip() or login_name()
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)

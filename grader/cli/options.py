@@ -127,7 +127,7 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
 
 
 def _at_path(course: Course, name: str) -> list[str]:
-    """The exercise whose file is meant, or those of the chapter whose folder is."""
+    """The ids of the exercise with this file, or of the chapter with this folder."""
     parts = Path(name.removesuffix(".py")).parts
     # In the chapter's own folder a shell completes the file's name alone.
     whole = ("", *Path(name.removesuffix(".py")).absolute().parts) if len(parts) < 2 else parts
@@ -209,7 +209,7 @@ def repeated(*names: str) -> str:
     return "".join(f" {flags[name]} {value}" for name, value in values.items())
 
 
-def login() -> str:
+def login_name() -> str:
     """The login name of the caller; without one a usage error."""
     import getpass
 

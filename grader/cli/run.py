@@ -39,7 +39,7 @@ _OF_COURSE = "course"
 _LONGEST_LINE = 1000
 
 
-def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Refuse before the grading, not after it, a file that cannot be made."""
     if path is not None and path != _STDOUT and not path.absolute().parent.is_dir():
         raise click.BadParameter(f"There is no folder {path.parent}.", context, parameter)
@@ -63,14 +63,14 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     "json_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    callback=_writable,
+    callback=writable,
     help="Write the result as JSON too; '-' writes it to stdout, and nothing else.",
 )
 @click.option(
     "--pytest-report",
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    callback=_writable,
+    callback=writable,
     help="Write the result in the format of pytest-json-report, too.",
 )
 @click.option(
@@ -140,7 +140,7 @@ def run(
       grade run --all                    everything in ./exercises
       grade run --all --assignment week3 the exercises of one assignment
       grade run exercises/modules/glu.py the same as grade run glu
-      grade run --submission alice/      somebody else's folder, all of it
+      grade run --submission alice/      another student's folder, all of it
       grade run glu --submission old.py  a file of any name
       grade run --json result.json       everything, and the result for a program
       grade run glu --errors             for an editor's list of problems
@@ -192,7 +192,7 @@ def run(
         level = None if disclose == _OF_COURSE else disclosure(disclose)
         result = disclosed_result(result, level)
     if json_file is not None:
-        _write(json_file, result)
+        write_json(json_file, result)
     if pytest_report is not None:
         _write_pytest_report(pytest_report, result, course)
     if json_file != _STDOUT:
@@ -202,10 +202,11 @@ def run(
             _tell_errors(result, guide)
         else:
             _show(result, guide, verbose)
-    click.get_current_context().exit(_exit_code(result, fail_under))
+    click.get_current_context().exit(exit_code(result, fail_under))
 
 
-def _exit_code(result: Result, fail_under: float) -> ExitCode:
+def exit_code(result: Result, fail_under: float) -> ExitCode:
+    """The exit code that a result means."""
     from grader.judge.scoring import reaches
     from grader.results import Status
 
@@ -214,7 +215,8 @@ def _exit_code(result: Result, fail_under: float) -> ExitCode:
     return ExitCode.FULL_MARKS if reaches(result, fail_under) else ExitCode.BELOW
 
 
-def _write(path: Path, result: Result) -> None:
+def write_json(path: Path, result: Result) -> None:
+    """Write a result as JSON, to stdout where the path is `-`."""
     from grader.results import to_json
 
     if path == _STDOUT:

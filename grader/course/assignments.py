@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from grader.course.toml import IDENTIFIER, explained, line_of
+from grader.course.toml import IDENTIFIER, decoded
 from grader.errors import CourseError
 from grader.text import nearest
+from grader.toml import line_of
 
 FILE = "assignments.toml"
 # Of a release: the files of the assignments that students were given.
@@ -119,12 +120,7 @@ def read_assignments(path: Path, chapters: Mapping[str, str]) -> Assignments:
 
     Raises CourseError with the file, the line, and what to write.
     """
-    try:
-        read = msgspec.toml.decode(path.read_bytes(), type=_AssignmentsFile)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CourseError(
-            f"{path}: {explained(error, path)}. Compare with docs/instructors.md, where every key is explained."
-        ) from error
+    read = decoded(path, _AssignmentsFile, "instructors.md")
     assignments = resolved(path, read.assignment, read.timezone, chapters)
     for complaint in _term_complaints(read.term, [each.id for each in assignments]):
         raise CourseError(f"{path}: {complaint}")
@@ -190,7 +186,7 @@ def _complaints(
     for number, each in enumerate(assignments):
 
         def said(key: str, text: str, number: int = number, each: CourseAssignment = each) -> str:
-            return f"assignment {each.id!r}{line_of(path, 'assignment', number, key)}: {text}"
+            return f"assignment {each.id!r}{_line(path, number, key)}: {text}"
 
         if each.id in taken:
             yield said(
@@ -287,12 +283,18 @@ def _overlaps(assignments: tuple[CourseAssignment, ...], path: Path) -> Iterator
     for number, each in enumerate(assignments):
         for name in each.exercises:
             if name in owners:
-                line = line_of(path, "assignment", number)
+                line = _line(path, number)
                 yield (
                     f"assignment {each.id!r}{line}: the exercise {name!r} is one of {owners[name]!r}, too; "
                     "an exercise belongs to one assignment."
                 )
             owners[name] = each.id
+
+
+def _line(path: Path, number: int, key: str = "") -> str:
+    """The line of a key of the assignment of this number, from 0, as `, line 12`."""
+    line = line_of(path.read_text(encoding="utf-8"), f"assignment[{number}].{key}")
+    return f", line {line}" if line else ""
 
 
 def _is_zone(name: str) -> bool:

@@ -31,7 +31,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -44,7 +44,7 @@ from grader.course.assignments import (
     read_assignments,
     resolved,
 )
-from grader.course.toml import IDENTIFIER, QUALIFIED_NAME, explained
+from grader.course.toml import IDENTIFIER, QUALIFIED_NAME, decoded
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
 from grader.text import nearest
@@ -290,8 +290,8 @@ class Course(msgspec.Struct, frozen=True):
         A student writes into the one in `exercises`, so that a copy is kept beside the suites.
         Without it, only what is handed in from elsewhere can be recognized as untouched.
         """
-        kept = self.root / "tests" / "stubs" / exercise.file
-        return kept if kept.is_file() else self.folder / exercise.file
+        copy = self.root / "tests" / "stubs" / exercise.file
+        return copy if copy.is_file() else self.folder / exercise.file
 
     def solution(self, exercise: Exercise) -> Path:
         """Where the reference stands (a release for students has none)."""
@@ -346,7 +346,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.root / "tests" / "wrong" / exercise.chapter / f"{exercise.id}.toml"
 
     def observed(self, exercise: Exercise) -> Path:
-        """What tests saw of the wrong answers, where these are not at hand; if it is there."""
+        """The file of what tests saw of wrong answers, for a package, which lacks these; it may be missing."""
         return self.root / "tests" / "observed" / exercise.chapter / f"{exercise.id}.json"
 
     def info(self) -> CourseInfo:
@@ -452,11 +452,11 @@ def _load_pack(path: Path) -> Course:
 
 def _load(manifest: Path) -> Course:
     folder = manifest.parent
-    read = _decoded(manifest, _Manifest)
+    read = decoded(manifest, _Manifest, "authoring.md")
     exercises, assignments = read.exercise, Assignments()
     parts = sorted((folder / FOLDER).glob("*.toml"))
     for path in parts:
-        part = _decoded(path, _Part)
+        part = decoded(path, _Part, "authoring.md")
         exercises += part.exercise
         given = resolved(path, part.assignment, part.timezone, _chapters_of(part.exercise))
         assignments = Assignments((*assignments.assignments, *given))
@@ -477,19 +477,6 @@ def _load(manifest: Path) -> Course:
     for complaint in (*_complaints(read.format_version, exercises), *_missing(course)):
         raise CourseError(f"{manifest}: {complaint}")
     return course
-
-
-_Decoded = TypeVar("_Decoded")
-
-
-def _decoded(path: Path, kind: type[_Decoded]) -> _Decoded:
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        said = explained(error, path)
-        raise CourseError(
-            f"{path}: {said}. Compare with docs/authoring.md, where every key is explained."
-        ) from error
 
 
 def _chapters_of(exercises: Iterable[Exercise]) -> dict[str, str]:

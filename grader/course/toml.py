@@ -1,4 +1,4 @@
-"""The TOML of a course: where in a file a fault stands, and how tables are written anew, without comments."""
+"""The TOML files of a course: read with a message for the author, and written anew, without comments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from grader.errors import GraderError
+from grader.errors import CourseError, GraderError
+from grader.toml import TomlMistake, read_toml
 
 IDENTIFIER = r"^[a-z][a-z0-9_]*$"
 QUALIFIED_NAME = r"^[^\W\d]\w*(\.[^\W\d]\w*)*$"
@@ -18,43 +19,45 @@ _PATTERNS = {
     IDENTIFIER: "a small letter, then small letters, digits and _",
     QUALIFIED_NAME: "the name of a function or class, as forward or GatedLinearUnit.forward",
 }
-# How a decoder says where it stopped.
-_AT_TABLE = re.compile(
-    r" - at (`key` in )?`\$\.(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*?)`"
-)
+# Where in the file a decoder stopped.
+_AT_TABLE = re.compile(r"(?P<table>exercise|assignment)\[(?P<number>\d+)\]\.?(?P<key>.*)")
 _WIDTH = 100
 
+T = TypeVar("T")
 
-def explained(error: Exception, file: Path) -> str:
-    """A decoder's message, with the id in the place of `$.exercise[0]` and words for a pattern."""
-    text = str(error)
+
+def decoded(file: Path, kind: type[T], page: str) -> T:
+    """Read a file of a course as a struct whose keys this page of docs/ explains.
+
+    Raises CourseError with the file, the line, the exercise or assignment, and the key.
+    """
+    advice = f"Compare with docs/{page}, where every key is explained."
+    try:
+        text = file.read_text(encoding="utf-8")
+        return read_toml(text, kind)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(f"{file}: {error}. {advice}") from error
+    except TomlMistake as error:
+        raise CourseError(f"{file}{error.place}: {_explained(error, text)}. {advice}") from error
+
+
+def _explained(mistake: TomlMistake, text: str) -> str:
+    """A decoder's message, with the id in the place of `exercise[0]` and words for a pattern."""
+    reason = mistake.reason.rstrip(".")
     for pattern, words in _PATTERNS.items():
-        text = text.replace(f"`str` matching regex {pattern!r}", words)
-    if (at := _AT_TABLE.search(text)) is not None:
+        reason = reason.replace(f"`str` matching regex {pattern!r}", words)
+    if (at := _AT_TABLE.fullmatch(mistake.path)) is not None:
         table, number, key = at["table"], int(at["number"]), at["key"]
-        name = _id_of(file, table, number) or f"number {number + 1}"
-        where = f" (`{key}` of the {table} {name})" if key else f" ({table} {name})"
-        text = text[: at.start()] + where + line_of(file, table, number, key)
-    return text.replace("`$.", "`").rstrip(".")
+        name = _id_of(text, table, number) or f"number {number + 1}"
+        return f"{reason} ({f'`{key}` of the ' if key else ''}{table} {name})"
+    return f"{reason} (`{mistake.path}`)" if mistake.path else reason
 
 
-def line_of(file: Path, table: str, number: int, key: str = "") -> str:
-    """The line of a key of the table of this number, from 0, as `, line 12`; empty if it is not seen."""
-    name = re.match(r"\w*", key)
-    beginning = re.compile(rf"\s*(\[+{table}\.)?{name[0]}\b") if name and name[0] else None
-    tables = -1
-    for count, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        tables += re.match(rf"\s*\[\[\s*{table}\s*\]\]", line) is not None
-        if tables == number and (beginning is None or beginning.match(line)):
-            return f", line {count}"
-    return ""
-
-
-def _id_of(file: Path, table: str, number: int) -> str:
+def _id_of(text: str, table: str, number: int) -> str:
     """The id of a table of a file that is not in order; empty if it has none."""
     try:
-        return repr(tomllib.loads(file.read_text(encoding="utf-8"))[table][number]["id"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return repr(tomllib.loads(text)[table][number]["id"])
+    except (ValueError, LookupError, TypeError):
         return ""
 
 

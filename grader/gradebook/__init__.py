@@ -8,7 +8,7 @@ SQL, `keeper` writes to it, and `book` reads it. `work` is all that a student ha
 wrong in either file), and `standing` is what counts by both. `review` lists what a person should look at;
 `marking` has the points that a person gives by a rubric,
 `mistakes` groups what no sentence explains, and `similarity` finds alike files. `anonymous` reads a gradebook
-without names, and `term` adds up those of a term.
+without names, and `term` adds up those of a term. `queue` is what a server keeps in the same file.
 """
 
 from grader.gradebook.book import Gradebook

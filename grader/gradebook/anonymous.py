@@ -136,7 +136,7 @@ class AnonymousBook:
         return msgspec.structs.replace(entry, student=name, what=what)
 
     def summary(self, summary: BatchSummary) -> BatchSummary:
-        """A batch as it is told, by pseudonyms."""
+        """The summary of a batch, by pseudonyms."""
         return msgspec.structs.replace(
             summary,
             attention=tuple(map(self.hidden, summary.attention)),

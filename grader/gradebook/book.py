@@ -241,18 +241,18 @@ class Gradebook:
     # --- verdicts -------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[Entry]:
-        """What counts of every student, by student id, one at a time; also of who handed in nothing."""
+        """What counts for each student, by id, one at a time; also for those who handed in nothing."""
         for student in self.students():
             if (entry := entry_of(self.work(student), self.rules)) is not None:
                 yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """What counts of a student; None where there is no such one."""
+        """What counts for a student; None where there is none with this id."""
         info = self.store.student(student)
         return None if info is None else entry_of(self.work(info), self.rules)
 
     def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
-        """What counted of a student before these verdicts were replaced, by the rules of today."""
+        """What counted for a student before these verdicts were replaced, by the rules of today."""
         info = self.store.student(student)
         if info is None:
             return None

@@ -90,7 +90,7 @@ def holding(
 ) -> list[Correction]:
     """The corrections that are about a student's exercise, in their order.
 
-    What is for the whole class is for a file that was judged: who handed in nothing gets no point by it.
+    A correction for the whole class is about files that were judged: no points for nothing handed in.
     """
     is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
     return [
@@ -200,7 +200,7 @@ def refuse_pointless(
 ) -> None:
     """Raise SubmissionError for a correction that cannot be, or would change nothing beside those made before.
 
-    The exercise is as a student has it who handed in nothing, with all of its tests.
+    The exercise is that of a blank result, with all of its tests.
     """
     worth = number(exercise.max_score)
     if correction.points is not None and not 0 <= correction.points <= exercise.max_score:

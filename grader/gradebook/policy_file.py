@@ -17,9 +17,10 @@ from grader.errors import GraderError
 from grader.gradebook.policy import Policy
 from grader.gradebook.rules import Due, Extension, Late, Rules, Step
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone
-from grader.gradebook.toml_words import explained, no_toml
+from grader.gradebook.toml_words import explained
 from grader.results import StudentInfo
 from grader.text import nearest
+from grader.toml import TomlMistake, converted, read_toml
 
 POLICY_FILE = "policy.toml"
 # What to write, by key; of the keys of `steps` as a whole.
@@ -27,6 +28,8 @@ EXAMPLES = {
     "timezone": 'timezone = "Europe/Warsaw"',
     "attempts": 'attempts = "newest", "best" or "average"',
     "max_attempts": "max_attempts = 5",
+    "most_submissions": "most_submissions = 20",
+    "cool_down": 'cool_down = "2 minutes"',
     "late": "[late] with per_day = 10 below it",
     "grace": 'grace = "15 minutes"',
     "per_day": "per_day = 10, in per cent",
@@ -73,15 +76,13 @@ def read_policy(
     """The policy of a TOML text, for exercises of these chapters; an empty text has no rules.
 
     With `due_elsewhere`, as in assignments, it may have rules for lateness and no due time. Raises PolicyError
-    with the file, the key, and what to write.
+    with the file, the line, the key, and what to write.
     """
     try:
-        rules = msgspec.convert(tomllib.loads(text), Rules, dec_hook=_decoded)
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"{file}: {no_toml(str(error), text)}") from error
-    except msgspec.ValidationError as error:
-        words = explained(str(error), text, _TABLES, EXAMPLES)
-        raise PolicyError(f"{file}: {words}") from error
+        rules = read_toml(text, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        words = explained(error, text, _TABLES, EXAMPLES)
+        raise PolicyError(f"{file}{error.place}: {words}") from error
     for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
     return Policy(rules, dict(chapters or {}))
@@ -115,9 +116,9 @@ def policy_of_assignment(
     """
     where = f"the policy of the assignment {assignment.id}"
     try:
-        msgspec.convert(assignment.policy, Rules, dec_hook=_decoded)
-    except msgspec.ValidationError as error:
-        raise PolicyError(f"{where}: {explained(str(error), '', _TABLES, EXAMPLES)}") from error
+        converted(assignment.policy, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        raise PolicyError(f"{where}: {explained(error, '', _TABLES, EXAMPLES)}") from error
     rules = tomllib.loads(text)
     zone = rules.get("timezone", assignment.timezone)
     if assignment.timezone and zone != assignment.timezone:

@@ -100,6 +100,9 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timezone: str = ""
     attempts: CountedAttempt = CountedAttempt.NEWEST
     max_attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
+    most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cool_down: Span = Span()
     late: Late = Late()
     due: tuple[Due, ...] = ()
     extension: tuple[Extension, ...] = ()

@@ -24,7 +24,7 @@ from grader.gradebook.corrections import (
 )
 from grader.gradebook.policy import Counted, HandedIn, Policy
 from grader.gradebook.work import Attempt, Verdict, Work
-from grader.judge.scoring import sum_of
+from grader.judge.scoring import rounded, sum_of
 from grader.results import (
     CourseInfo,
     Entry,
@@ -47,7 +47,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `exercises` are the names of those that count, and `stubs` the SHA-256 of their stubs; `blank` is the
     result of a student who handed in nothing. Points of `extra_credit` are added, and no total is out of them.
-    While a grading is unfinished, what has no verdict is open.
+    While a grading is unfinished, an exercise without a verdict is open.
     """
 
     course: CourseInfo
@@ -190,11 +190,20 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
 
 
 def total_of(work: Work, rules: ClassRules) -> float | None:
-    """The points of what counts; None where something is not judged."""
-    entry = entry_of(work, rules)
-    if entry is None or any(each.status is Status.UNJUDGED for each in entry.result.exercises):
-        return None
-    return entry.result.score
+    """The points of what counts at the end of a grading; None where something is not judged."""
+    if any(each.student in ("", work.student.id) for each in rules.corrections):
+        entry = entry_of(work, msgspec.structs.replace(rules, unfinished=False))
+        exercises = entry.result.exercises if entry is not None else ()
+        is_open = any(each.status is Status.UNJUDGED for each in exercises)
+        return None if is_open or entry is None else entry.result.score
+    # No result is unpacked for it: that would be most of the work.
+    total = 0.0
+    for exercise, choice in choices(work, rules).items():
+        verdict = work.verdicts.get(exercise, {}).get(choice.judged_as or 0)
+        if verdict is None or verdict.judged is None:
+            return None
+        total += verdict.judged if choice.counted is None else choice.counted.points
+    return rounded(total)
 
 
 def _exercise(

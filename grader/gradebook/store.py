@@ -1,4 +1,4 @@
-"""The file of a gradebook, `gradebook.sqlite`: the only module that knows SQL.
+"""The file of a gradebook, `gradebook.sqlite`: the module that knows SQL, beside `queue.py` for its own tables.
 
 Rows come and go as structs. What they mean is not decided here: `book.py` reads by it, `keeper.py` writes by
 it. The file can be read while a grading writes to it.
@@ -242,7 +242,7 @@ class Store:
         return verdicts
 
     def verdict(self, key: str) -> Verdict | None:
-        """A verdict with this key on anybody's file; None where there is none."""
+        """A verdict with this key, on the file of any student; None where there is none."""
         row = self.connection.execute(
             "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
             " WHERE key = ? AND status != ? LIMIT 1",

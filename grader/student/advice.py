@@ -51,7 +51,8 @@ class Guide(msgspec.Struct, frozen=True):
     """Knows where the files lie, and the commands with the options that the caller gave.
 
     `standings`, how far every exercise of the course is, are those of the student's own folder;
-    somebody else's submission has none.
+    another student's submission has none. `by_all_tests` where a server judged that has the hidden suites
+    which this copy of the course lacks.
     """
 
     course: Course
@@ -60,6 +61,12 @@ class Guide(msgspec.Struct, frozen=True):
     hint_options: str = ""
     asked: Asked = Asked.BY_NAME
     standings: dict[str, Standing] = {}
+    by_all_tests: bool = False
+
+    @property
+    def is_public(self) -> bool:
+        """Whether public tests alone judged, and others decide about marks."""
+        return self.course.is_public and not self.by_all_tests
 
     @property
     def done(self) -> int:
@@ -69,13 +76,13 @@ class Guide(msgspec.Struct, frozen=True):
     @property
     def all_done(self) -> str:
         """The sentence that every exercise is done, or with public tests alone, what is."""
-        if self.course.is_public:
+        if self.is_public:
             return "Every exercise passes its public tests"
         return "Every exercise is done"
 
     @property
     def _done(self) -> str:
-        return "Public tests passed" if self.course.is_public else "Done"
+        return "Public tests passed" if self.is_public else "Done"
 
     def where(self, exercise_id: str, place: Place | None = None) -> str:
         """The file of an exercise as one clicks it: `exercises/modules/glu.py:31`."""
@@ -120,7 +127,7 @@ class Guide(msgspec.Struct, frozen=True):
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
             return f"Not everything was judged, by a fault of the grader: {_command('grade doctor')} may help."
         if len(exercises) == len(self.course.exercises):
-            if self.course.is_public:
+            if self.is_public:
                 return f"{self.all_done}. Well done! Other tests decide about marks."
             return "Full marks: every test of every exercise passes. Well done!"
         if (further := self._further(exercises)) is not None:

@@ -287,7 +287,7 @@ class Logbook:
 
 
 def make_folder(folder: Path) -> None:
-    """Make `.grade`, which ignores itself: whatever a course's .gitignore says, it stays the student's own."""
+    """Make `.grade` with a .gitignore of its own, so that it is never committed."""
     folder.mkdir(exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -299,7 +299,7 @@ def _digest(source: bytes | None) -> str:
 
 
 def stamp() -> str:
-    """Now, as it stands in the name of a file that is kept."""
+    """The current time, as the names of kept files have it."""
     return datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
 
 

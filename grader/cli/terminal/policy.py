@@ -1,4 +1,4 @@
-"""A policy in words, and what it made of each exercise of a student."""
+"""What `grade policy` prints: a policy in words, and its effect on each exercise of a student."""
 
 from __future__ import annotations
 

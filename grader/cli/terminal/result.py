@@ -111,7 +111,7 @@ class _Panel:
     ) -> None:
         self._console, self._marks = console, marks_for(console)
         self._exercises, self._guide, self._verbose = exercises, guide, verbose
-        self._table = _Table(console, exercises, in_tests=guide.course.is_public)
+        self._table = _Table(console, exercises, in_tests=guide.is_public)
         # One exercise of one's own is shown beside the progress; all else beside the points.
         self._alone = len(exercises) == 1 and bool(guide.standings)
         self._most_printed = _MOST_PRINTED if verbose else _SHOWN_PRINTED
@@ -146,7 +146,7 @@ class _Panel:
                     lines.append(Text(more, "dim"))
                 break
         else:
-            lines = [line for each in self._exercises for line in self._table.lines(each)]
+            lines = [line for e in self._exercises for line in self._table.lines(e)]
         return [*lines, *([] if self._alone else [self._total()])], list(self._next_step())
 
     def _next_step(self) -> Iterator[Text]:
@@ -217,7 +217,7 @@ class _Panel:
     def _total(self) -> Text:
         if self._alone:
             return _progress(self._console, self._guide)
-        if self._guide.course.is_public:
+        if self._guide.is_public:
             passed, count = map(sum, zip(*map(_tests, self._exercises), strict=True))
             what = f"{passed} of {count} public tests"
             line = Text.assemble("Total: ", (what, "bold"), bar(self._console, passed, count))

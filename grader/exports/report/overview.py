@@ -135,7 +135,7 @@ def discrimination(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar, in the units of the drawing, with the range of percent that it counts."""
+    """One bar, in the units of the drawing, with what it counts."""
 
     x: float
     y: float
@@ -146,7 +146,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Ten bars of ten percent each; the last one holds full marks too."""
+    """Bars beside each other over one baseline."""
 
     width: int
     height: int
@@ -155,19 +155,23 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 def histogram(shares: Iterable[float]) -> Histogram:
-    """The distribution of shares between 0 and 1."""
+    """The distribution of shares between 0 and 1: ten bars of ten percent, the last one with full marks."""
     counts = [0] * BINS
     for share in shares:
         # 0.7 is 0.7000000000000001 of ten bins in one computation and less in another.
         counts[min(max(int(round(share * BINS, 6)), 0), BINS - 1)] += 1
-    pitch = (WIDTH - 2 * _LEFT) / BINS
+    ends = [*(place * 10 + 9 for place in range(BINS - 1)), 100]
+    return bars(counts, [f"{place * 10}\N{EN DASH}{end} %" for place, end in enumerate(ends)])
+
+
+def bars(counts: Sequence[int], labels: Sequence[str]) -> Histogram:
+    """A bar for each count, with its label."""
+    pitch = (WIDTH - 2 * _LEFT) / len(counts)
     room, baseline = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
-    bars = []
-    for place, count in enumerate(counts):
+    drawn = []
+    for place, (count, label) in enumerate(zip(counts, labels, strict=True)):
         height = room * count / (max(counts) or 1)
-        last = place == BINS - 1
-        label = f"{place * 10}\N{EN DASH}{100 if last else place * 10 + 9} %"
-        bars.append(
+        drawn.append(
             Bar(
                 x=round(_LEFT + place * pitch + _GAP / 2, 2),
                 y=round(baseline - height, 2),
@@ -177,4 +181,4 @@ def histogram(shares: Iterable[float]) -> Histogram:
                 label=label,
             )
         )
-    return Histogram(WIDTH, HEIGHT, baseline, tuple(bars))
+    return Histogram(WIDTH, HEIGHT, baseline, tuple(drawn))

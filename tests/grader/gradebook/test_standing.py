@@ -141,6 +141,8 @@ def test_an_exercise_for_which_nothing_ever_came_has_no_points(small_class: Clas
     first, second = small_class.ann.result.exercises
     assert (first.score, second.score, second.max_score) == (8, 0, 10)
     assert second.message == "Nothing was handed in."
+    small_class.keeper.begin(small_class.course)
+    assert small_class.keeper.book.totals_before() == {"ann": 8}
 
 
 def test_a_policy_and_what_it_changes_is_in_the_results_at_once(small_class: Class) -> None:

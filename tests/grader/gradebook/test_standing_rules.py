@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from grader.gradebook.corrections import Correction
 from grader.gradebook.policy_file import read_policy
-from grader.gradebook.standing import ClassRules, entry_of
+from grader.gradebook.standing import ClassRules, entry_of, total_of
 from grader.gradebook.work import Attempt, Verdict, Work, packed, work_of
 from grader.results import CourseInfo, Entry, Status, StudentInfo
 
@@ -149,7 +149,8 @@ def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_ch
     handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]]
 ) -> None:
     by = rules(policy, changes)
-    assert 0 <= counted(work(handed_in), by).result.score <= 10
+    score = counted(work(handed_in), by).result.score
+    assert 0 <= score <= 10 and score == total_of(work(handed_in), by)
     others = tuple(msgspec.structs.replace(each, student="bob") for each in by.corrections)
     apart = msgspec.structs.replace(by, corrections=others)
     assert counted(work(handed_in), apart) == counted(work(handed_in), rules(policy))

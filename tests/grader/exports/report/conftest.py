@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Chrome]:
-    """A headless Chromium that reaches no network."""
+    """A headless Chromium that reaches this machine and no network."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         _missing("Chromium and its driver (the Debian packages chromium and chromium-driver)")
@@ -31,7 +31,7 @@ def browser() -> Iterator[Chrome]:
         "--disable-dev-shm-usage",
         "--disable-gpu",
         "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         "--force-device-scale-factor=1",
     ):
         options.add_argument(argument)

@@ -1,0 +1,249 @@
+"""`python -m bench.serve`: a server at a deadline, when it is idle, and with a large gradebook.
+
+Each figure stands beside its peer, measured in the same run: `grade batch` of the same files, a save under
+`grade watch`. Clients are threads of this process; on a machine of two processors they take from the judges,
+as a proxy would.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from bench.__main__ import Rows
+from bench.watch import save_to_verdict
+from grader.course.manifest import Course, load_course
+from grader.course.mutants import wrong_answers
+from grader.gradebook import Keeper, queue
+from grader.gradebook.queue import JobState, Role
+from grader.gradebook.verdict_key import VerdictKey
+from grader.grading import environment_of, nothing_handed_in
+from grader.judge.assignment import GradingOptions
+from grader.results import StudentInfo
+from grader.submissions import ClassAttempt, ExerciseFile, Submission
+
+_MIB = 2**20
+
+
+class BenchServer:
+    """`grade serve` in a process of its own, with a token for each student of a made-up class."""
+
+    def __init__(self, folder: Path, course: Course, students: int, jobs: int) -> None:
+        self.names = [f"student{number:05}" for number in range(students)]
+        self.results, roster = folder / "results", folder / "class.csv"
+        roster.write_text("id\n" + "\n".join(self.names) + "\n", encoding="utf-8")
+        with queue.token_table(self.results) as store:
+            self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
+            self.staff = queue.make_token(store, Role.STAFF, "staff", 0.0)
+        self._command = [
+            *(sys.executable, "-m", "grader.cli", "serve", str(course.root)),
+            *("-o", str(self.results), "--roster", str(roster), "--port", "0"),
+            *("--jobs", str(jobs)),
+        ]
+        self.port = self.pid = 0
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Serve, from when it listens."""
+        with subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout is not None
+            found = re.search(rb":(\d+)/", process.stdout.readline())
+            if found is None:
+                raise SystemExit("grade serve did not start.")
+            self.port, self.pid = int(found[1]), process.pid
+            try:
+                yield
+            finally:
+                process.terminate()
+
+    def ask(self, method: str, path: str, token: str, body: bytes | None = None) -> tuple[int, Any]:
+        """The status and the body of an answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def hand_in(self, student: str, name: str, source: bytes) -> tuple[int, Any]:
+        """Hand in one file."""
+        body = json.dumps({"files": {name: base64.b64encode(source).decode()}}).encode()
+        return self.ask("POST", "/api/submissions", self.tokens[student], body)
+
+    def waiting(self) -> int:
+        """How many files have no verdict yet."""
+        queued = json.loads(self.ask("GET", "/api/staff/queue", self.staff)[1])
+        return int(queued["waiting"]) + len(queued["running"])
+
+
+def sources(course: Course, count: int) -> list[bytes]:
+    """So many answers to glu, right and wrong ones in turn, each a file of its own."""
+    glu = course.exercise("glu")
+    kinds = [path.read_bytes() for path in course.rights(glu)]
+    kinds += [answer.source for answer in wrong_answers(course, glu).answers]
+    return [kinds[n % len(kinds)] + b"\n# %d\n" % n for n in range(count)]
+
+
+def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: int) -> None:
+    """Everyone hands in glu within a minute; the same files by `grade batch`."""
+    files = sources(course, students)
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        folder = Path(name)
+        server = BenchServer(folder, course, students, jobs)
+        taken, statuses = [0.0] * students, [0] * students
+        with server.running():
+            _warm(server, course)
+
+            def client(number: int) -> None:
+                time.sleep(seconds * number / students)
+                begin = time.perf_counter()
+                student = server.names[number]
+                statuses[number], _ = server.hand_in(student, "glu.py", files[number])
+                taken[number] = time.perf_counter() - begin
+
+            threads = [threading.Thread(target=client, args=(n,)) for n in range(students)]
+            begin = time.perf_counter()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            while server.waiting():
+                time.sleep(0.5)
+            served = time.perf_counter() - begin
+        refused = sum(status != 202 for status in statuses)
+        taken.sort()
+        print(f"{students} students within {seconds:g} s, {jobs} judges: {refused} refused")
+        print(
+            f"202: median {statistics.median(taken):.3f} s, p99 {_p99(taken):.3f} s (bound 0.250)"
+        )
+        size = sum(file.stat().st_size for file in server.results.rglob("*") if file.is_file())
+        print(f"{size / students / 1024:.1f} KiB on the disk a submission")
+        for student, source in zip(server.names, files, strict=True):
+            place = folder / "class" / student / "glu.py"
+            place.parent.mkdir(parents=True)
+            place.write_bytes(source)
+        command = [
+            *(sys.executable, "-m", "grader.cli", "batch", str(folder / "class")),
+            *("-o", str(folder / "batch"), "--course", str(course.root)),
+            *("--exercise", "glu", "--jobs", str(jobs)),
+        ]
+        begin = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=True)
+        batch = time.perf_counter() - begin
+    rows.add("deadline: all verdicts", served, "grade batch", batch, "≤ 1.15")
+
+
+def _p99(times: Sequence[float]) -> float:
+    return times[min(len(times) * 99 // 100, len(times) - 1)]
+
+
+def _warm(server: BenchServer, course: Course) -> None:
+    """One verdict, after which the judges are warm; and the memory of the server beside them."""
+    rss = psutil.Process(server.pid).memory_info().rss / _MIB
+    print(f"idle: {rss:.0f} MiB without judges (bound 120)")
+    source = course.solution(course.exercise("glu")).read_bytes()
+    server.hand_in(server.names[0], "glu.py", source + b"# warm\n")
+    while server.waiting():
+        time.sleep(0.1)
+
+
+def idle(rows: Rows, course: Course, runs: int) -> None:
+    """From a hand-in of glu to its verdict, and from a save to its verdict."""
+    files = sources(course, runs)
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        server = BenchServer(Path(name), course, 1, 1)
+        taken = []
+        with server.running():
+            _warm(server, course)
+            for source in files:
+                time.sleep(0.5)
+                begin = time.perf_counter()
+                _, answer = server.hand_in(server.names[0], "glu.py", source)
+                path = f"/api/submissions/{json.loads(answer)['id']}/events"
+                # The stream ends with the verdict.
+                server.ask("GET", path, server.tokens[server.names[0]])
+                taken.append(time.perf_counter() - begin)
+    median, _ = save_to_verdict(course, "glu", runs)
+    rows.add("idle: glu to its verdict", statistics.median(taken), "grade watch", median, "≤ 1.5")
+
+
+def large(course: Course, attempts: int) -> None:
+    """The pages with so many attempts in the gradebook, a hundred a student."""
+    students = max(attempts // 100, 1)
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        server = BenchServer(Path(name), course, students, 1)
+        _fill(server, course)
+        with server.running():
+            for path, token in (("/", server.tokens[server.names[0]]), ("/class", server.staff)):
+                taken = []
+                for _ in range(6):
+                    begin = time.perf_counter()
+                    status, _ = server.ask("GET", path, token)
+                    taken.append(time.perf_counter() - begin)
+                    assert status == 200
+                rest = statistics.median(taken[1:])
+                print(
+                    f"{attempts:,} attempts, {path}: first {taken[0]:.3f} s, then {rest:.3f} s (0.300)"
+                )
+
+
+def _fill(server: BenchServer, course: Course) -> None:
+    glu = course.exercise("glu")
+    blank = nothing_handed_in(course, [glu], GradingOptions()).exercises[0]
+    here = environment_of("", ())
+    with Keeper.open(server.results) as keeper:
+        store = keeper.book.store
+        queue.prepare(store)
+        for place, student in enumerate(server.names):
+            with keeper.transaction():
+                for number in range(100):
+                    file = ExerciseFile(b"# %d %d\n" % (place, number))
+                    found = ClassAttempt(
+                        student=StudentInfo(id=student),
+                        submitted_at=f"2026-10-01T{number // 60:02}:{number % 60:02}:00Z",
+                        path=Path(student),
+                    )
+                    attempt = keeper.register(found, Submission(student, {"glu": file}))
+                    key = VerdictKey(f"{place} {number}", "", "", f"{place} {number}")
+                    keeper.keep(attempt, key, 0, blank, here)
+                    queue.add_submission(store, student, attempt.id, f"key {number}", 1.0)
+                    queue.queue_job(store, attempt.id, "glu", JobState.DONE, 1.0)
+
+
+@click.command()
+@click.option(
+    "--students", type=click.IntRange(2), default=300, help="Who hand in at the deadline."
+)
+@click.option("--seconds", type=float, default=60.0, help="Within which they do.")
+@click.option("--jobs", type=click.IntRange(1), default=psutil.cpu_count() or 1, help="Judges.")
+@click.option("--runs", type=click.IntRange(1), default=20, help="Hand-ins to an idle server.")
+@click.option("--attempts", type=click.IntRange(100), default=100_000, help="In the gradebook.")
+def main(students: int, seconds: float, jobs: int, runs: int, attempts: int) -> None:
+    """Measure and print."""
+    from rich.console import Console
+
+    rows, course = Rows(), load_course(".")
+    idle(rows, course, runs)
+    deadline(rows, course, students, seconds, jobs)
+    large(course, attempts)
+    Console().print(rows.table)
+
+
+if __name__ == "__main__":
+    main()

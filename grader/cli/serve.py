@@ -1,0 +1,264 @@
+"""`grade serve` and `grade tokens`: a server that judges what a class hands in, and the tokens for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from grader.cli.batch import assigned_course, grading_options_of
+from grader.cli.border import Command
+from grader.cli.options import (
+    isolation_option,
+    open_course,
+    seed_option,
+    suite_option,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grader.results import StudentInfo
+
+# What the extra `serve` brings.
+_EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
+_roster_option = click.option(
+    "--roster",
+    "roster_file",
+    metavar="CSV",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Who belongs to the class: ids, names, addresses; a column `repository` for workflows of GitHub.",
+)
+
+
+@click.command(cls=Command, short_help="Judge what a class hands in, as it comes in.")
+@click.argument(
+    "course_path",
+    metavar="[COURSE]",
+    default=Path(),
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option(
+    "-o",
+    "--output",
+    "results",
+    metavar="RESULTS",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder of the gradebook; made if it is not there, continued if it is.",
+)
+@_roster_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="And at which port.",
+)
+@click.option(
+    "--address",
+    metavar="URL",
+    help="The address that students type; workflows of GitHub sign in for it. See docs/serve.md.",
+)
+@click.option(
+    "--issuer",
+    metavar="URL",
+    default="https://token.actions.githubusercontent.com",
+    help="Who signs the tokens of workflows; by default GitHub.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="How many to judge at a time; by default as many as there are processors.",
+)
+@click.option(
+    "--backup",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Serve nothing: copy the gradebook to FILE, also while a server writes to it.",
+)
+@suite_option
+@seed_option
+@isolation_option
+def serve(
+    course_path: Path,
+    results: Path,
+    roster_file: Path | None,
+    host: str,
+    port: int,
+    address: str | None,
+    issuer: str,
+    backup: Path | None,
+    **options: Any,
+) -> None:
+    """Take in what students hand in with `grade submit` or in the browser, and judge it with all suites.
+
+    The suites stay here; students read of hidden tests what the course discloses. Every verdict is kept in
+    the gradebook in RESULTS, as `grade batch` keeps it: `grade report` and `grade export` read it at any
+    time. `grade tokens` makes what students and staff sign in with. docs/serve.md has the whole way.
+
+    \b
+    Examples:
+      grade serve -o results --roster class.csv
+      grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
+      grade serve -o results --backup gradebook-today.sqlite
+    """
+    if backup is not None:
+        _back_up(results, backup)
+        return
+    if roster_file is None:
+        raise click.UsageError("Name the class list: --roster CSV.")
+    _need_extra()
+    course = assigned_course(open_course(course_path), results)
+    from grader.serve import Settings
+    from grader.serve import serve as serve_until_signal
+    from grader.serve.github import GitHub
+    from grader.student.server import checked_address
+    from grader.submissions import read_roster
+    from grader.text import counted
+
+    students = read_roster(roster_file).students
+    github = None
+    if address is not None:
+        github = GitHub(checked_address(address), students, issuer)
+    settings = Settings(
+        course=course,
+        results=results,
+        students=students,
+        options=grading_options_of(results, course, options),
+        judges=options["jobs"],
+        github=github,
+    )
+
+    def ready(here: str, again: int) -> None:
+        who = counted(len(students), "student")
+        click.echo(f"{course.title}, for {who}: {here}")
+        if again:
+            click.echo(f"Judged again, since a server ended meanwhile: {counted(again, 'file')}.")
+
+    serve_until_signal(settings, host, port, ready)
+
+
+def _need_extra() -> None:
+    from importlib.util import find_spec
+
+    if missing := [name for name in _EXTRA if find_spec(name) is None]:
+        raise click.UsageError(
+            f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
+        )
+
+
+def _back_up(results: Path, target: Path) -> None:
+    from grader.gradebook import Gradebook
+    from grader.gradebook.queue import back_up
+
+    if target.exists():
+        raise click.UsageError(f"{target} is there already: name a new file.")
+    with Gradebook.open(results):
+        back_up(results, target)
+    click.echo(f"The gradebook as it is now: {target}")
+
+
+@click.command(cls=Command, short_help="Make, replace and revoke the tokens of a server.")
+@click.argument("results", metavar="RESULTS", type=click.Path(file_okay=False, path_type=Path))
+@_roster_option
+@click.option(
+    "-o",
+    "--output",
+    "output",
+    metavar="CSV",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the new tokens to a CSV for a mail merge, which only you can read.",
+)
+@click.option(
+    "--address",
+    metavar="URL",
+    default="",
+    help="The address of the server, for a column of the CSV.",
+)
+@click.option("--replace", metavar="STUDENT", help="Make a new token; the old one holds no more.")
+@click.option("--revoke", metavar="STUDENT", help="Have a student's token hold no more.")
+@click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
+@click.option("--revoke-staff", metavar="NAME", help="Have a token of staff hold no more.")
+def tokens(
+    results: Path,
+    roster_file: Path | None,
+    output: Path | None,
+    address: str,
+    replace: str | None,
+    revoke: str | None,
+    staff: str | None,
+    revoke_staff: str | None,
+) -> None:
+    """Make the tokens with which students and staff sign in at `grade serve`.
+
+    A token is shown once, here, and kept as a hash. With --roster everyone gets one who has none; run it again
+    when someone joins. A server that runs takes changes at once.
+
+    \b
+    Examples:
+      grade tokens results --roster class.csv -o tokens.csv
+      grade tokens results --staff "Prof. Doe"
+      grade tokens results --replace zoe
+      grade tokens results --revoke zoe
+    """
+    if sum(each is not None for each in (roster_file, replace, revoke, staff, revoke_staff)) != 1:
+        raise click.UsageError(
+            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
+        )
+    if (roster_file is None) != (output is None):
+        raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
+    import time
+
+    from grader.gradebook import queue
+    from grader.gradebook.queue import Role
+
+    with queue.token_table(results) as store:
+        now = time.time()
+        if roster_file is not None and output is not None:
+            from grader.submissions import read_roster
+
+            have = queue.holders(store, Role.STUDENT)
+            new = [s for s in read_roster(roster_file).students if s.id not in have]
+            made = [(s, queue.make_token(store, Role.STUDENT, s.id, now)) for s in new]
+            # Within the transaction: tokens that nobody could read would be of no use.
+            _write_tokens(output, made, address)
+            click.echo(f"{len(made)} new tokens, {len(have)} were there: {output}")
+        elif staff is not None:
+            click.echo(queue.make_token(store, Role.STAFF, staff, now))
+        elif revoke_staff is not None:
+            _tell_revoked(revoke_staff, queue.revoke_tokens(store, Role.STAFF, revoke_staff, now))
+        elif revoke is not None:
+            _tell_revoked(revoke, queue.revoke_tokens(store, Role.STUDENT, revoke, now))
+        elif replace is not None:
+            if replace not in queue.holders(store, Role.STUDENT):
+                raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
+            click.echo(queue.make_token(store, Role.STUDENT, replace, now))
+
+
+def _tell_revoked(name: str, count: int) -> None:
+    if not count:
+        raise click.UsageError(f"{name!r} has no token.")
+    click.echo(f"The token of {name} holds no more.")
+
+
+def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
+    from grader.errors import GraderError
+    from grader.exports.table import Table
+
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            table = Table(out)
+            table.row(("id", "name", "email", "token", "address"))
+            for student, token in made:
+                table.row((student.id, student.name, student.email, token, address))
+    except FileExistsError as error:
+        raise click.UsageError(f"{path} is there already: name a new file.") from error
+    except OSError as error:
+        raise GraderError(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,274 @@
+"""The desk: takes submissions in, gives them to judges, and keeps verdicts, all in the gradebook's one writer.
+
+Theory of operation. What a client is answered is on the disk: a submission is accepted in one transaction,
+files, attempt and jobs together, and SQLite syncs it before the answer. A verdict and the end of its job are
+one transaction, too, so that a kill at any moment leaves each job waiting, running or done; what was running
+waits again when the server starts. Nothing here is safe for threads: one thread calls it (`threads.py`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.gradebook import Attempt, Keeper, queue
+from grader.gradebook.asking import Asking
+from grader.gradebook.belonging import refuse_other_course
+from grader.gradebook.policy import Policy
+from grader.gradebook.policy_file import policy_of
+from grader.gradebook.queue import Handed, Job, JobState
+from grader.gradebook.standing import needed
+from grader.grading import environment_of, nothing_handed_in, unjudged, version_of
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Completed
+from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
+from grader.serve.hand_in import HandInReader, Prepared
+from grader.serve.refusal import Refusal
+from grader.submissions import ClassAttempt, Submission
+from grader.text import counted
+
+_DAY_SECONDS = 86_400.0
+# Where the policy sets no number: nobody writes so many versions of one exercise in a day.
+MOST_SUBMISSIONS = 200
+# So often a job that the grader has a fault with is tried.
+_TRIES = 3
+ORIGIN = "grade serve"
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A job that is to be judged, and its file."""
+
+    job: Job
+    file: Prepared
+
+
+class Desk:
+    """Writes to the gradebook what is handed in and judged; `open` it before anything else."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        course: Course,
+        options: GradingOptions,
+        students: Sequence[StudentInfo],
+    ) -> None:
+        self._keeper, self._book, self._store = keeper, keeper.book, keeper.book.store
+        self._course, self._options = course, options
+        self._students = students
+        self._reader = HandInReader(course, options)
+        self._exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
+        self._here, self._torch = environment_of("", ()), version_of("torch")
+        self._policy = Policy()
+
+    def open(self) -> int:
+        """Make the gradebook that of this course and roster; returns how many jobs wait again.
+
+        Raises SubmissionError for the gradebook of another course, PolicyError for a wrong policy.
+        """
+        keeper = self._keeper
+        refuse_other_course(self._book, self._course)
+        again = queue.prepare(self._store)
+        with keeper.transaction():
+            for student in self._students:
+                keeper.keep_student(student)
+        self._begin()
+        # One that was killed may have kept a verdict and not written the result.
+        for student in self._book.students():
+            keeper.write_result(student.id)
+        keeper.settled()
+        self._policy = self._book.policy
+        return again
+
+    def _begin(self) -> None:
+        blank = nothing_handed_in(self._course, self._exercises, self._options)
+        text = policy_of(self._course, self._book.fact("policy_file"))
+        self._keeper.begin(self._course, blank, text)
+        # Between two submissions it is at its end, for other commands that read it.
+        self._keeper.finish(self._book.attention())
+
+    # --- what is handed in ----------------------------------------------------------------------
+
+    def accept(self, student: StudentInfo, files: Sequence[Prepared], retry_key: str) -> Handed:
+        """Keep a submission, synced to the disk when this returns.
+
+        With the key of an earlier one it is that one. Raises Refusal for one too many.
+        """
+        keeper, store = self._keeper, self._store
+        with keeper.transaction():
+            if (known := queue.tried_before(store, student.id, retry_key)) is not None:
+                self._refuse_other_files(known, files)
+                return known
+            # A clock that was set back makes no submission older than the one before it.
+            now = max(time.time(), queue.last_time(store))
+            self._refuse_too_often(student, [each.exercise for each in files], now)
+            attempt = keeper.register(
+                ClassAttempt(
+                    student=student, submitted_at=_iso(now), origin=ORIGIN, path=Path(ORIGIN)
+                ),
+                Submission(student.id, {each.exercise.id: each.file for each in files}),
+            )
+            handed = queue.add_submission(store, student.id, attempt.id, retry_key, now)
+            is_judged = False
+            for each in files:
+                ended = self._is_answered(attempt.id, each)
+                state = JobState.DONE if ended else JobState.WAITING
+                queue.queue_job(store, attempt.id, each.exercise.id, state, now)
+                is_judged |= ended
+            self._replace_older(student, attempt, files, now)
+        if is_judged:
+            keeper.write_result(student.id)
+        return handed
+
+    def _refuse_other_files(self, known: Handed, files: Sequence[Prepared]) -> None:
+        kept = self._book.files_of(known.attempt)
+        before = {name: file.source for name, file in kept.items() if file.source is not None}
+        if before != {each.exercise.id: each.file.source for each in files}:
+            raise Refusal(
+                422, "Other files were handed in with this Idempotency-Key: take a new one."
+            )
+
+    def _refuse_too_often(
+        self, student: StudentInfo, exercises: Sequence[Exercise], now: float
+    ) -> None:
+        rules = self._policy.rules
+        most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
+        for exercise in exercises:
+            times = queue.times_of(self._store, student.id, exercise.id, now - _DAY_SECONDS)
+            if times and now - times[-1] < pause:
+                wait = math.ceil(times[-1] + pause - now)
+                sentence = (
+                    f"{exercise.id} was handed in a moment ago; wait {counted(wait, 'second')}."
+                )
+                raise Refusal(429, sentence, retry_after=wait)
+            if len(times) >= most:
+                wait = math.ceil(times[-most] + _DAY_SECONDS - now)
+                often = counted(most, "time")
+                sentence = (
+                    f"{exercise.id} was handed in {often} within 24 hours, which is the most."
+                )
+                raise Refusal(429, sentence, retry_after=max(wait, 1))
+
+    def _replace_older(
+        self, student: StudentInfo, attempt: Attempt, files: Sequence[Prepared], now: float
+    ) -> None:
+        """What still waits is not judged any more, unless the policy needs it to tell what counts."""
+        work = None
+        for each in files:
+            exercise = each.exercise.id
+            older = [
+                a for a in queue.waiting_of(self._store, student.id, exercise) if a != attempt.id
+            ]
+            if older:
+                work = work or self._book.work(student)
+                wanted = {a.id for a in needed(work, self._book.rules, exercise)}
+                for waiting in set(older) - wanted:
+                    queue.replace_job(self._store, waiting, exercise, now)
+
+    def _is_answered(self, attempt: int, file: Prepared) -> bool:
+        """Whether the verdict was made for another attempt, or needs no judge; then it is kept."""
+        known = self._keeper.verdict(file.key.key)
+        # Time runs out on a busy machine, too.
+        if known is not None and all(t.outcome is not Outcome.TIMEOUT for t in known.result.tests):
+            self._keep(attempt, file, known.result, known.environment)
+            return True
+        if file.settled is not None:
+            self._keep(attempt, file, file.settled, self._here)
+            return True
+        return False
+
+    def _keep(
+        self, attempt: int, file: Prepared, result: ExerciseResult, environment: Environment
+    ) -> None:
+        result = msgspec.structs.replace(result, held=file.held)
+        self._keeper.keep(
+            Attempt(attempt, "", 0), file.key, self._options.seed, result, environment
+        )
+
+    # --- what is judged -------------------------------------------------------------------------
+
+    def take(self) -> Taken | None:
+        """The next job for a judge; None where there is none now."""
+        keeper, store = self._keeper, self._store
+        while True:
+            with keeper.transaction():
+                if queue.is_paused(store):
+                    return None
+                if (job := queue.take_job(store, time.time())) is None:
+                    return None
+                exercise = self._course.exercise(job.exercise)
+                file = self._reader.prepared(
+                    exercise, self._book.files_of(job.attempt)[job.exercise]
+                )
+                # The same file may have been judged for another student since it was handed in.
+                if not self._is_answered(job.attempt, file):
+                    return Taken(job, file)
+                queue.end_job(store, job, time.time())
+            keeper.write_result(job.student)
+
+    def finish(self, taken: Taken, verdict: Completed) -> bool:
+        """Keep a verdict; where there is none, the job waits again, at most so often: whether it ended."""
+        job, keeper, store = taken.job, self._keeper, self._store
+        with keeper.transaction():
+            if verdict.result is None and job.faults + 1 < _TRIES:
+                queue.give_back(store, job, fault=True)
+                return False
+            result = verdict.result or unjudged(
+                self._course, taken.file.exercise, self._options, verdict.fault
+            )
+            self._keep(job.attempt, taken.file, result, environment_of(self._torch, verdict.walls))
+            queue.end_job(store, job, time.time())
+        keeper.write_result(job.student)
+        return True
+
+    def give_back(self, taken: Taken) -> None:
+        """The server ends before the verdict: the job waits for the next one."""
+        with self._keeper.transaction():
+            queue.give_back(self._store, taken.job, fault=False)
+
+    def places(self) -> dict[tuple[int, str], int]:
+        """The place in the queue, from 1, of each exercise of an attempt that waits."""
+        return {
+            (job.attempt, job.exercise): place
+            for place, job in enumerate(queue.in_order(self._store), 1)
+        }
+
+    # --- what staff asks for --------------------------------------------------------------------
+
+    def pause(self, *, paused: bool) -> None:
+        """Give no more jobs to judges, or go on."""
+        with self._keeper.transaction():
+            queue.pause(self._store, paused=paused)
+
+    def begin_regrade(self) -> list[str]:
+        """Begin a regrading; returns the students to ask about, who handed in something."""
+        self._begin()
+        absent = {student.id for student in self._book.absent()}
+        return [each.id for each in self._book.students() if each.id not in absent]
+
+    def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
+        """Queue what a changed suite may judge otherwise, behind all that students wait for: how many."""
+        keeper, now, count = self._keeper, time.time(), 0
+        info = self._store.student(student)
+        if info is None:
+            return 0
+        asked = Asking(keeper, self._course, exercises).kept(info)
+        with keeper.transaction():
+            for attempt, exercise, file in asked.files:
+                prepared = self._reader.prepared(exercise, file)
+                if file.source is None or keeper.has(attempt, exercise.id, prepared.key.key):
+                    continue
+                queue.queue_job(
+                    self._store, attempt.id, exercise.id, JobState.WAITING, now, priority=1
+                )
+                count += 1
+        return count
+
+
+def _iso(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,187 @@
+"""The judges of a server: a thread for each takes jobs from the desk and brings verdicts back."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from grader.course.manifest import Course
+from grader.course.suite import tests_of
+from grader.errors import GraderError
+from grader.judge.assignment import GradingOptions
+from grader.judge.pool import Completed, Task, TaskJudges
+from grader.results import TestResult
+from grader.serve.desk import Desk, Taken
+from grader.serve.hub import CHANGED, CLASS, Event, Hub
+from grader.serve.threads import BookThread
+
+log = logging.getLogger("grader.serve")
+T = TypeVar("T")
+
+# A job that was queued by another process, as by an earlier server, is found at the latest then.
+_IDLE_SECONDS = 5.0
+# A full disk, or a machine on which no sandbox stands, is looked at again then.
+_AGAIN_SECONDS = 2.0
+
+
+class Dispatch(NamedTuple):
+    """A job that was taken, if there was one, and the place in the queue of all that wait."""
+
+    taken: Taken | None
+    places: dict[tuple[int, str], int]
+
+
+class Judging:
+    """Judges what is in the queue, from `start` until `close`."""
+
+    def __init__(
+        self,
+        course: Course,
+        options: GradingOptions,
+        judges: int,
+        desk: BookThread[Desk],
+        hub: Hub,
+        ended: Callable[[str, float], None],
+    ) -> None:
+        """`ended` is called with the exercise and the seconds of every judgment, from any thread."""
+        self._course, self._options, self._desk, self._hub = course, options, desk, hub
+        self._ended = ended
+        self._judges = TaskJudges(course, judges, options)
+        self._tests = {
+            each.id: len(tests_of(course, each, options.suites)) for each in course.exercises
+        }
+        self._changed, self._version = threading.Condition(), 0
+        self._closing = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
+            for number in range(judges)
+        ]
+        self._fault_of_judges = self._fault_of_disk = ""
+
+    @property
+    def fault(self) -> str:
+        """Why nothing can be judged or kept now; empty where all is well."""
+        return self._fault_of_disk or self._fault_of_judges
+
+    def start(self) -> None:
+        """Begin with what waits."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def alive(self) -> int:
+        """How many of the threads are there."""
+        return sum(thread.is_alive() for thread in self._threads)
+
+    def wake(self) -> None:
+        """Something was queued, or the judging goes on."""
+        with self._changed:
+            self._version += 1
+            self._changed.notify_all()
+
+    def close(self, seconds: float) -> None:
+        """Take no more; what is being judged may end within so many seconds, and waits again otherwise."""
+        self._closing.set()
+        self.wake()
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+        self._judges.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        try:
+            # Now, and not when the first student waits.
+            self._judges.start()
+        except GraderError as error:
+            self._fault_of_judges = str(error)
+        while not self._closing.is_set():
+            version = self._version
+            order = self._kept_trying(_take)
+            if order is None:
+                return
+            if self._closing.is_set():
+                if order.taken is not None:
+                    self._give_back(order.taken)
+                return
+            self._hub.tell_places(order.places)
+            if order.taken is None:
+                self._rest(version)
+            else:
+                self._judge(order.taken)
+
+    def _rest(self, version: int) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._version != version or self._closing.is_set(), _IDLE_SECONDS
+            )
+
+    def _judge(self, taken: Taken) -> None:
+        job, source, began = taken.job, taken.file.file.source, time.monotonic()
+        assert source is not None, "a job is of a file"
+        self._hub.tell(job.attempt, CHANGED)
+        try:
+            verdict = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
+        except GraderError as error:
+            self._out_of_order(taken, error)
+            return
+        self._fault_of_judges = ""
+        if verdict.result is None:
+            log.warning("no verdict", extra={"exercise": job.exercise, "fault": verdict.fault})
+        if self._closing.is_set() and verdict.result is None:
+            self._give_back(taken)
+            return
+        self._finish(taken, verdict)
+        self._ended(job.exercise, time.monotonic() - began)
+
+    def _finish(self, taken: Taken, verdict: Completed) -> None:
+        if self._kept_trying(lambda desk: desk.finish(taken, verdict)):
+            self._hub.tell(taken.job.attempt, CHANGED)
+            self._hub.tell(CLASS, CHANGED)
+
+    def _out_of_order(self, taken: Taken, error: GraderError) -> None:
+        """Nothing can be judged here now: the job waits again, and so do all others."""
+        self._fault_of_judges = str(error)
+        log.error("nothing can be judged", extra={"fault": str(error)})
+        self._give_back(taken)
+        self._closing.wait(_AGAIN_SECONDS)
+
+    def _give_back(self, taken: Taken) -> None:
+        self._kept_trying(lambda desk: desk.give_back(taken))
+        self._hub.tell(taken.job.attempt, CHANGED)
+
+    def _progress(self, taken: Taken) -> Callable[[TestResult], None]:
+        exercise, ended = taken.job.exercise, 0
+
+        def done(_: TestResult) -> None:
+            nonlocal ended
+            ended += 1
+            # The number alone: how a hidden test ended is told with the verdict, as far as students may know.
+            progress: dict[str, str | int] = {"exercise": exercise, "ended": ended}
+            progress["of"] = self._tests[exercise]
+            self._hub.tell(taken.job.attempt, Event("test", progress))
+
+        return done
+
+    def _kept_trying(self, question: Callable[[Desk], T]) -> T | None:
+        """Ask the desk, again and again where the disk is full; None where the server ended before."""
+        while True:
+            try:
+                answer = self._desk.ask(question).result()
+            except (sqlite3.Error, OSError, GraderError) as error:
+                self._fault_of_disk = f"The gradebook cannot be written: {error}"
+                log.error("the gradebook cannot be written", extra={"fault": str(error)})
+            else:
+                self._fault_of_disk = ""
+                return answer
+            if self._closing.wait(_AGAIN_SECONDS):
+                return None
+
+
+def _take(desk: Desk) -> Dispatch:
+    return Dispatch(desk.take(), desk.places())

@@ -1,0 +1,114 @@
+"use strict";
+// Handing in by drag and drop, and what the server tells while it judges; the pages are whole without it.
+(function () {
+  const form = document.getElementById("hand-in-form");
+  const open = document.getElementById("open");
+  const said = document.getElementById("said");
+
+  // What a stream says of one submission, in one line.
+  function follow(id, line) {
+    const source = new EventSource("/api/submissions/" + id + "/events");
+    const states = {};
+    const show = () => {
+      line.textContent = Object.entries(states).map(([name, text]) => name + ": " + text).join(", ");
+    };
+    source.addEventListener("state", (event) => {
+      const answer = JSON.parse(event.data);
+      for (const [name, each] of Object.entries(answer.exercises)) {
+        states[name] = each.place ? "place " + each.place + " in the queue" : each.state;
+      }
+      show();
+      if (answer.state === "done" || answer.state === "replaced") {
+        source.close();
+        location.hash = "ex-" + Object.keys(answer.exercises)[0];
+        location.reload();
+      }
+    });
+    source.addEventListener("place", (event) => {
+      const { exercise, place } = JSON.parse(event.data);
+      states[exercise] = "place " + place + " in the queue";
+      show();
+    });
+    source.addEventListener("test", (event) => {
+      const { exercise, ended, of } = JSON.parse(event.data);
+      states[exercise] = ended + " of " + of + " tests";
+      show();
+    });
+  }
+
+  function inBase64(file) {
+    return new Promise((resolve, reject) => {
+      const reader = new FileReader();
+      reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+      reader.onerror = () => reject(new Error(file.name + " cannot be read."));
+      reader.readAsDataURL(file);
+    });
+  }
+
+  async function handIn(list) {
+    const files = {};
+    try {
+      for (const file of list) {
+        if (file.size > Number(form.dataset.most)) throw new Error(file.name + " is too large.");
+        files[file.name] = await inBase64(file);
+      }
+      said.textContent = "Handing in…";
+      const answer = await fetch("/api/submissions", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ files }),
+      });
+      const told = await answer.json();
+      if (!answer.ok) throw new Error(told.error);
+      said.textContent = ["Handed in.", ...Object.values(told.problems ?? {})].join(" ");
+      const line = document.createElement("li");
+      open.append(line);
+      follow(told.id, line);
+    } catch (error) {
+      said.textContent = "Nothing was handed in. " + error.message;
+    }
+  }
+
+  if (form) {
+    const chosen = document.getElementById("files");
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (chosen.files.length) handIn(chosen.files);
+      else said.textContent = "Choose a file first.";
+    });
+    form.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      form.classList.add("over");
+    });
+    form.addEventListener("dragleave", () => form.classList.remove("over"));
+    form.addEventListener("drop", (event) => {
+      event.preventDefault();
+      form.classList.remove("over");
+      handIn(event.dataTransfer.files);
+    });
+    for (const line of open.querySelectorAll("[data-submission]")) {
+      follow(line.dataset.submission, line);
+    }
+  }
+
+  // The page of the class: its parts are fetched anew when something happened.
+  if (document.querySelector("[data-live=class]")) {
+    const source = new EventSource("/api/staff/events");
+    let first = true;
+    source.addEventListener("state", async () => {
+      if (first) {
+        first = false;
+        return;
+      }
+      const answer = await fetch("/class");
+      if (!answer.ok) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      // A table that someone reads with the keyboard keeps the focus: its content alone is replaced.
+      for (const part of ["header", "#main"]) {
+        const [now, then] = [document.querySelector(part), page.querySelector(part)];
+        if (now.contains(document.activeElement) && document.activeElement !== now) continue;
+        now.replaceChildren(...then.childNodes);
+      }
+    });
+  }
+})();

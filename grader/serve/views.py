@@ -1,0 +1,293 @@
+"""What the gradebook answers: a submission, a student's standing, the queue, the newest of the class."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from grader.course.manifest import Course
+from grader.exports.disclosure import disclosed, disclosed_result
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.policy import Policy
+from grader.gradebook.queue import Handed, JobState
+from grader.judge.scoring import sum_of
+from grader.results import Entry, Result, StudentInfo, SubmissionInfo
+from grader.serve.desk import MOST_SUBMISSIONS
+
+Places = Mapping[tuple[int, str], int]
+_MOST_LISTED = 50
+# The picture of the class has the last hour in pieces of five minutes.
+HOUR, PIECE = 3600.0, 300.0
+
+
+class ExerciseState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an exercise of a submission stands; its place in the queue, from 1, while it waits."""
+
+    state: JobState
+    place: int = 0
+
+
+class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A submission; `result` has the exercises that are judged so far, as students may read them."""
+
+    id: str
+    handed_in_at: str
+    state: JobState
+    exercises: dict[str, ExerciseState]
+    problems: dict[str, str] = {}
+    result: Result | None = None
+
+
+class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts of an exercise now; `file` is the SHA-256 of the newest file, empty where there is none.
+
+    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension.
+    """
+
+    name: str
+    title: str
+    chapter: str
+    status: str
+    score: float
+    max_score: float
+    attempts: int
+    most_attempts: int | None
+    due: str
+    until: str
+    open: bool
+    file: str
+
+
+class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's own standing."""
+
+    student: str
+    name: str
+    course: str
+    title: str
+    timezone: str
+    score: float
+    max_score: float
+    most_submissions: int
+    cool_down_seconds: float
+    exercises: tuple[ExerciseStanding, ...]
+    submissions: tuple[SubmissionAnswer, ...]
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A job that is judged now."""
+
+    student: str
+    exercise: str
+    seconds: float
+    regrade: bool
+
+
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue and the judges, for staff; waits are those of the last hour, None where nothing ended."""
+
+    paused: bool
+    judges: int
+    fault: str
+    waiting: int
+    regrades: int
+    running: tuple[Running, ...]
+    accepted_last_hour: int
+    judged_last_hour: int
+    median_wait_seconds: float | None
+    longest_wait_seconds: float | None
+    median_judging_seconds: float | None
+
+
+class ClassSubmission(msgspec.Struct, frozen=True):
+    """A submission as staff sees it come in."""
+
+    id: str
+    student: str
+    name: str
+    handed_in_at: str
+    exercises: dict[str, JobState]
+
+
+class Views:
+    """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
+
+    def __init__(self, course: Course) -> None:
+        self._course, self._info = course, course.info()
+
+    def own(self, book: Gradebook, student: StudentInfo, id_: str) -> Handed | None:
+        """The submission of this id, if it is of this student."""
+        handed = queue.submission(book.store, id_)
+        return handed if handed is not None and handed.student == student.id else None
+
+    def submission(
+        self, book: Gradebook, handed: Handed, places: Places, *, brief: bool = False
+    ) -> SubmissionAnswer:
+        """A submission with its places in the queue, and with its result unless it is to be brief."""
+        states = queue.states_of(book.store, handed.attempt)
+        return SubmissionAnswer(
+            id=handed.id,
+            handed_in_at=iso(handed.accepted_at),
+            state=_state_of(states.values()),
+            exercises={
+                name: ExerciseState(
+                    state,
+                    places.get((handed.attempt, name), 0) if state is JobState.WAITING else 0,
+                )
+                for name, state in states.items()
+            },
+            result=None if brief else self._result(book, handed),
+        )
+
+    def _result(self, book: Gradebook, handed: Handed) -> Result | None:
+        verdicts = book.store.verdicts_of(handed.student)
+        judged = [verdicts.get(each.id, {}).get(handed.attempt) for each in self._course.exercises]
+        rows = [row for row in judged if row is not None]
+        if not rows:
+            return None
+        exercises = tuple(row.result for row in rows)
+        score, max_score = sum_of(exercises)
+        # One that was settled without being run names no torch and no walls.
+        shown = next((row for row in rows if row.environment.torch), rows[0])
+        return disclosed_result(
+            Result(
+                course=self._info,
+                submission=SubmissionInfo(handed.student, handed.id),
+                score=score,
+                max_score=max_score,
+                seed=shown.seed,
+                exercises=exercises,
+                started_at=min(row.graded_at for row in rows),
+                duration_seconds=round(sum(each.duration_seconds for each in exercises), 3),
+                environment=shown.environment,
+            )
+        )
+
+    def entry(self, book: Gradebook, student: StudentInfo) -> Entry | None:
+        """What counts of a student, as the student may read it."""
+        entry = book.entry_of(student.id)
+        return None if entry is None else disclosed(entry)
+
+    def standing(self, book: Gradebook, student: StudentInfo, places: Places) -> OwnStanding:
+        """A student's own standing."""
+        entry, policy, work = self.entry(book, student), book.policy, book.work(student)
+        open_ones = queue.open_exercises(book.store, student.id)
+        rules = policy.rules
+        results = {} if entry is None else {e.name: e for e in entry.result.exercises}
+        exercises = []
+        for each in self._course.exercises:
+            if (result := results.get(each.id)) is None:
+                continue
+            sources = [source for _, source in work.sources(each.id)]
+            due, until = _times(policy, student, each.id)
+            exercises.append(
+                ExerciseStanding(
+                    name=each.id,
+                    title=each.title,
+                    chapter=each.chapter,
+                    status=result.status.value,
+                    score=result.score,
+                    max_score=result.max_score,
+                    attempts=len(set(sources)),
+                    most_attempts=rules.max_attempts,
+                    due=due,
+                    until=until,
+                    open=each.id in open_ones,
+                    file=sources[-1] if sources else "",
+                )
+            )
+        handed = queue.submissions_of(book.store, student.id, _MOST_LISTED)
+        return OwnStanding(
+            student=student.id,
+            name=student.name,
+            course=self._info.name,
+            title=self._course.title,
+            timezone=rules.timezone,
+            score=entry.result.score if entry is not None else 0.0,
+            max_score=entry.result.max_score if entry is not None else 0.0,
+            most_submissions=rules.most_submissions or MOST_SUBMISSIONS,
+            cool_down_seconds=rules.cool_down.total_seconds(),
+            exercises=tuple(exercises),
+            submissions=tuple(self.submission(book, h, places, brief=True) for h in handed),
+        )
+
+    def queue(self, book: Gradebook, judges: int, fault: str) -> QueueAnswer:
+        """The queue and the judges."""
+        now = time.time()
+        counts, waits = queue.counts(book.store), queue.waits_since(book.store, now - HOUR)
+        waited = [max(each.started_at - each.queued_at, 0.0) for each in waits if each.started_at]
+        judged = [each.ended_at - each.started_at for each in waits if each.started_at]
+        return QueueAnswer(
+            paused=queue.is_paused(book.store),
+            judges=judges,
+            fault=fault,
+            waiting=counts.waiting,
+            regrades=counts.regrades,
+            running=tuple(
+                Running(
+                    job.student, job.exercise, round(max(now - since, 0.0), 1), job.priority > 0
+                )
+                for job, since in queue.running(book.store)
+            ),
+            accepted_last_hour=len(queue.accepted_since(book.store, now - HOUR)),
+            judged_last_hour=len(waits),
+            median_wait_seconds=_median(waited),
+            longest_wait_seconds=round(max(waited), 2) if waited else None,
+            median_judging_seconds=_median(judged),
+        )
+
+    def newest(self, book: Gradebook, most: int = _MOST_LISTED) -> list[ClassSubmission]:
+        """What came in last, of all students."""
+        names = book.names()
+        return [
+            ClassSubmission(
+                handed.id,
+                handed.student,
+                names.get(handed.student, ""),
+                iso(handed.accepted_at),
+                queue.states_of(book.store, handed.attempt),
+            )
+            for handed in queue.newest(book.store, most)
+        ]
+
+    def last_hour(self, book: Gradebook) -> list[int]:
+        """How many submissions were accepted in each five minutes of the last hour, oldest first."""
+        now, pieces = time.time(), [0] * int(HOUR / PIECE)
+        for accepted in queue.accepted_since(book.store, now - HOUR):
+            ago = math.floor(max(now - accepted, 0.0) / PIECE)
+            pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
+        return pieces
+
+
+def iso(seconds: float) -> str:
+    """A time in ISO 8601, in UTC."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _state_of(states: Iterable[JobState]) -> JobState:
+    """The state of all exercises together: what is still to come, else what became of them."""
+    there = set(states)
+    for state in (JobState.RUNNING, JobState.WAITING, JobState.DONE):
+        if state in there:
+            return state
+    return JobState.REPLACED
+
+
+def _times(policy: Policy, student: StudentInfo, exercise: str) -> tuple[str, str]:
+    deadline = policy.deadline(student, exercise)
+    if deadline is None:
+        return "", ""
+    return _written(deadline.due), _written(deadline.until)
+
+
+def _written(time: datetime.datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(statistics.median(values), 2) if values else None

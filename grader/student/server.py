@@ -1,0 +1,268 @@
+"""The server of a course as a student's programs use it: where it is, the token for it, and what it answers.
+
+Needs nothing beyond Python's own library: a student's machine installs no server.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader.errors import GraderError, SubmissionError
+from grader.results import Result
+from grader.text import clean
+
+_TIMEOUT_SECONDS = 60
+_PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 8, 8)
+_MOST_BYTES = 64 << 20
+# What is the submission's, as `grade run` would say it of the command line.
+_OF_THE_FILES = (400, 413, 422)
+_AGAIN = (500, 502, 503, 504)
+
+
+class ServerError(GraderError):
+    """The server cannot be reached, or refuses; nothing is lost."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """The address of a server, without a slash at its end, and the token for it."""
+
+    address: str
+    token: str
+
+
+class ServerAnswer(msgspec.Struct, frozen=True):
+    """A submission as the server answers it; see docs/openapi.json."""
+
+    id: str
+    state: str
+    exercises: dict[str, dict[str, Any]]
+    problems: dict[str, str] = {}
+    result: Result | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a verdict is still to come."""
+        return self.state in ("waiting", "running")
+
+
+def checked_address(text: str) -> str:
+    """The address as it is kept; raises SubmissionError for what is none."""
+    text = text if "://" in text else f"https://{text}"
+    url = urllib.parse.urlsplit(text)
+    if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+        raise SubmissionError(f"{clean(text)} is no address: write https://grade.example.org.")
+    return f"{url.scheme}://{url.netloc}{url.path}".rstrip("/")
+
+
+def is_unprotected(address: str) -> bool:
+    """Whether others on the way could read the token."""
+    url = urllib.parse.urlsplit(address)
+    return url.scheme == "http" and url.hostname not in ("127.0.0.1", "::1", "localhost")
+
+
+# --- the token ------------------------------------------------------------------------------------
+
+
+def token_file() -> Path:
+    """Where this user's token is kept."""
+    if os.name == "nt":
+        folder = os.environ.get("APPDATA") or Path.home()
+    else:
+        folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder, "lab-bench", "server.json")
+
+
+def keep_server(server: Server) -> Path:
+    """Keep the token, for this user alone to read; returns where."""
+    file = token_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(".part")
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(msgspec.json.encode(server) + b"\n")
+        draft.replace(file)
+    except OSError as error:
+        raise GraderError(f"The token cannot be kept in {file}: {error.strerror}.") from error
+    return file
+
+
+def kept_server() -> Server | None:
+    """The server that this user signed in at last; None where there is none."""
+    try:
+        return msgspec.json.decode(token_file().read_bytes(), type=Server)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise GraderError(
+            f"{token_file()} cannot be read ({error}): `grade login ADDRESS` writes it anew."
+        ) from error
+
+
+def server_of_workflow(address: str) -> Server | None:
+    """In a workflow of GitHub's with `id-token: write`, a token of GitHub's for this address."""
+    url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")
+    secret = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "")
+    if not url or not secret:
+        return None
+    sign = "&" if "?" in url else "?"
+    request = urllib.request.Request(  # noqa: S310 (GitHub's own, of the runner's environment)
+        f"{url}{sign}{urllib.parse.urlencode({'audience': address})}",
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return Server(address, str(json.loads(answer.read(_MOST_BYTES))["value"]))
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+        raise ServerError(f"GitHub gave this workflow no token: {error}.") from error
+
+
+# --- what it is asked -----------------------------------------------------------------------------
+
+
+def standing(server: Server) -> dict[str, Any]:
+    """One's own standing; raises ServerError."""
+    answer = _asked(server, "GET", "/api/standing")
+    return msgspec.json.decode(answer, type=dict[str, Any])
+
+
+def hand_in(server: Server, files: Mapping[str, bytes], retry_key: str) -> ServerAnswer:
+    """Hand files in; where an answer is lost it is tried again, and is still one submission.
+
+    Raises SubmissionError for what is wrong with the files, ServerError for anything else.
+    """
+    body = json.dumps(
+        {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
+    )
+    answer = _asked(server, "POST", "/api/submissions", body.encode(), retry_key)
+    return _decoded(answer)
+
+
+def wait_for(
+    server: Server, handed: ServerAnswer, told: Callable[[str, dict[str, Any]], None]
+) -> ServerAnswer:
+    """The submission once it is judged; `told` gets the server's events on the way. Raises ServerError."""
+    failures = 0
+    while handed.is_open:
+        try:
+            for name, data in _events(server, handed.id):
+                failures = 0
+                told(name, data)
+                if name == "state":
+                    handed = msgspec.convert(data, ServerAnswer)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            failures += 1
+            if failures > len(_PAUSES_SECONDS):
+                raise ServerError(
+                    f"{server.address} is out of reach ({_reason(error)}). Your files are handed in and "
+                    "are going to be judged: `grade submit --status` shows it, or the page of the server."
+                ) from error
+            time.sleep(_PAUSES_SECONDS[failures - 1])
+    return handed
+
+
+def submission(server: Server, id_: str) -> ServerAnswer:
+    """A submission as it stands now; raises ServerError."""
+    return _decoded(_asked(server, "GET", f"/api/submissions/{id_}"))
+
+
+def _decoded(answer: bytes) -> ServerAnswer:
+    try:
+        return msgspec.json.decode(answer, type=ServerAnswer)
+    except msgspec.DecodeError as error:
+        raise ServerError(f"The server's answer cannot be read: {error}.") from error
+
+
+def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    with _opened(server, "GET", f"/api/submissions/{id_}/events") as answer:
+        name = ""
+        for line in answer:
+            text = line.decode("utf-8", "replace").rstrip("\n")
+            if text.startswith("event: "):
+                name = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                yield name, msgspec.json.decode(text.removeprefix("data: "), type=dict[str, Any])
+
+
+def _asked(
+    server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
+) -> bytes:
+    for pause in (*_PAUSES_SECONDS, None):
+        try:
+            with _opened(server, method, path, body, retry_key) as answer:
+                return bytes(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            if error.code not in _AGAIN or pause is None:
+                raise _refused(server, error) from error
+        except (OSError, http.client.HTTPException) as error:
+            if pause is None:
+                raise ServerError(
+                    f"{server.address} is out of reach: {_reason(error)}. Nothing is lost: your files are as "
+                    "they were; try again when there is a network."
+                ) from error
+        time.sleep(pause)
+    raise AssertionError("the last try returns or raises")
+
+
+@contextlib.contextmanager
+def _opened(
+    server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
+) -> Iterator[Any]:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    headers |= {"Content-Type": "application/json"} if body is not None else {}
+    headers |= {"Idempotency-Key": retry_key} if retry_key else {}
+    request = urllib.request.Request(server.address + path, body, headers, method=method)  # noqa: S310 (checked)
+    with _opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+        yield answer
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the token would go with it."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
+
+
+def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
+    try:
+        sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
+    except (OSError, ValueError, LookupError, TypeError):
+        sentence = f"{server.address} answers {error.code}, which is no answer of `grade serve`."
+    sentence = clean(sentence, 1000)
+    if error.code in _OF_THE_FILES:
+        return SubmissionError(sentence)
+    if error.code == 401:
+        return ServerError(f"{sentence} `grade login {server.address}` takes a new token.")
+    wait = error.headers.get("Retry-After", "")
+    if error.code == 429 and wait.isdecimal():
+        return ServerError(f"{sentence} Nothing was handed in. Again in {_words(int(wait))}.")
+    return ServerError(sentence)
+
+
+def _words(seconds: int) -> str:
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{-(-seconds // length)} {unit}"
+    return f"{seconds} seconds"
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    return clean(getattr(reason, "strerror", "") or str(reason) or type(reason).__name__, 200)

@@ -1,0 +1,202 @@
+"""A running server over the plain course, as its clients meet it: a process, a port, and HTTP."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from grader.gradebook import queue
+from grader.gradebook.queue import Role
+from tests.grader.exports.report.conftest import axe, browser
+
+__all__ = ["axe", "browser"]
+
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
+SOLUTION = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
+STUDENTS = ("ada", "bob", "eve")
+ROSTER = "id,name,email,repository\n" + "".join(
+    f"{name},{name.title()} Test,{name}@example.org,org/lab-{name}\n" for name in STUDENTS
+)
+# What a test waits for takes a second here; a busy machine is given minutes.
+PATIENCE_SECONDS = 240
+
+
+class Answer(NamedTuple):
+    """What the server answered."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Served:
+    """A server that a test starts and ends, and the tokens of its class."""
+
+    def __init__(self, folder: Path, course: Path = PLAIN, policy: str = "") -> None:
+        self.folder, self.course, self.results = folder, course, folder / "results"
+        self.log = folder / "log"
+        (folder / "class.csv").write_text(ROSTER, encoding="utf-8")
+        with queue.token_table(self.results) as store:
+            self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in STUDENTS}
+            self.staff = queue.make_token(store, Role.STAFF, "prof", 0.0)
+        if policy:
+            self.course = folder / "course"
+            _copy(course, self.course)
+            (self.course / "exercises" / "policy.toml").write_text(policy, encoding="utf-8")
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str, most_file_bytes: int = 0) -> Served:
+        """Start it, and wait until it listens."""
+        command = [
+            *(sys.executable, "-P", "-m", "grader.cli", "serve", str(self.course)),
+            *("-o", str(self.results), "--roster", str(self.folder / "class.csv")),
+            *("--port", str(self.port), "--jobs", "1", *options),
+        ]
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
+
+        out = self.folder / "out"
+        with self.log.open("ab") as log, out.open("wb") as printed:
+            self._process = subprocess.Popen(
+                command,
+                stdout=printed,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                preexec_fn=limit if most_file_bytes else None,
+            )
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (match := re.search(rb"http://127\.0\.0\.1:(\d+)/", out.read_bytes())) is None:
+            assert self._process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        self.port = int(match[1])
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End it as systemd does; returns its exit status."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(PATIENCE_SECONDS)
+
+    # --- what clients ask -----------------------------------------------------------------------
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        who: str = "",
+        body: bytes | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> Answer:
+        """Send a request with the token of a student, or of `staff`."""
+        token = self.staff if who == "staff" else self.tokens.get(who, who)
+        told = {"Authorization": f"Bearer {token}"} if token else {}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {**told, **headers})
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+
+    def hand_in(self, who: str, files: Mapping[str, bytes], key: str = "") -> Answer:
+        """Hand in files."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self.ask("POST", "/api/submissions", who, in_json(files), headers)
+
+    def judged(self, who: str, id_: str) -> Any:
+        """The submission, once it is judged."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            answer = self.ask("GET", f"/api/submissions/{id_}", who)
+            assert answer.status == 200, answer.body
+            if answer.json["state"] not in ("waiting", "running"):
+                return answer.json
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+
+    def pause(self) -> None:
+        assert self.ask("POST", "/api/staff/pause", "staff").status == 200
+
+    def resume(self) -> None:
+        assert self.ask("POST", "/api/staff/resume", "staff").status == 200
+
+
+def in_json(files: Mapping[str, bytes]) -> bytes:
+    """The body that hands these files in."""
+    return json.dumps(
+        {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
+    ).encode()
+
+
+def marked(number: int) -> bytes:
+    """A right answer that is no other one's file."""
+    return SOLUTION + f"\n# {number}\n".encode()
+
+
+def sql(served: Served, query: str) -> Sequence[tuple[Any, ...]]:
+    """What stands in the gradebook."""
+    with queue.reading(served.results) as book:
+        rows: list[tuple[Any, ...]] = book.store.connection.execute(query).fetchall()
+        return rows
+
+
+def _copy(source: Path, target: Path) -> None:
+    import shutil
+
+    shutil.copytree(source, target)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server for the tests of a module, each of which leaves it running and nothing waiting."""
+    server = Served(tmp_path_factory.mktemp("served")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Makes servers of a test's own, which it starts itself; all of them end with it."""
+    made: list[Served] = []
+
+    def make(**options: Any) -> Served:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(Served(folder, **options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        if server._process is not None:
+            server.stop()

@@ -1,0 +1,386 @@
+"""What clients ask and are answered: verdicts, places in the queue, and sentences for what is wrong."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import socket
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from grader.results import Result
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, in_json, marked, sql
+
+GREETING = {"text/greeting.py": SOLUTION}
+COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
+WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
+STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes()
+
+
+def test_a_file_is_taken_judged_and_its_result_is_that_of_today(served: Served) -> None:
+    answer = served.hand_in("ada", GREETING)
+    assert answer.status == 202
+    assert answer.headers["Location"] == f"/api/submissions/{answer.json['id']}"
+    judged = served.judged("ada", answer.json["id"])
+    import msgspec
+
+    result = msgspec.convert(judged["result"], Result)
+    assert [(e.name, e.score, e.status.value) for e in result.exercises] == [
+        ("greeting", 2.5, "passed")
+    ]
+    assert (result.score, result.max_score) == (2.5, 2.5)
+    standing = served.ask("GET", "/api/standing", "ada").json
+    (row,) = (each for each in standing["exercises"] if each["name"] == "greeting")
+    assert (row["score"], row["attempts"], row["open"]) == (2.5, 1, False)
+    assert standing["submissions"][0]["id"] == answer.json["id"]
+    # What `grade batch` writes for a student is there, too.
+    assert json.loads((served.results / "results" / "ada.json").read_bytes())["score"] == 2.5
+
+
+def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Served) -> None:
+    judged = served.judged("bob", served.hand_in("bob", {"word_count.py": WRONG}).json["id"])
+    (exercise,) = judged["result"]["exercises"]
+    hidden = [test for test in exercise["tests"] if test["visibility"] == "hidden"]
+    failed = [test for test in hidden if test["outcome"] == "failed"]
+    assert failed
+    assert all(test["title"] and not test["printed"] for test in hidden)
+    assert {test["duration_seconds"] for test in hidden} == {0.0}
+    # The gradebook has what was expected and what came; the student reads the mistake alone.
+    from grader.gradebook import queue
+
+    with queue.reading(served.results) as book:
+        (verdict,) = book.store.verdicts_of("bob")["word_count"].values()
+        kept = {test.name: test for test in verdict.result.tests}
+    assert any(kept[test["name"]].message != test["message"] for test in failed)
+
+
+def test_what_was_judged_before_is_answered_at_once(served: Served) -> None:
+    first = served.hand_in("ada", {"greeting.py": marked(1)})
+    served.judged("ada", first.json["id"])
+    served.pause()
+    try:
+        again = served.hand_in("bob", {"greeting.py": marked(1)}).json
+        stub = served.hand_in("bob", {"greeting.py": STUB}).json
+        broken = served.hand_in("bob", {"greeting.py": b"def greeting(:\n"}).json
+    finally:
+        served.resume()
+    assert again["state"] == stub["state"] == broken["state"] == "done"
+    assert again["result"]["score"] == 2.5
+    assert stub["result"]["exercises"][0]["status"] == "not_attempted"
+    assert broken["result"]["exercises"][0]["status"] == "error"
+
+
+def test_a_client_that_tries_again_has_handed_in_once(served: Served) -> None:
+    key = "a-key-of-this-client"
+    first = served.hand_in("ada", {"greeting.py": marked(2)}, key)
+    second = served.hand_in("ada", {"greeting.py": marked(2)}, key)
+    assert first.json["id"] == second.json["id"]
+    assert served.hand_in("ada", {"greeting.py": marked(3)}, key).status == 422
+    # The key of one student says nothing of another's.
+    other = served.hand_in("bob", {"greeting.py": marked(2)}, key)
+    assert other.status == 202 and other.json["id"] != first.json["id"]
+    served.judged("ada", first.json["id"])
+
+
+def test_a_newer_file_takes_the_place_of_one_that_waits(served: Served) -> None:
+    served.pause()
+    try:
+        old = served.hand_in("eve", {"greeting.py": marked(4)}).json
+        both = served.hand_in("eve", {"greeting.py": marked(5), "word_count.py": COUNTING}).json
+        other = served.hand_in("bob", {"greeting.py": marked(6)}).json
+        assert now(served, "eve", old["id"])["state"] == "replaced"
+        places = [
+            each["place"]
+            for handed, who in ((both, "eve"), (other, "bob"))
+            for each in now(served, who, handed["id"])["exercises"].values()
+        ]
+        queue = served.ask("GET", "/api/staff/queue", "staff").json
+        assert (queue["waiting"], queue["paused"], queue["running"]) == (3, True, [])
+        # Whose turn was longest ago is first, and each has one before anyone has two.
+        assert sorted(places) == [1, 2, 3]
+    finally:
+        served.resume()
+    assert served.judged("eve", both["id"])["result"]["score"] == 12.5
+    served.judged("bob", other["id"])
+    # It is kept as an attempt, and was judged in none.
+    standing = served.ask("GET", "/api/standing", "eve").json
+    assert {each["name"]: each["attempts"] for each in standing["exercises"]}["greeting"] == 2
+    query = "SELECT count(*) FROM grades JOIN submissions USING (attempt) WHERE id = "
+    (count,) = sql(served, f"{query}'{old['id']}'")
+    assert count == (0,)
+
+
+def now(served: Served, who: str, id_: str) -> Any:
+    """The submission as it is now."""
+    return served.ask("GET", f"/api/submissions/{id_}", who).json
+
+
+def test_an_archive_is_read_as_grade_batch_reads_it(served: Served) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("work/text/greeting.py", marked(7))
+        archive.writestr("work/notes.txt", "hello")
+    answer = served.hand_in("ada", {"mine.zip": packed.getvalue()})
+    assert list(answer.json["exercises"]) == ["greeting"]
+    assert served.judged("ada", answer.json["id"])["result"]["score"] == 2.5
+
+
+def test_of_several_files_those_that_can_be_read_are_taken(served: Served) -> None:
+    answer = served.hand_in("ada", {"greeting.py": marked(8), "word_count.py": b"#" * 200_001})
+    assert list(answer.json["exercises"]) == ["greeting"]
+    assert "200,000 bytes" in answer.json["problems"]["word_count"]
+    served.judged("ada", answer.json["id"])
+
+
+def test_progress_comes_as_a_stream_and_ends_with_the_verdict(served: Served) -> None:
+    served.pause()
+    handed = served.hand_in("bob", {"word_count.py": COUNTING + b"# streamed\n"}).json
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
+    connection.request(
+        "GET",
+        f"/api/submissions/{handed['id']}/events",
+        headers={"Authorization": f"Bearer {served.tokens['bob']}"},
+    )
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    stream = events(answer)
+    name, data = next(stream)
+    assert name == "state" and data["exercises"]["word_count"] == {"state": "waiting", "place": 1}
+    served.resume()
+    told = list(stream)
+    connection.close()
+    tests = [data for name, data in told if name == "test"]
+    assert tests, "no test was told of as it ended"
+    assert all(set(test) == {"exercise", "ended", "of"} for test in tests)
+    last = told[-1]
+    assert last[0] == "state" and last[1]["state"] == "done" and last[1]["result"]["score"] == 10
+
+
+def events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
+    """The events of a stream, until it ends."""
+    name = ""
+    for line in answer:
+        if line.startswith(b"event: "):
+            name = line[7:].decode().strip()
+        elif line.startswith(b"data: "):
+            yield name, json.loads(line[6:])
+
+
+# --- who may ask for what -------------------------------------------------------------------------
+
+OWN = ("/api/submissions/{id}", "/api/submissions/{id}/events")
+STAFF = (
+    ("GET", "/api/staff/queue"),
+    ("GET", "/api/staff/submissions"),
+    ("GET", "/api/staff/students"),
+    ("GET", "/api/staff/events"),
+    ("POST", "/api/staff/pause"),
+    ("POST", "/api/staff/resume"),
+    ("POST", "/api/staff/regrade"),
+    ("GET", "/metrics"),
+)
+OF_STUDENTS = (
+    ("POST", "/api/submissions"),
+    ("GET", "/api/standing"),
+    *(("GET", each) for each in OWN),
+)
+
+
+def test_another_student_s_submission_is_not_there(served: Served) -> None:
+    id_ = served.hand_in("ada", GREETING).json["id"]
+    served.judged("ada", id_)
+    for path in OWN:
+        own, other = (served.ask("GET", path.format(id=id_), who) for who in ("ada", "bob"))
+        nothing = served.ask("GET", path.format(id="0" * 32), "bob")
+        assert own.status == 200
+        assert (other.status, other.body) == (nothing.status, nothing.body)
+        assert other.status == 404
+    page = served.ask("GET", "/", "bob").body.decode()
+    assert id_ not in page and "Ada Test" not in page
+
+
+@pytest.mark.parametrize(("method", "path"), [*STAFF, *OF_STUDENTS])
+def test_without_a_token_that_holds_nothing_is_answered(
+    served: Served, method: str, path: str
+) -> None:
+    path = path.format(id="0" * 32)
+    for token in ("", "0" * 32, "x", "a.b.c", "é".encode().decode("latin-1"), "0" * 5000):
+        answer = served.ask(method, path, token, b"{}" if method == "POST" else None)
+        assert answer.status == 401, (token, answer)
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        assert set(answer.json) == {"error"}
+
+
+@pytest.mark.parametrize(("method", "path"), STAFF)
+def test_what_is_for_staff_is_for_no_student(served: Served, method: str, path: str) -> None:
+    assert served.ask(method, path, "ada").status == 403
+    assert not served.ask("GET", "/api/staff/queue", "staff").json["paused"]
+
+
+def test_staff_hands_nothing_in(served: Served) -> None:
+    assert served.hand_in("staff", GREETING).status == 403
+
+
+def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
+    served: Served,
+) -> None:
+    here = f"http://127.0.0.1:{served.port}"
+    form = f"token={served.tokens['ada']}".encode()
+    answer = served.ask("POST", "/sign-in", body=form, headers={"Origin": here})
+    assert answer.status == 303
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Secure" not in cookie
+    cookie = cookie.partition(";")[0]
+    assert "Ada Test" in served.ask("GET", "/", headers={"Cookie": cookie}).body.decode()
+    secure = served.ask(
+        "POST", "/sign-in", body=form, headers={"Origin": here, "X-Forwarded-Proto": "https"}
+    )
+    assert "Secure" in secure.headers["set-cookie"]
+    for origin in ("http://evil.example", "null", ""):
+        headers = {"Cookie": cookie, "Origin": origin}
+        assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 403
+        assert served.ask("POST", "/sign-in", body=form, headers={"Origin": origin}).status == 403
+    headers = {"Cookie": cookie, "Origin": here}
+    assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 202
+
+
+# --- what is wrong with a body --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"", 400, "cannot be read"),
+        (b"{", 400, "cannot be read"),
+        (b"[]", 400, "cannot be read"),
+        (b"\xff\xfe{}", 400, "cannot be read"),
+        (b"[" * 100_000, 400, "cannot be read"),
+        (b'{"files": {"greeting.py": 7}}', 400, "cannot be read"),
+        (b'{"files": {"greeting.py": "not base64!"}}', 400, "cannot be read"),
+        (b'{"files": {"greeting.py": "eA=="}, "student": "bob"}', 400, "student"),
+        (b'{"files": {}}', 400, "no file"),
+        (in_json({"../greeting.py": b"x"}), 400, "no name for a file"),
+        (in_json({"/etc/greeting.py": b"x"}), 400, "no name for a file"),
+        (in_json({"a\\greeting.py": b"x"}), 400, "no name for a file"),
+        (in_json({"gree\x00ting.py": b"x"}), 400, "no name for a file"),
+        (in_json({"x" * 300 + ".py": b"x"}), 400, "no name for a file"),
+        (in_json({"other.py": b"x = 1\n"}), 422, "other.py"),
+        (in_json({"greeting.py": b"#" * 200_001}), 422, "200,000 bytes"),
+        (in_json({"mine.zip": b"PK\x03\x04 no archive"}), 422, "mine.zip"),
+        (in_json({f"a{n}.py": b"" for n in range(501)}), 413, "501 files"),
+        (in_json({"greeting.py": b"#" * 3_000_000}), 413, "larger than"),
+    ],
+    ids=range(19),
+)
+def test_a_wrong_body_gets_one_sentence_and_the_server_goes_on(
+    served: Served, body: bytes, status: int, said: str
+) -> None:
+    before = sql(served, "SELECT count(*) FROM attempts")
+    answer = served.ask("POST", "/api/submissions", "ada", body)
+    assert (answer.status, said in answer.json["error"]) == (status, True), answer
+    assert sql(served, "SELECT count(*) FROM attempts") == before
+    assert served.ask("GET", "/healthz").status == 200
+
+
+def test_other_addresses_and_methods_are_not_there(served: Served) -> None:
+    assert served.ask("GET", "/api/nothing", "ada").status == 404
+    assert served.ask("GET", "/nothing", "ada").status == 404
+    assert served.ask("DELETE", "/api/standing", "ada").status == 405
+    assert served.ask("GET", "/static/..%2fbase.html").status == 404
+    assert (
+        served.ask("POST", "/api/submissions", "ada", b"{}", {"Idempotency-Key": "x"}).status == 400
+    )
+    answer = served.ask("POST", "/api/staff/regrade", "staff", b'{"exercises": ["nothing"]}')
+    assert answer.status == 422
+
+
+def test_half_a_body_and_a_client_that_vanishes_leave_nothing(served: Served) -> None:
+    before = sql(served, "SELECT count(*) FROM attempts")
+    body = in_json({"greeting.py": marked(9)})
+    head = (
+        f"POST /api/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {served.tokens['ada']}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    for part in (b"", body[: len(body) // 2]):
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(head.encode() + part)
+    for nonsense in (b"\x16\x03\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\nHost"):
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(nonsense)
+    assert served.ask("GET", "/healthz").status == 200
+    assert sql(served, "SELECT count(*) FROM attempts") == before
+
+
+def test_hundreds_of_streams_and_clients_that_read_nothing_keep_no_one_waiting(
+    served: Served,
+) -> None:
+    served.pause()
+    handed = served.hand_in("eve", {"greeting.py": marked(10)}).json
+    request = (
+        f"GET /api/submissions/{handed['id']}/events HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {served.tokens['eve']}\r\n\r\n"
+    )
+    clients = []
+    for _ in range(300):
+        client = socket.create_connection(("127.0.0.1", served.port))
+        client.sendall(request.encode())
+        clients.append(client)
+    served.resume()
+    assert served.judged("eve", handed["id"])["result"]["score"] == 2.5
+    for client in clients:
+        client.close()
+
+
+# --- how often ------------------------------------------------------------------------------------
+
+
+def test_too_many_and_too_soon_are_told_when_again(serving: Callable[..., Served]) -> None:
+    policy = 'most_submissions = 2\ncool_down = "2 seconds"\n'
+    served = serving(policy=policy).start()
+    assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
+    soon = served.hand_in("ada", {"greeting.py": marked(2)})
+    assert soon.status == 429 and 1 <= int(soon.headers["Retry-After"]) <= 2
+    # Of another exercise, and of another student, it says nothing.
+    assert served.hand_in("ada", {"word_count.py": COUNTING}).status == 202
+    assert served.hand_in("bob", {"greeting.py": marked(2)}).status == 202
+    time.sleep(2.1)
+    assert served.hand_in("ada", {"greeting.py": marked(2)}).status == 202
+    time.sleep(2.1)
+    many = served.hand_in("ada", {"greeting.py": marked(3)})
+    assert many.status == 429 and 80_000 < int(many.headers["Retry-After"]) <= 86_400
+    assert "2 times" in many.json["error"]
+    standing = served.ask("GET", "/api/standing", "ada").json
+    assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 2.0)
+
+
+def test_where_the_best_counts_nothing_that_waits_is_replaced(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(policy='attempts = "best"\n').start()
+    served.pause()
+    handed = [served.hand_in("ada", {"greeting.py": marked(n)}).json["id"] for n in range(3)]
+    served.resume()
+    for id_ in handed:
+        assert served.judged("ada", id_)["result"]["score"] == 2.5
+
+
+def test_a_changed_suite_is_judged_again_when_staff_asks_for_it(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(policy='attempts = "newest"\n').start()
+    id_ = served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"]
+    assert served.judged("ada", id_)["result"]["score"] == 2.5
+    assert served.ask("POST", "/api/staff/regrade", "staff", b"{}").json == {"queued": 0}
+    assert served.stop() == 0
+    suite = served.course / "tests" / "public" / "text" / "test_greeting.py"
+    suite.write_text(suite.read_text().replace("Hello", "Good day"), encoding="utf-8")
+    served.start()
+    answer = served.ask("POST", "/api/staff/regrade", "staff", b'{"exercises": ["greeting"]}')
+    assert answer.json == {"queued": 1}
+    assert served.judged("ada", id_)["result"]["score"] == 0
+    assert served.ask("POST", "/api/staff/regrade", "staff", b"{}").json == {"queued": 0}

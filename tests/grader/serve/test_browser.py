@@ -1,0 +1,133 @@
+"""The pages in a headless Chromium, as students and staff use them: keyboard, phone, dark, screen reader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
+from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+
+
+@pytest.fixture
+def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
+    """The browser at a desk, signed out; afterwards nothing was refused by the policy of the pages."""
+    light(browser)
+    resize(browser, DESK)
+    browser.get(address(served))
+    browser.delete_all_cookies()
+    yield browser
+    assert severe(browser) == []
+
+
+def address(served: Served, path: str = "/") -> str:
+    return f"http://127.0.0.1:{served.port}{path}"
+
+
+def sign_in(view: Chrome, served: Served, who: str) -> None:
+    """As with the keyboard alone."""
+    view.get(address(served))
+    token = served.staff if who == "staff" else served.tokens[who]
+    view.find_element(By.ID, "token").send_keys(token, Keys.ENTER)
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: not v.find_elements(By.ID, "token"))
+
+
+def text_of(view: Chrome) -> str:
+    return str(view.find_element(By.TAG_NAME, "body").text)
+
+
+def test_a_student_signs_in_hands_in_and_reads_the_verdict(
+    view: Chrome, served: Served, tmp_path: Path
+) -> None:
+    view.find_element(By.ID, "token").send_keys("0" * 32, Keys.ENTER)
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "does not hold" in text_of(v))
+    # The browser tells of the status 401 as of an error, which it is.
+    assert all("401" in entry["message"] for entry in severe(view))
+    sign_in(view, served, "ada")
+    assert "Ada Test" in text_of(view)
+    file = tmp_path / "greeting.py"
+    file.write_bytes(marked(100))
+    view.find_element(By.ID, "files").send_keys(str(file))
+    view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
+    passed = "//tr[.//a[@href='#ex-greeting']]//*[contains(., 'passed')]"
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: v.find_elements(By.XPATH, passed))
+    assert "2.5 of 2.5" in text_of(view)
+    assert view.current_url.endswith("#ex-greeting")
+    assert served.tokens["ada"] not in view.page_source
+    assert served.tokens["ada"] not in str(view.execute_script("return document.cookie"))
+    view.find_element(By.CSS_SELECTOR, "footer button").click()
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: v.find_elements(By.ID, "token"))
+
+
+def test_what_cannot_be_taken_is_said_beside_the_form(
+    view: Chrome, served: Served, tmp_path: Path
+) -> None:
+    sign_in(view, served, "bob")
+    file = tmp_path / "essay.py"
+    file.write_text("x = 1\n", encoding="utf-8")
+    view.find_element(By.ID, "files").send_keys(str(file))
+    view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
+    said = view.find_element(By.ID, "said")
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda _: "essay.py" in said.text)
+    assert said.text.startswith("Nothing was handed in.")
+    assert all("422" in entry["message"] for entry in severe(view))
+
+
+def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "staff")
+    assert view.current_url == address(served, "/class")
+    # The stream is open once the page has had its first event.
+    time.sleep(1)
+    answer = served.hand_in("eve", {"word_count.py": WRONG.read_bytes()})
+    served.judged("eve", answer.json["id"])
+    row = "//section[@data-live or @aria-labelledby='newest']//tr[contains(., 'Eve Test')]"
+    WebDriverWait(view, PATIENCE_SECONDS).until(
+        lambda v: any("done" in each.text for each in v.find_elements(By.XPATH, row))
+    )
+    view.find_element(By.XPATH, "//button[contains(., 'Pause')]").click()
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "Paused." in text_of(v))
+    assert served.ask("GET", "/api/staff/queue", "staff").json["paused"]
+    view.find_element(By.XPATH, "//button[contains(., 'Go on')]").click()
+    WebDriverWait(view, PATIENCE_SECONDS).until(lambda v: "Paused." not in text_of(v))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
+    view: Chrome, served: Served, axe: str, scheme: str
+) -> None:
+    served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
+    light(view, scheme)
+    pages = {"": "/", "eve": "/", "staff": "/class"}
+    for who, path in pages.items():
+        view.delete_all_cookies()
+        if who:
+            sign_in(view, served, who)
+        view.get(address(served, path))
+        for size in (DESK, PHONE):
+            resize(view, size)
+            wide = (
+                "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+            assert view.execute_script(wide) <= 0, (who, size)
+            # The policy of the page lets no script in but its own; the driver's are not the page's.
+            view.execute_script(axe)
+            found = view.execute_async_script(
+                "const done = arguments[0];"
+                "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+                ".then(r => done([r.passes.length,"
+                " r.violations.map(v => v.id + ': ' + v.nodes[0].html)]))"
+            )
+            assert found[0] > 10 and found[1] == [], (who, size, found)
+        resize(view, DESK)

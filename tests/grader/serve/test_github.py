@@ -1,0 +1,196 @@
+"""GitHub's word for a workflow, by an issuer of the tests' own: what holds, and whose it is."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jwt
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from grader.cli import main
+from grader.errors import SubmissionError
+from grader.results import StudentInfo
+from grader.serve.github import GitHub
+from grader.serve.refusal import Refusal
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
+
+AUDIENCE = "https://grade.example.org"
+CLASS = [
+    StudentInfo(id="ada", ids={"repository": "org/lab-ada org/Lab2-Ada"}),
+    StudentInfo(id="bob", ids={"repository": "org/lab-bob"}),
+    StudentInfo(id="eve"),
+]
+
+
+class Issuer:
+    """Signs tokens, and serves its keys on loopback."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.asked, self.names = 0, ["first"]
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked += 1
+                body = json.dumps({"keys": [outer.jwk(name) for name in outer.names]}).encode()
+                if "token" in self.path:  # as the runner of a workflow answers
+                    assert "audience=http" in self.path
+                    body = json.dumps({"value": outer.sign(aud=outer.audience)}).encode()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.audience = AUDIENCE
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def jwk(self, name: str) -> dict[str, Any]:
+        key: dict[str, Any] = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
+        return {**key, "kid": name, "use": "sig", "alg": "RS256"}
+
+    def sign(
+        self, *, kid: str = "first", key: Any = None, algorithm: str = "RS256", **claims: Any
+    ) -> str:
+        """A token as GitHub signs them, but for these claims; one that is None is left out."""
+        now = int(time.time())
+        whole = {
+            "iss": self.address,
+            "aud": AUDIENCE,
+            "iat": now,
+            "nbf": now,
+            "exp": now + 300,
+            "sub": "repo:org/lab-ada:ref:refs/heads/main",
+            "repository": "org/lab-ada",
+            **claims,
+        }
+        kept = {name: value for name, value in whole.items() if value is not None}
+        return jwt.encode(kept, key or self.key, algorithm=algorithm, headers={"kid": kid})
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    made = Issuer()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
+    github = GitHub(AUDIENCE, CLASS, issuer.address)
+    assert github.student(issuer.sign()) == "ada"
+    assert github.student(issuer.sign(repository="ORG/lab2-ada")) == "ada"
+    assert github.student(issuer.sign(repository="org/lab-bob")) == "bob"
+    for stranger in ("org/lab-eve", "other/lab-ada", "", "org/lab-ada/", " org/lab-ada"):
+        with pytest.raises(Refusal) as refused:
+            github.student(issuer.sign(repository=stranger))
+        assert refused.value.status == 403
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": None},
+        {"aud": "https://other.example"},
+        {"aud": None},
+        {"exp": 1},
+        {"exp": None},
+        {"iat": None},
+        {"nbf": 4_000_000_000},
+        {"repository": None},
+        {"kid": "another"},
+    ],
+    ids=str,
+)
+def test_a_token_that_is_not_for_us_does_not_hold(issuer: Issuer, claims: dict[str, Any]) -> None:
+    github = GitHub(AUDIENCE, CLASS, issuer.address)
+    with pytest.raises(Refusal) as refused:
+        github.student(issuer.sign(**claims))
+    assert refused.value.status == 401
+
+
+def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None:
+    github = GitHub(AUDIENCE, CLASS, issuer.address)
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    head, body, signature = issuer.sign().split(".")
+    forged = [
+        issuer.sign(key=other),
+        # The public key as the secret of a symmetric signature is the classic way around.
+        issuer.sign(key="n" * 64, algorithm="HS256"),
+        jwt.encode({"repository": "org/lab-ada"}, None, algorithm="none"),  # type: ignore[arg-type]
+        f"{head}.{body}.",
+        f"{head}.{body}.{signature[:-4]}AAAA",
+        "a.b.c",
+        "..",
+    ]
+    for token in forged:
+        with pytest.raises(Refusal) as refused:
+            github.student(token)
+        assert refused.value.status == 401
+
+
+def test_made_up_keys_do_not_have_the_issuer_asked_each_time(issuer: Issuer) -> None:
+    github = GitHub(AUDIENCE, CLASS, issuer.address)
+    before = issuer.asked
+    for number in range(20):
+        with pytest.raises(Refusal):
+            github.student(issuer.sign(kid=f"made-up-{number}"))
+    assert github.student(issuer.sign()) == "ada"
+    assert issuer.asked == before + 1
+
+
+def test_an_issuer_out_of_reach_is_no_fault_of_the_token() -> None:
+    github = GitHub(AUDIENCE, CLASS, "http://127.0.0.1:9")
+    with pytest.raises(Refusal) as refused:
+        github.student(jwt.encode({}, "k" * 32, headers={"kid": "x"}))
+    assert refused.value.status == 503
+
+
+def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:
+    twice = [*CLASS, StudentInfo(id="zoe", ids={"repository": "ORG/lab-ada"})]
+    with pytest.raises(SubmissionError, match="org/lab-ada twice"):
+        GitHub(AUDIENCE, twice)
+    with pytest.raises(SubmissionError, match="no https"):
+        GitHub(AUDIENCE, CLASS, "http://issuer.example")
+
+
+def test_a_workflow_hands_in_without_a_secret(
+    serving: Callable[..., Served], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serving()
+    served.start()
+    port = served.port
+    served.stop()
+    # The address that the workflow names is the one that the server is told.
+    issuer.audience = f"http://127.0.0.1:{port}"
+    served.start("--address", issuer.audience, "--issuer", issuer.address)
+    work = served.folder / "checkout"
+    shutil.copytree(PLAIN, work, ignore=shutil.ignore_patterns("hidden", "solutions", "wrong"))
+    (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(served.folder / "config"))
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_URL", f"{issuer.address}/token?api=1")
+    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of the runner")
+    result = served.folder / "result.json"
+    command = ["submit", "--all", "--course", str(work), "--server", issuer.audience]
+    done = CliRunner().invoke(main, [*command, "--json", str(result)])
+    assert done.exit_code == 1, done.output
+    told = json.loads(result.read_bytes())
+    # The points are of the whole course, and of the student to whom the class list ties the repository.
+    assert (told["score"], told["max_score"]) == (2.5, 20.0)
+    assert told["submission"]["name"] == "ada"
+    other = issuer.sign(aud=issuer.audience, repository="org/lab-nobody")
+    assert served.ask("GET", "/api/standing", other).status == 403
+    assert served.ask("GET", "/api/standing", issuer.sign(aud="https://x")).status == 401

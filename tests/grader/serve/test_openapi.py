@@ -1,0 +1,120 @@
+"""The OpenAPI document is what the server does: its routes, its answers, and no request that breaks it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.routing import Route
+
+from grader.serve.api import Api
+from grader.serve.app import Operation, routes
+from grader.serve.openapi import document
+from grader.serve.pages import Pages
+from tests.grader.serve.conftest import SOLUTION, Answer, Served, in_json
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs" / "openapi.json").read_bytes())
+OPERATIONS = [
+    (path, method, operation)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+
+
+def test_the_document_is_written_anew_when_the_interface_changes() -> None:
+    """`python -m grader.serve.openapi > docs/openapi.json` writes it."""
+    assert document() == DOCUMENT
+
+
+def test_every_route_for_programs_is_in_it_and_no_other() -> None:
+    there: set[tuple[str, str]] = set()
+    for route in routes(Api.__new__(Api), Pages.__new__(Pages), Operation.__new__(Operation)):
+        assert isinstance(route, Route)
+        if route.path.startswith("/api/"):
+            there |= {(route.path, m.lower()) for m in route.methods or () if m != "HEAD"}
+    assert there == {(path, method) for path, method, _ in OPERATIONS}
+
+
+def check(path: str, method: str, answer: Answer) -> None:
+    """An answer must be one that the document has for this route, and its body valid."""
+    responses = DOCUMENT["paths"][path][method]["responses"]
+    assert str(answer.status) in responses, (path, method, answer)
+    content = responses[str(answer.status)]["content"]
+    kind = (answer.headers["Content-Type"] or "").partition(";")[0]
+    assert kind in content, (path, method, answer)
+    if kind == "application/json":
+        schema = {**content[kind]["schema"], "components": DOCUMENT["components"]}
+        jsonschema.Draft202012Validator(schema).validate(answer.json)
+
+
+def test_what_the_server_answers_is_what_the_document_says(served: Served) -> None:
+    handed = served.hand_in("ada", {"greeting.py": SOLUTION})
+    check("/api/submissions", "post", handed)
+    served.judged("ada", handed.json["id"])
+    for path, method, _ in OPERATIONS:
+        if path == "/api/staff/events":
+            continue  # it does not end
+        who = "staff" if "staff" in path else "ada"
+        address = path.replace("{id}", handed.json["id"])
+        body = b"{}" if path.endswith("regrade") else in_json({"greeting.py": SOLUTION})
+        answer = served.ask(method.upper(), address, who, body if method == "post" else None)
+        assert answer.status < 300, (path, answer)
+        check(path, method, answer)
+    served.resume()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+names = st.text(max_size=40) | st.sampled_from(
+    ["greeting.py", "text/word_count.py", "a.zip", "../x.py", "greeting.ipynb", "GREETING.PY"]
+)
+contents = st.binary(max_size=200).map(lambda data: in_json({"x": data})[16:-3].decode())
+bodies = st.one_of(
+    st.binary(max_size=200),
+    anything.map(lambda value: json.dumps(value).encode()),
+    st.builds(
+        lambda files, more: json.dumps({"files": files, **more}).encode(),
+        st.dictionaries(names, contents | st.text(max_size=20), max_size=4),
+        st.just({}) | st.dictionaries(st.text(max_size=8), anything, max_size=1),
+    ),
+    st.builds(
+        lambda value: json.dumps({"exercises": value}).encode(),
+        st.lists(st.sampled_from(["greeting", "word_count"]) | st.text(max_size=9)) | anything,
+    ),
+)
+visible = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=120)
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    operation=st.sampled_from(
+        [(path, method) for path, method, _ in OPERATIONS if path != "/api/staff/events"]
+    ),
+    who=st.sampled_from(["ada", "bob", "staff", ""]) | visible,
+    id_=visible.filter(lambda text: not set(text) & set("/?#%")) | st.just("0" * 32),
+    body=bodies,
+    key=st.just("") | visible,
+)
+def test_no_request_breaks_the_server(
+    served: Served, operation: tuple[str, str], who: str, id_: str, body: bytes, key: str
+) -> None:
+    path, method = operation
+    address = path.replace("{id}", id_ or "0")
+    headers = {"Idempotency-Key": key} if key else {}
+    answer = served.ask(method.upper(), address, who, body if method == "post" else None, headers)
+    if id_ in (".", ".."):
+        return  # another address
+    assert answer.status < 500, (address, body, answer)
+    check(path, method, answer)

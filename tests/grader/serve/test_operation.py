@@ -1,0 +1,278 @@
+"""What happens to a server: power cuts, signals, a full disk, a second server; and what its log tells."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.gradebook import Gradebook
+from tests.grader.serve.conftest import (
+    PATIENCE_SECONDS,
+    PLAIN,
+    SOLUTION,
+    STUDENTS,
+    Served,
+    marked,
+    sql,
+)
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "serve"
+Serving = Callable[..., Served]
+
+
+class Client(threading.Thread):
+    """A student's program: hands in its files one after the other, each until it has an answer."""
+
+    def __init__(self, served: Served, who: str, numbers: range) -> None:
+        super().__init__()
+        self.served, self.who, self.numbers = served, who, numbers
+        self.accepted: dict[int, str] = {}
+
+    def run(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for number in self.numbers:
+            while number not in self.accepted and time.monotonic() < deadline:
+                try:
+                    files = {"greeting.py": marked(number)}
+                    answer = self.served.hand_in(self.who, files, f"client-key-{number}")
+                except (OSError, http.client.HTTPException):
+                    time.sleep(0.05)  # there is no server now, or half an answer
+                    continue
+                assert answer.status == 202, answer
+                self.accepted[number] = answer.json["id"]
+
+
+def test_whenever_it_is_killed_each_accepted_submission_gets_exactly_one_verdict(
+    serving: Serving,
+) -> None:
+    served = serving(policy='attempts = "best"\n').start()
+    chance = random.Random(1)
+    clients = [
+        Client(served, who, range(100 * place, 100 * place + 8))
+        for place, who in enumerate(STUDENTS)
+    ]
+    for client in clients:
+        client.start()
+    for _ in range(4):
+        time.sleep(chance.uniform(0.1, 1.5))
+        served.kill()
+        served.start()
+    for client in clients:
+        client.join()
+    for client in clients:
+        assert set(client.accepted) == set(client.numbers)
+        assert len(set(client.accepted.values())) == len(client.numbers)
+        for number, id_ in client.accepted.items():
+            result = served.judged(client.who, id_)["result"]
+            assert result["score"] == 2.5 and result["submission"]["name"] == client.who, number
+    rows = sql(
+        served,
+        "SELECT submissions.student, attempts.student, count(*), min(grades.status) FROM submissions"
+        " JOIN attempts ON attempts.id = attempt JOIN grades USING (attempt) GROUP BY submissions.number",
+    )
+    assert len(rows) == sum(len(client.numbers) for client in clients)
+    assert all(row[0] == row[1] and row[2:] == (1, "passed") for row in rows)
+    # Each file is its own student's, and stands in the gradebook as it was sent.
+    with Gradebook.open(served.results) as book:
+        for attempt in book.attempts():
+            number = int(book.files_of(attempt.id)["greeting"].source.split(b"#")[1])  # type: ignore[union-attr]
+            assert STUDENTS[number // 100] == attempt.student
+    times = [time for (time,) in sql(served, "SELECT accepted_at FROM submissions ORDER BY number")]
+    assert times == sorted(times)
+
+
+def test_a_judge_or_a_fork_server_that_is_killed_costs_no_verdict(serving: Serving) -> None:
+    served = serving().start()
+    ids = [served.hand_in("ada", {"greeting.py": marked(0)}).json["id"]]
+    served.judged("ada", ids[0])
+    for number in range(1, 5):
+        ids.append(served.hand_in("ada", {"greeting.py": marked(number)}).json["id"])
+        for child in psutil.Process(served.pid).children(recursive=True):
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                continue
+        assert served.judged("ada", ids[-1])["result"]["exercises"][0]["status"] == "passed"
+    assert served.ask("GET", "/healthz").status == 200
+
+
+def test_sigterm_ends_it_within_ten_seconds_and_what_waits_is_judged_later(
+    serving: Serving,
+) -> None:
+    served = serving().start()
+    slow = b"import time\n\ndef greeting(name):\n    time.sleep(60)\n"
+    first = served.hand_in("ada", {"greeting.py": slow}).json["id"]
+    second = served.hand_in("bob", {"greeting.py": SOLUTION}).json["id"]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while served.ask("GET", f"/api/submissions/{first}", "ada").json["state"] == "waiting":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert served.stop() == 0
+    states = dict(sql(served, "SELECT student, state FROM jobs JOIN submissions USING (attempt)"))
+    assert states["bob"] in ("waiting", "done") and states["ada"] in ("waiting", "done")
+    assert "Traceback" not in served.log.read_text()
+    served.start()
+    assert served.judged("bob", second)["result"]["score"] == 2.5
+    assert served.judged("ada", first)["result"]["exercises"][0]["status"] == "timeout"
+
+
+def test_a_second_server_and_a_grading_on_the_same_folder_refuse(serving: Serving) -> None:
+    served = serving().start()
+    with pytest.raises(AssertionError, match="Another grading writes"):
+        Served.start(_other(served))
+    roster = str(served.folder / "class.csv")
+    folder = str(served.folder / "handed")
+    Path(folder, "ada").mkdir(parents=True)
+    Path(folder, "ada", "greeting.py").write_bytes(SOLUTION)
+    command = ["batch", folder, "-o", str(served.results), "--roster", roster]
+    done = CliRunner().invoke(main, [*command, "--course", str(PLAIN)])
+    assert done.exit_code == 3 and "Another grading writes" in done.output
+    # Reading is open to all.
+    done = CliRunner().invoke(main, ["export", str(served.results), "--format", "csv"])
+    assert done.exit_code == 0, done.output
+
+
+def _other(served: Served) -> Served:
+    other = Served.__new__(Served)
+    other.__dict__.update(served.__dict__, port=0, _process=None)
+    return other
+
+
+def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: Serving) -> None:
+    served = serving()
+    served.start()
+    before = served.hand_in("ada", {"greeting.py": marked(0)}).json["id"]
+    served.judged("ada", before)
+    assert served.stop() == 0
+    # No file may grow beyond this: so it is where a quota ends.
+    served.start(most_file_bytes=600_000)
+    accepted, noise = [before], random.Random(2)
+    for number in range(20):
+        # Of random comments little can be packed.
+        comment = "".join(noise.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=150_000))
+        files = {"greeting.py": marked(number) + f"# {comment}\n".encode()}
+        answer = served.hand_in("ada", files)
+        if answer.status != 202:
+            break
+        accepted.append(answer.json["id"])
+    assert answer.status == 507 and answer.headers["Retry-After"]
+    assert served.ask("GET", f"/api/submissions/{before}", "ada").json["state"] == "done"
+    served.kill()
+    served.start()
+    count = sql(served, "SELECT count(*) FROM submissions")
+    assert count == [(len(accepted),)]
+    last = served.judged("ada", accepted[-1])
+    assert last["result"]["score"] == 2.5
+    assert served.hand_in("ada", files).status == 202
+
+
+def test_the_log_is_json_and_names_no_student_no_token_and_no_code(serving: Serving) -> None:
+    served = serving().start()
+    id_ = served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"]
+    served.judged("ada", id_)
+    served.ask("GET", "/", "ada")
+    served.ask("GET", f"/api/submissions/{id_}?token={served.tokens['ada']}", "0" * 32)
+    served.ask("POST", "/sign-in", body=f"token={served.tokens['ada']}".encode())
+    assert served.stop() == 0
+    text = served.log.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert {"request"} <= {line["said"] for line in lines}
+    assert {"hand_in", "submission", "home"} <= {line.get("route") for line in lines}
+    for secret in (*served.tokens.values(), served.staff, "ada", "Ada", id_, "Hello"):
+        assert secret not in text
+
+
+def test_metrics_are_prometheus_s_and_for_staff(served: Served) -> None:
+    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    answer = served.ask("GET", "/metrics", "staff")
+    from prometheus_client.parser import text_string_to_metric_families
+
+    families = {
+        family.name: family for family in text_string_to_metric_families(answer.body.decode())
+    }
+    (handed,) = (
+        sample.value
+        for sample in families["lab_bench_requests"].samples
+        if sample.labels == {"route": "hand_in", "status": "202"}
+        and sample.name == "lab_bench_requests_total"
+    )
+    assert handed >= 1
+    assert families["lab_bench_healthy"].samples[0].value == 1
+    assert "ada" not in answer.body.decode()
+
+
+def test_every_answer_binds_the_browser(served: Served) -> None:
+    for path in ("/", "/class", "/api/standing", "/static/serve.js", "/nothing"):
+        policy = served.ask("GET", path).headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+
+
+def test_a_backup_of_a_running_server_is_whole(serving: Serving, tmp_path: Path) -> None:
+    served = serving().start()
+    id_ = served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"]
+    served.judged("ada", id_)
+    copy = tmp_path / "restored" / "gradebook.sqlite"
+    copy.parent.mkdir()
+    command = ["serve", "-o", str(served.results), "--backup", str(copy)]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert CliRunner().invoke(main, command).exit_code == 2, "it writes over nothing"
+    with Gradebook.open(copy.parent) as book:
+        entry = book.entry_of("ada")
+        assert entry is not None and entry.result.score == 2.5
+    with sqlite3.connect(copy) as connection:
+        assert connection.execute("SELECT id FROM submissions").fetchall() == [(id_,)]
+
+
+def test_tokens_are_made_replaced_and_revoked_while_it_runs(
+    serving: Serving, tmp_path: Path
+) -> None:
+    served = serving().start()
+    results, roster = str(served.results), served.folder / "class.csv"
+    roster.write_text(roster.read_text() + '"=cmd()",Zoe Test,zoe@example.org,\n')
+    out = tmp_path / "tokens.csv"
+    done = CliRunner().invoke(main, ["tokens", results, "--roster", str(roster), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    assert out.stat().st_mode & 0o777 == 0o600
+    (header, row) = out.read_text().splitlines()
+    assert header == "id,name,email,token,address" and row.startswith("'=cmd(),Zoe Test,")
+    # She is not in the class list that the server began with.
+    assert served.ask("GET", "/api/standing", row.split(",")[3]).status == 403
+    done = CliRunner().invoke(main, ["tokens", results, "--replace", "ada"])
+    assert served.ask("GET", "/api/standing", "ada").status == 401
+    assert served.ask("GET", "/api/standing", done.output.strip()).status == 200
+    assert CliRunner().invoke(main, ["tokens", results, "--revoke", "bob"]).exit_code == 0
+    assert served.ask("GET", "/api/standing", "bob").status == 401
+    assert CliRunner().invoke(main, ["tokens", results, "--revoke", "bob"]).exit_code == 2
+    assert CliRunner().invoke(main, ["tokens", results, "--revoke-staff", "prof"]).exit_code == 0
+    assert served.ask("GET", "/metrics", "staff").status == 401
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    text = (EXAMPLES / "lab-bench.service").read_text(encoding="utf-8")
+    (tmp_path / "lab-bench.service").write_text(
+        text.replace("/opt/lab-bench/bin/grade", "/bin/true"), encoding="utf-8"
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(tmp_path / "lab-bench.service")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

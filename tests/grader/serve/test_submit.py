@@ -1,0 +1,163 @@
+"""`grade login` and `grade submit`: what a student sees, the exit codes, and what is lost without a network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked
+
+COUNTING = PLAIN / "solutions" / "text" / "word_count.py"
+WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A student's folder, without hidden suites, as the current one; with a configuration of its own."""
+    folder = tmp_path / "lab"
+    left_out = shutil.ignore_patterns("hidden", "solutions", "wrong", "right")
+    shutil.copytree(PLAIN, folder, ignore=left_out)
+    shutil.copytree(
+        PLAIN / "exercises", folder / "tests" / "stubs", ignore=shutil.ignore_patterns("*.toml")
+    )
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return folder
+
+
+def grade(*arguments: str, typed: str = "") -> Result:
+    return CliRunner().invoke(main, arguments, input=typed)
+
+
+def signed_in(served: Served, who: str = "ada") -> None:
+    done = grade("login", f"http://127.0.0.1:{served.port}", typed=f"{served.tokens[who]}\n")
+    assert done.exit_code == 0, done.output
+
+
+def test_signing_in_keeps_the_token_for_this_user_alone(
+    served: Served, work: Path, tmp_path: Path
+) -> None:
+    signed_in(served)
+    kept = tmp_path / "config" / "lab-bench" / "server.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"]
+    done = grade("login", f"http://127.0.0.1:{served.port}", typed="0" * 32 + "\n")
+    assert done.exit_code == 3 and "does not hold" in done.output
+    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"], "a wrong one is not kept"
+    assert grade("login", "ftp://x", typed="x\n").exit_code == 2
+
+
+def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
+    serving: Callable[..., Served], work: Path
+) -> None:
+    served = serving().start()
+    assert grade("submit").exit_code == 2, "not signed in"
+    signed_in(served)
+    assert grade("submit", "--status").exit_code == 2, "nothing was handed in"
+    assert grade("submit").exit_code == 2, "all is still the stub"
+    shutil.copy(WRONG, work / "exercises" / "text" / "word_count.py")
+    (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
+    done = grade("submit")
+    assert done.exit_code == 1, done.output
+    assert "word_count" in done.output and "greeting" in done.output
+    # Points are given by the hidden tests too, which are not here.
+    assert "Total:" in done.output and "of 12.5" in done.output
+    assert "public tests" not in done.output
+    shutil.copy(COUNTING, work / "exercises" / "text" / "word_count.py")
+    done = grade("submit", "--json", "-")
+    assert done.exit_code == 0
+    result = json.loads(done.stdout)
+    assert [each["name"] for each in result["exercises"]] == ["word_count"], "what changed, alone"
+    assert any(test["visibility"] == "hidden" for test in result["exercises"][0]["tests"])
+    assert grade("submit").exit_code == 2, "nothing is new"
+    assert grade("submit", "greeting").exit_code == 0
+    assert grade("submit", "--status").exit_code == 0
+    assert grade("submit", "--all", "--fail-under", "50").exit_code == 0
+    assert grade("submit", "nothing").exit_code == 2
+    assert grade("submit", "glu", "--all").exit_code == 2
+
+
+def test_what_is_too_often_says_when_again_and_exits_with_3(
+    serving: Callable[..., Served], work: Path
+) -> None:
+    served = serving(policy='cool_down = "10 minutes"\n').start()
+    signed_in(served)
+    (work / "exercises" / "text" / "greeting.py").write_bytes(marked(1))
+    assert grade("submit").exit_code == 0
+    (work / "exercises" / "text" / "greeting.py").write_bytes(marked(2))
+    done = grade("submit")
+    assert done.exit_code == 3
+    assert "Nothing was handed in. Again in 10 minutes." in done.output
+
+
+def test_without_a_network_nothing_is_lost(
+    serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.01,))
+    served = serving().start()
+    signed_in(served)
+    served.stop()
+    file = work / "exercises" / "text" / "greeting.py"
+    file.write_bytes(SOLUTION)
+    done = grade("submit", "greeting")
+    assert done.exit_code == 3
+    assert "out of reach" in done.output and "Nothing is lost" in done.output
+    assert "Traceback" not in done.output and file.read_bytes() == SOLUTION
+    served.start()
+    assert grade("submit", "greeting").exit_code == 0
+
+
+def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.01,))
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            for _ in range(2):
+                client, _ = listener.accept()
+                with client:
+                    asked.append(client.recv(65536))
+                    place = f"http://127.0.0.1:{port}/elsewhere"
+                    client.sendall(
+                        f"HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode()
+                    )
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        done = grade("login", f"http://127.0.0.1:{port}", typed="secret-token\n")
+    assert done.exit_code == 3 and "answers 302" in done.output
+    assert len(asked) == 1
+
+
+def test_a_server_that_comes_back_is_waited_for(
+    serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.2,) * 600)
+    served = serving().start()
+    signed_in(served)
+    served.pause()
+    (work / "exercises" / "text" / "greeting.py").write_bytes(marked(3))
+
+    def restart() -> None:
+        time.sleep(2)
+        served.kill()
+        served.start()
+        served.resume()
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    done = grade("submit", "greeting")
+    thread.join()
+    assert done.exit_code == 0, done.output
