@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import login, results_argument
+from grader.cli.options import login_name, results_argument
 
 if TYPE_CHECKING:
     from grader.cli.terminal.corrections import Effect
@@ -158,7 +158,7 @@ def _correct(keeper: Keeper, names: tuple[str, ...], options: dict[str, Any]) ->
     from grader.judge.scoring import rounded
     from grader.text import clean
 
-    author = (options["author"] or "").strip() or login()
+    author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(keeper.book, names, options)
     points, added = options["points"], options["add"]
     texts = {"reason": options["reason"], "comment": options["comment"], "author": author}

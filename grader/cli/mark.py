@@ -13,7 +13,7 @@ from grader.cli.options import (
     anonymous_option,
     course_option,
     known_exercises,
-    login,
+    login_name,
     open_course,
     results_argument,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.gradebook import Keeper
-    from grader.gradebook.marking import Answer, RubricItem
+    from grader.gradebook.marking import HandedFile, RubricItem
 
 _LONGEST_LINE = 300
 
@@ -75,7 +75,7 @@ def mark(
     from grader.gradebook.marking import answers, marks_of, read_rubric, rubric_of
 
     items = read_rubric(rubric or rubric_of(course, chosen))
-    author = author or login()
+    author = author.strip() or login_name()
     # A folder without a gradebook must not get one.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
@@ -107,7 +107,7 @@ class _End(enum.Enum):
     STOP = "q"
 
 
-def _show(answer: Answer, head: str, items: Sequence[RubricItem]) -> None:
+def _show(answer: HandedFile, head: str, items: Sequence[RubricItem]) -> None:
     from grader.text import clean, number
 
     result = answer.result
@@ -148,7 +148,7 @@ def _ask(items: Sequence[RubricItem]) -> tuple[list[RubricItem], str] | _End:
 
 
 def _keep(
-    keeper: Keeper, answer: Answer, items: list[RubricItem], comment: str, author: str
+    keeper: Keeper, answer: HandedFile, items: list[RubricItem], comment: str, author: str
 ) -> None:
     """Replace the marks of a file; the new ones are on the disk before the old ones go."""
     from grader.gradebook.marking import mark as marks_for

@@ -209,7 +209,7 @@ def repeated(*names: str) -> str:
     return "".join(f" {flags[name]} {value}" for name, value in values.items())
 
 
-def login() -> str:
+def login_name() -> str:
     """The login name of the caller; without one a usage error."""
     import getpass
 
