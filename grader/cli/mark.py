@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grader.gradebook import Keeper
-    from grader.gradebook.marking import HandedFile, RubricItem
+    from grader.gradebook.marking import FileToMark, RubricItem
 
 _LONGEST_LINE = 300
 
@@ -107,7 +107,7 @@ class _End(enum.Enum):
     STOP = "q"
 
 
-def _show(answer: HandedFile, head: str, items: Sequence[RubricItem]) -> None:
+def _show(answer: FileToMark, head: str, items: Sequence[RubricItem]) -> None:
     from grader.text import clean, number
 
     result = answer.result
@@ -148,7 +148,7 @@ def _ask(items: Sequence[RubricItem]) -> tuple[list[RubricItem], str] | _End:
 
 
 def _keep(
-    keeper: Keeper, answer: HandedFile, items: list[RubricItem], comment: str, author: str
+    keeper: Keeper, answer: FileToMark, items: list[RubricItem], comment: str, author: str
 ) -> None:
     """Replace the marks of a file; the new ones are on the disk before the old ones go."""
     from grader.gradebook.marking import mark as marks_for

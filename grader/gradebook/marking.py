@@ -39,7 +39,7 @@ class _Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     item: Annotated[tuple[RubricItem, ...], msgspec.Meta(min_length=1)]
 
 
-class HandedFile(msgspec.Struct, frozen=True):
+class FileToMark(msgspec.Struct, frozen=True):
     """A file to be read, of one student, or of the members of a team who have the same."""
 
     students: tuple[str, ...]
@@ -77,10 +77,10 @@ def read_rubric(path: Path) -> tuple[RubricItem, ...]:
     return items
 
 
-def answers(book: Gradebook, exercise: str) -> Iterator[HandedFile]:
+def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     """The files of an exercise that count, by student id; one that is still the stub has nothing to be read."""
     shared = bool(book.fact("teams"))
-    teams: dict[tuple[str, str], HandedFile] = {}
+    teams: dict[tuple[str, str], FileToMark] = {}
     for entry in book.entries():
         answer = _answer(book, entry, exercise)
         if answer is None:
@@ -96,15 +96,15 @@ def answers(book: Gradebook, exercise: str) -> Iterator[HandedFile]:
     yield from teams.values()
 
 
-def _answer(book: Gradebook, entry: Entry, exercise: str) -> HandedFile | None:
+def _answer(book: Gradebook, entry: Entry, exercise: str) -> FileToMark | None:
     result = next((each for each in entry.result.exercises if each.name == exercise), None)
     if result is None or result.untouched:
         return None
     source = book.sources(entry).get(exercise)
-    return None if source is None else HandedFile((entry.student.id,), result, source)
+    return None if source is None else FileToMark((entry.student.id,), result, source)
 
 
-def marks_of(corrections: Sequence[Correction], answer: HandedFile) -> list[int]:
+def marks_of(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
     """The places of the corrections that are marks of this file, for one of its students."""
     return [
         place
@@ -116,7 +116,7 @@ def marks_of(corrections: Sequence[Correction], answer: HandedFile) -> list[int]
 
 
 def mark(
-    answer: HandedFile, items: Sequence[RubricItem], comment: str, author: str
+    answer: FileToMark, items: Sequence[RubricItem], comment: str, author: str
 ) -> list[Correction]:
     """The corrections that say what holds of a file, one for each of its students."""
     judged = answer.result.mark.judged if answer.result.mark is not None else answer.result.score
